@@ -1,7 +1,7 @@
-"""Annotations of the served policy's text: the positions of ACLs, and lint findings.
+"""Annotations of the served policy: the positions of ACLs, and lint findings.
 
-The served policy keeps neither, so its text is read for the first page after each reload. Lint runs
-in the parser's child process. Positions are located in a thread unless the text is large.
+They are computed from the policy's text for the first page after each reload, unless the text is
+large: lint in the parser's child process, positions in a thread.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText,
 
 _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
-"""The time that a page waits for annotations."""
+"""The maximum time that a page waits for annotations."""
 _TOO_LARGE: Final = (
     f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: find lines and findings with"
     " `queuegate-server lint`."
@@ -36,7 +36,7 @@ class Annotations:
     places: Mapping[AclKey, Place] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()
     missing: str = ""
-    """Why some are unknown; empty if all are known."""
+    """Why some are missing; empty if all are present."""
 
     def place(self, key: AclKey) -> str:
         """Return `file:line:column` of an ACL; empty if it is unknown."""
@@ -48,7 +48,7 @@ class Annotator:
     """Annotates the served policy, once per revision."""
 
     def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
-        """Create an instance without reading anything.
+        """Create an annotator.
 
         Args:
             texts: Returns the texts of the served policy, or None if they are too large.
@@ -58,7 +58,7 @@ class Annotator:
         self._task: asyncio.Task[Annotations] | None = None
 
     async def annotations(self, snapshot: Snapshot) -> Annotations:
-        """Return the annotations of a policy, or a note that they are still being read."""
+        """Return the annotations of a policy, or the reason why they are not available yet."""
         revision, checksum = snapshot.policy.revision, snapshot.policy.checksum
         if self._task is None or self._revision != revision:
             texts = self._texts()
@@ -91,15 +91,14 @@ class Annotator:
 
 
 def _is_large(job: ParseJob) -> bool:
-    """Return whether the policies are too large to read here after decompression."""
+    """Return whether the decompressed policies are too large to annotate."""
     left = MAX_KEPT_BYTES
     for text in job.texts:
         name, data = text.policy
         try:
             left -= len(data if text.is_bare else open_envelope(data, name, left).data)
-        # the policy is being served, so the size limit is the only possible cause
         except ParseError:
-            return True
+            return True  # the served policy is valid, so it exceeds the limit
         if left < 0:
             return True
     return False

@@ -1,4 +1,4 @@
-"""The web application: authorization of page requests, and the headers of all responses."""
+"""The web application, which authorizes page requests and sets the headers of all responses."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ from queuegate_server.settings.callers import Role
 _LOG = logging.getLogger("queuegate_server.console")
 COOKIE: Final = "queuegate_session"
 MAX_LINE_BYTES: Final = 16 * 1024
-"""A URL holds a queue path of up to 4 096 bytes, each escaped as three characters."""
+"""A URL may contain a queue path of 4 096 bytes, each escaped as three characters."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
 _REST_SECONDS: Final = 0.01
@@ -92,27 +92,19 @@ _HTTP: Final = {
 """The HTTP status for a gRPC status; 500 for others."""
 
 
-def console_site(
-    services: Services, authenticator: Authenticator, rates: RateLimiter | None
-) -> Site:
-    """Return the console for the operations port.
-
-    Args:
-        services: The parts of the server that pages query.
-        authenticator: Identifies the callers.
-        rates: The rate limits of callers, if any.
-    """
-    app = Console(services, authenticator, rates).app()
-    return Site(PREFIX, app, MAX_LINE_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
-
-
 class Console:
-    """Serves the pages."""
+    """The handlers of the console's requests."""
 
     def __init__(
         self, services: Services, authenticator: Authenticator, rates: RateLimiter | None
     ) -> None:
-        """See `console_site` for the arguments."""
+        """Create the console.
+
+        Args:
+            services: The parts of the server that pages query.
+            authenticator: Identifies the callers.
+            rates: The rate limits of callers, if any.
+        """
         self._services = services
         self._authenticator = authenticator
         self._rates = rates
@@ -132,8 +124,8 @@ class Console:
             if each.name.endswith(suffix)
         }
 
-    def app(self) -> web.Application:
-        """Return the application."""
+    def site(self) -> Site:
+        """Return the console for the operations port."""
         app = web.Application(middlewares=[self._with_headers])
         app.router.add_get("/", self._home)
         app.router.add_get("/static/{name}", self._file)
@@ -143,10 +135,10 @@ class Console:
         for page in PAGES:
             for route in page.routes:
                 app.router.add_route(route.method, f"/{route.path}", self._handler(route))
-        return app
+        return Site(PREFIX, app, MAX_LINE_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
 
     def _handler(self, route: Route) -> Handler:
-        async def answer(request: web.Request) -> web.StreamResponse:
+        async def respond(request: web.Request) -> web.StreamResponse:
             try:
                 principal = self._identify(request)
             except Unauthenticated as error:
@@ -165,12 +157,12 @@ class Console:
                 await asyncio.sleep(_REST_SECONDS)
                 return page
 
-        return answer
+        return respond
 
     async def _result(
         self, route: Route, request: web.Request, principal: Principal
     ) -> View | Redirect:
-        """Return the result of a page for a caller with the required role."""
+        """Run the handler of a page for an authorized caller."""
         set_current_principal(principal)
         turns = route.large_forms
         form: Mapping[str, str] = {}
@@ -183,12 +175,12 @@ class Console:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("administrator page", extra=fields)
         visit = Visit(self._services, principal, first_values(request.query.items()), form)
-        # Only after reading, so that a slow sender does not block others.
+        # After reading the form, so that a slow sender does not block others.
         async with nullcontext() if turns is None else turns.turn():
             return await route.handler(visit)
 
     def _identify(self, request: web.Request) -> Principal:
-        """Return the caller of a request. Raises Unauthenticated and PermissionDenied."""
+        """Identify the caller of a request. Raises Unauthenticated and PermissionDenied."""
         session = cookie(request, COOKIE)
         token = None if session is None else self._sessions.token(session)
         call = HttpCall(request, token, local_port=self._local_port)
@@ -224,7 +216,7 @@ class Console:
         return fields
 
     def _check_request(self, request: web.Request) -> None:
-        """Refuse long queries. Unless a token in a header identifies the caller, also refuse pages
+        """Reject long queries. Unless a token in a header identifies the caller, also reject pages
         embedded in other sites, and requests to loopback under another name.
         """
         if has_long_query(request):
@@ -259,14 +251,14 @@ class Console:
         try:
             principal = self._token_owner(call)
         except (Unauthenticated, PermissionDenied) as error:
-            return await self._refused_sign_in(request, call.address, str(error), to)
+            return await self._reject_sign_in(request, call.address, str(error), to)
         self._count("success")
         _LOG.info("signed in", extra={"caller": principal.name, "peer": call.address})
-        self._sessions.end(cookie(request, COOKIE) or "")
+        self._sessions.delete(cookie(request, COOKIE) or "")
         response = _redirect(to)
         response.set_cookie(
             COOKIE,
-            self._sessions.begin(form["token"].strip(), principal.name),
+            self._sessions.create(form["token"].strip(), principal.name),
             path=PREFIX,
             max_age=int(SESSION_SECONDS),
             httponly=True,
@@ -275,12 +267,11 @@ class Console:
         )
         return response
 
-    async def _refused_sign_in(
+    async def _reject_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
-        """Refuse a token. An address that has presented many invalid tokens gets no other answer
-        for a while, and is no longer logged. Valid tokens are never refused, since others may share
-        the address.
+        """Reject an invalid token. After many of them, the address must wait and is not logged.
+        Valid tokens are never rejected, since several callers may share an address.
         """
         if (delay := self._failures.wait(address)) > 0:
             self._count("refused")
@@ -303,7 +294,7 @@ class Console:
             await self._form(request, SMALL_FORM_BYTES, self._identify(request).name)
         except (Unauthenticated, PermissionDenied) as error:
             return await self._message(request, 403, str(error))
-        self._sessions.end(cookie(request, COOKIE) or "")
+        self._sessions.delete(cookie(request, COOKIE) or "")
         response = _redirect("")
         response.del_cookie(COOKIE, path=PREFIX)
         return response
@@ -311,22 +302,22 @@ class Console:
     async def _sign_in_page(
         self, request: web.Request, error: str, *, status: int = 200, to: str = ""
     ) -> web.Response:
-        """Return the sign-in form, which leads back to the requested page."""
+        """Return the sign-in form, which redirects to the requested page."""
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
-        # An expired session must not keep its browser from being asked to sign in.
+        # An expired session must not prevent its browser from signing in again.
         session = cookie(request, COOKIE) or ""
-        has_ended = self._sessions.token(session) is None
+        is_expired = self._sessions.token(session) is None
         model = {
             "error": error,
             "next": to,
-            "form_token": self._sessions.form_token("" if has_ended else session, ""),
+            "form_token": self._sessions.form_token("" if is_expired else session, ""),
             "local": self._local_port,
         }
         response = await self._page(request, View("sign_in.html", "Sign in", model, status), None)
         if status == _UNAUTHENTICATED:
             response.headers["WWW-Authenticate"] = "Bearer"
-        if has_ended and cookie(request, COOKIE) is not None:
+        if is_expired and cookie(request, COOKIE) is not None:
             response.del_cookie(COOKIE, path=PREFIX)
         return response
 
@@ -359,7 +350,7 @@ class Console:
         )
 
     def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
-        """Return the notices for the banner. Health has its own list."""
+        """Return the problems for the banner, which Health lists itself."""
         if Role.READ not in principal.rights.roles or request.path == url("health"):
             return ()
         return tuple(problems(self._services))
@@ -374,7 +365,7 @@ class Console:
         except web.HTTPException as error:
             text = _EXPLANATIONS.get(error.status, "")
             response = await self._message(request, error.status, text)
-        except Exception as error:  # the boundary: every error becomes a page
+        except Exception as error:  # the outermost handler: every error becomes a page
             error_status = to_status(error)
             status = _HTTP.get(error_status.code, 500)
             response = await self._message(request, status, error_status.proto.message)
@@ -383,7 +374,7 @@ class Console:
 
 
 def _redirect(to: str, status: int = 303) -> web.Response:
-    """Redirect to a page of the console, and nowhere else."""
+    """Redirect to a page of the console; any other target becomes its home page."""
     return web.Response(
         status=status, headers={"Location": to if _OWN_PAGE.fullmatch(to) else PREFIX}
     )

@@ -1,4 +1,4 @@
-"""Problems that every page warns about: a failed reload, and resolvers that are not asked."""
+"""Problems shown on every page: a failed reload, and resolvers paused by a circuit breaker."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from queuegate_server.identity.guarded_resolver import CircuitState
 
 
 def problems(services: Services) -> Iterator[str]:
-    """Yield the warnings for every page as sentences that include the cause."""
+    """Yield the problems as sentences that include the cause."""
     past = services.core.reloader.past
     if past and not past[-1].succeeded:
         last = past[-1]
@@ -28,7 +28,7 @@ def problems(services: Services) -> Iterator[str]:
 
 
 def failure_of(services: Services, resolver: str) -> str:
-    """Return why a resolver could not be asked last time; empty if unknown."""
+    """Return the cause of a resolver's last failure; empty if unknown."""
     failures = [
         each.breaker.last_failure[1]
         for _, each in services.core.resolvers.resolvers()

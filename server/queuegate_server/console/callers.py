@@ -1,7 +1,4 @@
-"""Presents the credentials of an HTTP request like those of a call.
-
-The gRPC authenticator can then identify the caller under the same settings.
-"""
+"""Adapts HTTP requests to the gRPC authenticator, which identifies callers by the same settings."""
 
 import ipaddress
 import re
@@ -23,7 +20,7 @@ _HOST: Final = re.compile(
 
 
 class HttpCall:
-    """An HTTP request presented as a call."""
+    """An HTTP request with the interface of a gRPC call."""
 
     def __init__(self, request: web.Request, token: str | None, *, local_port: bool) -> None:
         """Wrap a request.
@@ -39,7 +36,7 @@ class HttpCall:
 
     @property
     def has_authorization(self) -> bool:
-        """Whether the request carries a credential in its own headers."""
+        """Whether the request's own headers contain a credential."""
         return "Authorization" in self._request.headers
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
@@ -50,7 +47,7 @@ class HttpCall:
         return [("authorization", value) for value in values]
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Return the client certificate that TLS verified."""
+        """Return the verified client certificate."""
         transport = self._request.transport
         connection = transport and transport.get_extra_info("ssl_object")
         der = connection and connection.getpeercert(binary_form=True)
@@ -62,9 +59,8 @@ class HttpCall:
         }
 
     def peer(self) -> str:
-        """Return the peer's address if both the port and the peer are on loopback, else nothing.
-
-        A forwarded request does not originate from the proxy itself.
+        """Return the peer's address; empty if the port is not on loopback, or if a proxy forwarded
+        the request, whose origin is then unknown.
         """
         if not self._local_port or any(name in self._request.headers for name in _FORWARDED):
             return ""
@@ -80,7 +76,7 @@ class HttpCall:
 
 
 def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
-    """Return whether a token in the headers identifies the caller. Other sites cannot send any."""
+    """Return whether a token in the headers identifies the caller. Other sites cannot send one."""
     if "Authorization" not in request.headers:
         return False
     try:
@@ -90,7 +86,7 @@ def identifies_itself(request: web.Request, authenticator: Authenticator) -> boo
 
 
 def is_loopback_host(request: web.Request) -> bool:
-    """Return whether a request names this machine. Other names may be rebound by their owner."""
+    """Return whether a request names loopback. Other names are vulnerable to DNS rebinding."""
     hosts = request.headers.getall("Host", [""])
     if not request.raw_path.startswith("/"):
         hosts = [*hosts, request.raw_path.partition("://")[2].partition("/")[0]]
@@ -113,10 +109,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def is_embedded_elsewhere(request: web.Request) -> bool:
-    """Return whether a page of another site loads this one by other means than a link.
+    """Return whether a page of another site loads this one other than through a link.
 
-    Callers identified by their address or certificate would otherwise be charged for such loads
-    unknowingly.
+    Such a load would otherwise be charged to the caller identified by address or certificate.
     """
     site = request.headers.get("Sec-Fetch-Site", "none")
     is_link = (
@@ -130,7 +125,7 @@ def is_own_origin(request: web.Request) -> bool:
     """Return whether a state-changing request comes from a page of the console."""
     sites = request.headers.getall("Sec-Fetch-Site", [])
     if sites:
-        # In that case `Origin` is `null`: pages of the console send no referrer.
+        # `Origin` is then `null`, since pages of the console send no referrer.
         return sites == ["same-origin"]
     origins = request.headers.getall("Origin", [])
     if not origins:
@@ -140,7 +135,7 @@ def is_own_origin(request: web.Request) -> bool:
 
 
 def _subject(der: bytes) -> bytes:
-    """Return the subject of a certificate in RFC 2253 form, as OpenSSL writes it."""
+    """Return the subject of a certificate in RFC 2253 form, as formatted by OpenSSL."""
     from cryptography import x509  # noqa: PLC0415 - takes 40 ms, and most callers have none
 
     subject = x509.load_der_x509_certificate(der).subject

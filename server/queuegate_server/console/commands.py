@@ -1,4 +1,4 @@
-"""Shell commands that ask the same question as a page, for `queuegate` and `grpcurl`."""
+"""Shell commands equivalent to the request of a page, for `queuegate` and `grpcurl`."""
 
 import json
 import shlex
@@ -12,11 +12,11 @@ from queuegate_server.settings.listeners import parse_address
 
 _METHOD: Final = "queuegate.v1.AccessService/ExplainQueueAccess"
 _ANYWHERE: Final = "SERVER"
-"""Stands for the host of a server that listens on all addresses."""
+"""The placeholder for the host of a server that listens on all interfaces."""
 
 
-class Question(NamedTuple):
-    """A question about a queue, as asked on a page."""
+class AccessQuery(NamedTuple):
+    """A request for a decision, as entered on a page."""
 
     user: str
     queue: str
@@ -27,7 +27,7 @@ class Question(NamedTuple):
     real_user: str
 
 
-def command_line(visit: Visit, asked: Question) -> str:
+def command_line(visit: Visit, asked: AccessQuery) -> str:
     """Return the `queuegate` command that explains the decision."""
     words = ["queuegate", "--address", _address(visit)]
     if _has_tls(visit):
@@ -53,7 +53,7 @@ def command_line(visit: Visit, asked: Question) -> str:
     return shlex.join(words)
 
 
-def grpcurl(visit: Visit, asked: Question) -> str:
+def grpcurl(visit: Visit, asked: AccessQuery) -> str:
     """Return the `grpcurl` command that explains the decision."""
     user: dict[str, object] = {"user": asked.user}
     if asked.groups:

@@ -1,7 +1,7 @@
 """Reads form fields in both browser encodings, with bounds on bytes, fields and time.
 
-The body is read completely before it is parsed: streaming parsers take a step for each line, and
-log each fault with its text.
+The body is read in full before it is parsed: streaming parsers take a step for each line, and log
+the text of each fault.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
 """The time limit for receiving a form."""
 _DRAIN_FACTOR: Final = 4
-"""A form is read to its end if it is at most this many times too large."""
+"""Forms up to this many times too large are still read to the end."""
 _PIECE_BYTES: Final = 8 * 1024
-"""The amount of a form that is unescaped per step."""
+"""The number of bytes unescaped per step."""
 _MAX_PART_HEADERS: Final = 4 * 1024
 _URLENCODED: Final = "application/x-www-form-urlencoded"
 _MULTIPART: Final = "multipart/form-data"
@@ -31,28 +31,28 @@ _BOUNDARY: Final = re.compile(
 )
 """RFC 2046, section 5.1.1, without spaces, which browsers never use."""
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
-"""The header of a part. In names, browsers encode quotation marks and line ends as %22, %0D and
+"""The header of a part. Browsers encode quotation marks and line breaks in names as %22, %0D and
 %0A."""
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 2
-"""The number of bytes of an escape after the percent sign."""
+"""The length of an escape after the percent sign."""
 
 Fields = Sequence[tuple[str, str]]
 
 
 class Steps:
-    """Runs one step of all long forms together between two rounds of other work.
+    """Limits all long forms together to one step per iteration of the event loop.
 
-    A thread would cause longer delays: OpenSSL releases the interpreter lock for each record, and a
-    busy thread then holds it for 5 ms.
+    A thread would cause longer delays: OpenSSL releases the GIL for each record, and a busy thread
+    then holds it for 5 ms.
     """
 
     def __init__(self) -> None:
-        """Create a queue without forms."""
+        """Create an empty queue of steps."""
         self._lock = asyncio.Lock()
 
     async def step(self) -> None:
-        """Wait for a step, in call order."""
+        """Wait for the next step, in call order."""
         async with self._lock:
             await asyncio.sleep(0)
 
@@ -71,9 +71,9 @@ async def posted_fields(
     Raises:
         ValueError: The form is malformed, or not UTF-8.
         HTTPLengthRequired: The length is missing. Browsers always send it.
-        HTTPRequestEntityTooLarge: It is too large.
-        HTTPRequestTimeout: It took too long to arrive.
-        HTTPUnsupportedMediaType: The body is not a form, and is not read.
+        HTTPRequestEntityTooLarge: The form is too large.
+        HTTPRequestTimeout: The form took too long to arrive.
+        HTTPUnsupportedMediaType: The body is not a form. It is not read.
     """
     parse = _parser(request, with_files=with_files)
     if request.content_length is None:
@@ -84,7 +84,7 @@ async def posted_fields(
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value for each name of a form or a query, without lone surrogates."""
+    """Return the first value for each name in a form or a query, without lone surrogates."""
     values: dict[str, str] = {}
     for name, value in pairs:
         values.setdefault(name, value.encode(errors="replace").decode())
@@ -106,8 +106,8 @@ def _parser(
 
 
 async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
-    """Return the body. A form that is slightly too large is still read to its end, so that its
-    browser reads the response.
+    """Read the body. A slightly oversized form is still read to the end, so that its browser reads
+    the response.
     """
     size, body = 0, bytearray()
     if (request.content_length or 0) <= max_bytes * _DRAIN_FACTOR:
@@ -119,7 +119,7 @@ async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
                         body += chunk
                     elif size > max_bytes * _DRAIN_FACTOR:
                         break
-                    # The event loop decrypts the next piece.
+                    # Let the event loop decrypt the next chunk.
                     await steps.step()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
@@ -142,9 +142,7 @@ async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
 
 
 async def _unquoted(text: bytes, steps: Steps) -> str:
-    """Return unescaped text, working in steps: one object for each escape of a policy takes 100
-    bytes.
-    """
+    """Unescape text in steps, since each escape takes a temporary object of 100 bytes."""
     unquoted = bytearray()
     for piece in _pieces(text):
         if unquoted:
@@ -154,19 +152,19 @@ async def _unquoted(text: bytes, steps: Steps) -> str:
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
-    """Split a text into pieces, none of which ends within an escape."""
-    begin = 0
-    while begin < len(text):
-        end = begin + _PIECE_BYTES
-        if (escape := text.rfind(b"%", max(begin, end - _ESCAPE_BYTES), end)) > begin:
+    """Split text into pieces without splitting an escape."""
+    start = 0
+    while start < len(text):
+        end = start + _PIECE_BYTES
+        if (escape := text.rfind(b"%", max(start, end - _ESCAPE_BYTES), end)) > start:
             end = escape
-        yield text[begin:end]
-        begin = end
+        yield text[start:end]
+        start = end
 
 
 async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
-    """Parse RFC 7578 as browsers write it: nothing before the first boundary or after the last, and
-    lines that end in CR LF. The few searches through the body take a few milliseconds.
+    """Parse RFC 7578 as written by browsers: nothing before the first boundary or after the last,
+    and CR LF line breaks. Searching the body takes a few milliseconds.
     """
     await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)
@@ -176,14 +174,14 @@ async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields
 
 
 def _part(part: bytes) -> tuple[str, str]:
-    begin = part.find(b"\r\n\r\n", 0, _MAX_PART_HEADERS)
-    if begin < 0 or not part.startswith(b"\r\n"):
+    end = part.find(b"\r\n\r\n", 0, _MAX_PART_HEADERS)
+    if end < 0 or not part.startswith(b"\r\n"):
         raise ValueError("a part has no headers, or headers that are too long")
-    if _CONTROL.search(part, 2, begin):
+    if _CONTROL.search(part, 2, end):
         raise ValueError("a part has control characters in its headers")
     names = [
-        name[1] for line in part[2:begin].split(b"\r\n") if (name := _NAME.match(line)) is not None
+        name[1] for line in part[2:end].split(b"\r\n") if (name := _NAME.match(line)) is not None
     ]
     if len(names) != 1:
         raise ValueError("a part is not a form field")
-    return names[0].decode(), part[begin + 4 :].decode()
+    return names[0].decode(), part[end + 4 :].decode()

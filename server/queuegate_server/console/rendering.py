@@ -1,4 +1,4 @@
-"""Renders templates. Every text in them is escaped, made visible and shortened."""
+"""Renders templates. All text in them is escaped, made printable and truncated."""
 
 import asyncio
 import time
@@ -13,15 +13,15 @@ from queuegate_server.formats.diagnostics import printable
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 MAX_TEXT: Final = 1_000
-"""The maximum length of a text. Names have at most 1 024 bytes."""
+"""The length at which text is truncated. Names have at most 1 024 bytes."""
 _STEP_SECONDS: Final = 2e-3
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
-"""The latency above which tenths of a millisecond do not matter."""
+"""The latency from which tenths of a millisecond are not shown."""
 
 
 class Exact(str):
-    """Text that must be kept unchanged: the value of a field."""
+    """Text to render unchanged, such as the value of a field."""
 
     __slots__ = ()
 
@@ -51,14 +51,14 @@ def environment() -> Environment:
 
 
 async def render(template: Template, **values: object) -> bytes:
-    """Return a page. Other work runs between its parts."""
+    """Render a page, yielding to the event loop between its parts."""
     page = bytearray()
-    began = time.monotonic()
+    start = time.monotonic()
     for part in template.generate(values):
         page += part.encode(errors="replace")
-        if time.monotonic() - began > _STEP_SECONDS:
+        if time.monotonic() - start > _STEP_SECONDS:
             await asyncio.sleep(PAUSE_SECONDS)
-            began = time.monotonic()
+            start = time.monotonic()
     return bytes(page)
 
 
@@ -73,7 +73,7 @@ def age(wall_seconds: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in the largest unit that gives at least two."""
+    """Return a duration in the largest unit that fits at least twice."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
@@ -81,7 +81,7 @@ def _duration(seconds: float) -> str:
 
 
 def _latency(seconds: float) -> str:
-    """Return a latency in milliseconds with as many digits as matter."""
+    """Return a latency in milliseconds, with tenths if it is short."""
     if seconds < _SHORTEST:
         return "< 0.1 ms"
     return f"{seconds * 1000:.{1 if seconds < _WHOLE_MILLISECONDS else 0}f} ms"
@@ -102,5 +102,5 @@ def _finalize(value: Any) -> Any:
     if not isinstance(value, str) or isinstance(value, Markup | Url | Exact):
         return value
     text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
-    # Spaces of other widths are kept: some are our own.
+    # `printable` keeps spaces of other widths, some of which are our own.
     return text if text.isprintable() else printable(text)

@@ -1,7 +1,7 @@
 """Sessions of browsers that signed in with a token, and limits on failed attempts.
 
-A session only stands for its token. The token is looked up again on each request, so a session ends
-with its token and always has the caller's current rights.
+The token of a session is checked on each request, so a session is valid only as long as its token
+and always has the caller's current rights.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from queuegate_server.throttling import TokenBucket
 SESSION_SECONDS: Final = 8 * 3600.0
 MAX_SESSIONS: Final = 1_000
 MAX_SESSIONS_OF_CALLER: Final = 20
-"""A program that signs in repeatedly must not evict the sessions of other callers."""
+"""Keeps a program that signs in repeatedly from evicting the sessions of other callers."""
 FAILURES_PER_SECOND: Final = 0.2
 FAILURES_AT_ONCE: Final = 10
 MAX_PEERS: Final = 10_000
-"""The maximum number of addresses whose failures are kept."""
+"""The maximum number of addresses whose failures are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +45,35 @@ class Sessions:
         )
         self._secret = secrets.token_bytes(32)
 
-    def begin(self, token: str, caller: str) -> str:
-        """Return the ID of a new session. If the caller has too many, the oldest one ends."""
+    def create(self, token: str, caller: str) -> str:
+        """Create a session and return its ID. Deletes the caller's oldest ones beyond the limit."""
         own = [name for name, each in self._sessions.items() if each.caller == caller]
         for oldest in own[: max(0, len(own) + 1 - MAX_SESSIONS_OF_CALLER)]:
-            self.end(oldest)
+            self.delete(oldest)
         session = secrets.token_urlsafe(32)
         self._sessions[session] = _Session(token, caller)
         return session
 
     def token(self, session: str) -> str | None:
-        """Return the token of a session; None if the session does not exist or has ended."""
+        """Return the token of a session; None if the session does not exist or has expired."""
         entry = self._sessions.get(session)
         return None if entry is None else entry.token
 
-    def end(self, session: str) -> None:
-        """End a session, if it exists."""
+    def delete(self, session: str) -> None:
+        """Delete a session, if it exists."""
         self._sessions.pop(session, None)
 
     def form_token(self, session: str, caller: str) -> str:
-        """Return the form token, which other sites cannot read.
+        """Return the CSRF token for a caller's forms.
 
         Args:
-            session: The ID of the session; empty without one.
+            session: The ID of the session; empty if there is none.
             caller: The name of the caller; empty before sign-in.
         """
         return hmac.digest(self._secret, f"{session}\0{caller}".encode(), hashlib.sha256).hex()
 
     def is_form_token(self, token: str, session: str, caller: str) -> bool:
-        """Return whether a form sent the right token."""
+        """Return whether a form's CSRF token is valid."""
         expected = self.form_token(session, caller)
         return hmac.compare_digest(token.encode(errors="replace"), expected.encode())
 
@@ -82,7 +82,7 @@ class FailedAttempts:
     """Limits how often a peer may present invalid tokens."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Create a limiter without failures.
+        """Create a limiter.
 
         Args:
             clock: A monotonic clock, in seconds.
@@ -96,7 +96,7 @@ class FailedAttempts:
         return 0.0 if bucket is None else bucket.wait()
 
     def add(self, peer: str) -> None:
-        """Count a failure of an address."""
+        """Record a failure of an address."""
         bucket = self._buckets.get(peer)
         if bucket is None:
             bucket = TokenBucket(FAILURES_PER_SECOND, FAILURES_AT_ONCE, self._clock)

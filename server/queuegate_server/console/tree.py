@@ -1,7 +1,7 @@
-"""The queues of a partition as a tree. Only open levels are visited.
+"""The queues of a partition as a tree, of which only open levels are visited.
 
-Children are located by searching the sorted paths: a partition may have 100 000 queues, and a queue
-thousands of children.
+Children are located by binary search in the sorted paths, since a partition may have 100 000 queues
+and a queue thousands of children.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from queuegate.policy.tree import Partition
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 LEVEL: Final = 100
-"""The number of children of one queue on a page."""
+"""The number of a queue's children per page."""
 MANY_LEVELS: Final = 10
-"""The number of children shown per level if further levels are open."""
+"""If more levels than this are open, the number of children shown per level."""
 MAX_MATCHES: Final = 100
 """The maximum number of queues in a search result."""
 _CHUNK: Final = 5_000
-"""The number of paths searched without a pause: 1 ms."""
+"""The number of paths searched per step, which takes 1 ms."""
 _searching: Final = asyncio.Semaphore(1)
-"""One search at a time, since calls wait for a step of each running search."""
+"""Allows one search at a time, since calls wait for a step of each running search."""
 _AFTER: Final = chr(ord(SEPARATOR) + 1)
 
 
 class Level(NamedTuple):
-    """A page of the children of a queue."""
+    """A page of a queue's children."""
 
     paths: Sequence[str]
     has_earlier: bool
@@ -37,19 +37,18 @@ class Level(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of the tree: a queue, or a gap where queues are left out."""
+    """A line of the tree: a queue, or a gap where queues are omitted."""
 
     depth: int
     path: str
     has_children: bool
     is_open: bool
     earlier: str = ""
-    """The queue whose first children are left out here, in which case the line is not a queue."""
+    """For a gap: the queue whose first children are omitted."""
     later: str = ""
-    """The queue whose remaining children are left out here, in which case the line is not a
-    queue."""
+    """For a gap: the queue whose remaining children are omitted."""
     start: str = ""
-    """For `later`: the path at which they start."""
+    """For `later`: the path of the first omitted child."""
 
 
 def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
@@ -63,12 +62,12 @@ def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
             yield candidate
             index += 1
         else:
-            # Below a child already yielded, or before the start.
+            # A descendant of a child that was already yielded, or precedes the start.
             index = bisect.bisect_left(paths, candidate[:below] + _AFTER, index)
 
 
 def has_children(partition: Partition, path: str) -> bool:
-    """Return whether there are queues below a queue."""
+    """Return whether a queue has children."""
     return next(children(partition, path), None) is not None
 
 
@@ -133,9 +132,7 @@ def _around(
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
-    """Return the first queues whose path contains a text, ignoring case, and whether there are
-    more.
-    """
+    """Return the first paths that contain a text, ignoring case, and whether there are more."""
     wanted = text.lower()
     matches: list[str] = []
     async with _searching:
@@ -150,9 +147,7 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
 
 
 def openness(partition: Partition, path: str, access: Access) -> str:
-    """Return `open` if everyone may use a queue, `closed` if nobody may, and otherwise an empty
-    text.
-    """
+    """Return `open` if everyone may use a queue, `closed` if nobody may, else an empty string."""
     chain = partition.chain(path, access)
     if chain.otherwise is not None and chain.otherwise.allowed:
         return "open"

@@ -1,4 +1,4 @@
-"""Turns for expensive requests: one runs at a time, and few may wait."""
+"""A queue for expensive requests: one runs at a time, and few may wait."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,22 +12,22 @@ MAX_WAITING: Final = 4
 
 
 class Turns:
-    """Lets one request run at a time."""
+    """A queue that runs one request at a time."""
 
     def __init__(self, name: str) -> None:
-        """Create turns. `name` is the plural noun for messages."""
+        """Create a queue. `name` is the plural noun for messages."""
         self._name = name
         self._lock = asyncio.Lock()
         self._waiting = 0
 
     def check(self) -> None:
-        """Raise Overloaded if too many wait."""
+        """Raise Overloaded if too many requests are waiting."""
         if self._waiting >= MAX_WAITING:
             raise Overloaded(f"{MAX_WAITING} {self._name} are being assessed or waiting")
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn and hold it. Raises Overloaded if too many wait."""
+        """Wait for a turn and hold it. Raises Overloaded if too many requests are waiting."""
         self.check()
         self._waiting += 1
         try:

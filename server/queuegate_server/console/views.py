@@ -1,4 +1,4 @@
-"""Views: the requests that pages receive, and their results."""
+"""The requests, results and routes of pages."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ SMALL_FORM_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of the server that pages query."""
+    """The parts of the server used by pages."""
 
     settings: Settings
     core: DecisionCore
@@ -35,15 +35,13 @@ class Services:
     readiness: Readiness
     annotator: Annotator
     addresses: Sequence[str]
-    """The addresses of gRPC, once bound."""
-    metrics: Callable[[], bytes]
-    """Writes the metrics in the Prometheus text format."""
+    """The gRPC addresses, once bound."""
     sign_ins: dict[str, int]
     """The number of sign-in attempts by result."""
 
 
 class Url(str):
-    """The URL of a page, which is displayed unshortened."""
+    """The URL of a page, which is displayed in full."""
 
     __slots__ = ()
 
@@ -58,23 +56,23 @@ def url(path: str, **query: object) -> Url:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A page request from a caller with the required role."""
+    """A page request from an authorized caller."""
 
     services: Services
     principal: Principal
     query: Mapping[str, str]
-    """The parameters of the URL. The first value of a repeated one is used."""
+    """The URL's parameters, with the first value of repeated ones."""
     form: Mapping[str, str]
     """The posted fields."""
 
     @property
     def access(self) -> Access:
-        """The kind of access that the URL names; submit by default."""
+        """The access type in the URL; submit by default."""
         return Access.ADMIN if self.query.get("access") == Access.ADMIN else Access.SUBMIT
 
     @property
     def trusted(self) -> bool:
-        """Whether groups given by the caller are used."""
+        """Whether to use groups given by the caller."""
         return self.principal.rights.assert_groups
 
     def may(self, role: Role) -> bool:
@@ -88,12 +86,12 @@ class View(NamedTuple):
     template: str
     title: str
     model: object
-    """The data for the template, as `page`: an object, or a dictionary whose keys are names."""
+    """The template's variable `page`."""
     status: int = 200
 
 
 class Redirect(NamedTuple):
-    """After a change, the page to redirect to."""
+    """A redirect to a page after a change."""
 
     to: Url
 
@@ -102,7 +100,7 @@ Handler = Callable[[Visit], Awaitable[View | Redirect]]
 
 
 class Route(NamedTuple):
-    """A method and a path below `/console/`, with its handler."""
+    """A method and a path below `/console/`, with their handler."""
 
     method: str
     path: str
@@ -110,12 +108,12 @@ class Route(NamedTuple):
     role: Role = Role.READ
     max_form_bytes: int = SMALL_FORM_BYTES
     large_forms: Turns | None = None
-    """The turns for forms that may contain files, taken after reading a form; None if all forms are
-    small."""
+    """The queue for forms that may contain files, entered after reading a form; None if all forms
+    are small."""
 
 
 class Page(NamedTuple):
-    """An entry of the navigation."""
+    """An entry in the navigation."""
 
     name: str
     path: str

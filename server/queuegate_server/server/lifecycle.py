@@ -146,7 +146,7 @@ async def _open_admin_port(
 
     site = None
     if settings.console.enabled:
-        site = _console(settings, parts, metrics)
+        site = _console(settings, parts)
     admin = AdminServer(
         parse_host_port(settings.ops.listen),
         _OwnProcess(parts.readiness, metrics),
@@ -157,12 +157,12 @@ async def _open_admin_port(
     return metrics, admin
 
 
-def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes]) -> "Site":
+def _console(settings: Settings, parts: ServerParts) -> "Site":
     from queuegate_server.console.annotations import Annotator  # noqa: PLC0415 - optional
-    from queuegate_server.console.app import console_site  # noqa: PLC0415 - optional
+    from queuegate_server.console.app import Console  # noqa: PLC0415 - optional
     from queuegate_server.console.views import Services  # noqa: PLC0415 - optional
 
-    return console_site(
+    console = Console(
         Services(
             settings=settings,
             core=parts.core,
@@ -172,12 +172,12 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
             readiness=parts.readiness,
             addresses=parts.listeners.addresses,
             annotator=Annotator(lambda: parts.core.reloader.served_texts),
-            metrics=metrics,
             sign_ins=parts.sign_ins,
         ),
         parts.listeners.ops_authenticator,
         parts.listeners.rates,
     )
+    return console.site()
 
 
 @dataclass(frozen=True, slots=True)

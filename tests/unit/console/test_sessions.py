@@ -13,14 +13,14 @@ from queuegate_server.console.sessions import (
 from tests.support.fakes.clock import ManualClock
 
 
-def test_a_session_ends_by_itself_or_when_it_is_ended() -> None:
+def test_a_session_lasts_until_it_expires_or_is_deleted() -> None:
     clock = ManualClock()
     sessions = Sessions(clock)
-    first, second = sessions.begin("one", "a"), sessions.begin("two", "b")
+    first, second = sessions.create("one", "a"), sessions.create("two", "b")
     assert first != second
     assert (sessions.token(first), sessions.token(second)) == ("one", "two")
-    sessions.end(first)
-    sessions.end("unknown")
+    sessions.delete(first)
+    sessions.delete("unknown")
     assert sessions.token(first) is None
     clock.advance(SESSION_SECONDS + 1)
     assert sessions.token(second) is None
@@ -28,15 +28,15 @@ def test_a_session_ends_by_itself_or_when_it_is_ended() -> None:
 
 def test_sessions_are_bounded() -> None:
     sessions = Sessions(ManualClock())
-    ids = [sessions.begin(str(number), str(number)) for number in range(MAX_SESSIONS + 1)]
+    ids = [sessions.create(str(number), str(number)) for number in range(MAX_SESSIONS + 1)]
     assert sum(sessions.token(each) is not None for each in ids) == MAX_SESSIONS
     assert sessions.token(ids[-1]) == str(MAX_SESSIONS)
 
 
-def test_a_caller_ends_no_session_of_another() -> None:
+def test_a_caller_evicts_no_session_of_another() -> None:
     sessions = Sessions(ManualClock())
-    other = sessions.begin("other", "token:b")
-    own = [sessions.begin("own", "token:a") for _ in range(MAX_SESSIONS)]
+    other = sessions.create("other", "token:b")
+    own = [sessions.create("own", "token:a") for _ in range(MAX_SESSIONS)]
     assert sessions.token(other) == "other"
     assert [each for each in own if sessions.token(each)] == own[-MAX_SESSIONS_OF_CALLER:]
 

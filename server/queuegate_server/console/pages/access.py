@@ -11,7 +11,7 @@ from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.console.attention import failure_of
-from queuegate_server.console.commands import Question, command_line, grpcurl
+from queuegate_server.console.commands import AccessQuery, command_line, grpcurl
 from queuegate_server.console.views import Page, Route, Url, View, Visit, url
 from queuegate_server.engine import (
     GroupsUnavailable,
@@ -41,7 +41,7 @@ _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
 
 
 class EvaluatedAcl(NamedTuple):
-    """A step of an explanation, and what the page adds to it."""
+    """A step of an explanation, with details for the page."""
 
     step: Step
     outcome: str
@@ -52,7 +52,7 @@ class EvaluatedAcl(NamedTuple):
 
 
 def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
-    """Return why there is no decision. Callers of the console may see what Health shows."""
+    """Return why there is no decision, including the cause shown on Health."""
     cause = ""
     if not isinstance(failure, TooManyLookups):
         cause = failure_of(visit.services, failure.resolver)
@@ -66,7 +66,7 @@ async def show(visit: Visit) -> View:
     snapshot = visit.services.core.engine.snapshot
     groups = tuple(filter(None, _BETWEEN_NAMES.split(query.get("groups", ""))))
     no_groups = "no_groups" in query
-    asked = Question(
+    asked = AccessQuery(
         user=query.get("user", "").strip(),
         queue=query.get("queue", "").strip(),
         access=visit.access,
@@ -104,8 +104,8 @@ async def show(visit: Visit) -> View:
     return View("access.html", "May a user use a queue?", page, status)
 
 
-async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> dict[str, object]:
-    """Return the explained decision. Raises as `Engine.explain`."""
+async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[str, object]:
+    """Return the decision with its explanation. Raises like `Engine.explain`."""
     request = access_pb2.ExplainQueueAccessRequest(
         user=UserGroupInformation(
             user=asked.user, groups=asked.groups or (), no_groups=asked.groups == ()
@@ -115,12 +115,12 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> dict[str
         access=ACCESS_TYPES[asked.access],
         real_user=asked.real_user,
     )
-    answer = access_pb2.ExplainQueueAccessResponse.FromString(
+    response = access_pb2.ExplainQueueAccessResponse.FromString(
         await visit.services.access.ExplainQueueAccess(
             request.SerializeToString(), trusted=visit.trusted
         )
     )
-    explanation = responses.explanation(answer)
+    explanation = responses.explanation(response)
     annotations = await visit.services.annotator.annotations(snapshot)
     acls = [
         EvaluatedAcl(
@@ -134,7 +134,7 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> dict[str
         for step in explanation.steps
     ]
     entry = None
-    if answer.groups.origin >= access_pb2.GROUPS_ORIGIN_RESOLVER:
+    if response.groups.origin >= access_pb2.GROUPS_ORIGIN_RESOLVER:
         entry = snapshot.find(asked.partition).groups.known(asked.user)
     return {
         "explanation": explanation,

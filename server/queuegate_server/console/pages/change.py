@@ -1,4 +1,4 @@
-"""The page "Change": assesses a proposed policy, its changes of access, and claims about it."""
+"""The page "Change": assesses a proposed policy, the access it changes, and claims about it."""
 
 import asyncio
 import functools
@@ -25,7 +25,7 @@ from queuegate_server.settings.model import PolicySource
 MAX_CLAIMS_BYTES: Final = 256 * 1024
 MAX_FORM_BYTES: Final = MAX_CONTENT_BYTES + MAX_CLAIMS_BYTES + 16 * 1024
 MAX_SHOWN_TEXT: Final = 256 * 1024
-"""The maximum length of a policy that is sent back in the form."""
+"""The maximum length of a policy echoed in the form."""
 MAX_REASONS: Final = 10
 _CLAIMS_NAME: Final = "claims.yaml"
 _WITHOUT_PROPOSAL: Final[Mapping[str, object]] = {
@@ -45,7 +45,7 @@ _NOT_COMPARED: Final[Mapping[str, object]] = {
     "changes_not_shown": 0,
     "claims": None,
 }
-"""The parts of a result that are missing if nothing was compared or claimed."""
+"""The defaults of a result without a comparison or claims."""
 
 
 async def form(visit: Visit) -> View:
@@ -106,7 +106,7 @@ def _view(services: Services, status: int = 200, **shown: object) -> View:
 async def _assessment(
     services: Services, source: PolicySource, text: str, claims: str, *, by_people: bool
 ) -> dict[str, Any]:
-    """Return the result of `proposal.run`, completed for the page."""
+    """Return the result of `proposal.run`, with details for the page."""
     snapshot = services.core.engine.snapshot
     job = await _job(services, snapshot, source, text.encode(), claims)
     job = job._replace(wants_groups=by_people)
@@ -177,14 +177,14 @@ async def _job(
 
 @functools.cache
 def _resolver_types() -> frozenset[str]:
-    # Looking for entry points takes up to 20 ms.
+    # Discovering entry points takes up to 20 ms.
     return types()
 
 
 async def _people(
     snapshot: Snapshot, groups: Mapping[str, list[str]], incomplete: list[str]
 ) -> Mapping[str, GroupsByUser]:
-    """Return the members of groups by partition, and reasons why some may be missing."""
+    """Return the members of groups by partition. Adds why some may be missing to `incomplete`."""
     people: dict[str, GroupsByUser] = {}
     for partition, names in groups.items():
         listing = MemberListing(names)
@@ -213,7 +213,7 @@ PAGE: Final = Page(
             "change",
             assess,
             max_form_bytes=MAX_FORM_BYTES,
-            # Each takes a child process, and perhaps a directory lookup.
+            # Each takes a child process and possibly directory lookups.
             large_forms=Turns("proposals"),
         ),
     ),

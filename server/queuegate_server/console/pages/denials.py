@@ -1,4 +1,4 @@
-"""The page "Denials": the latest audited requests that were denied or could not be decided."""
+"""The page "Denials": the newest audited requests that were denied or could not be decided."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ DENIED: Final = "denied"
 ERROR: Final = "error"
 _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
 _CONCURRENT: Final = 2
-_QUESTION: Final = ("partition", "user", "queue", "access")
+_QUERY: Final = ("partition", "user", "queue", "access")
 _SHOWN: Final = (
-    *(*_QUESTION, "action", "time", "decision", "reason", "caller", "method"),
+    *(*_QUERY, "action", "time", "decision", "reason", "caller", "method"),
     *("revision", "decided_by"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter of records. An empty text matches any value."""
+    """A filter for records. An empty field matches any value."""
 
     user: str
     queue: str
@@ -48,7 +48,7 @@ class Filter:
 
     @property
     def is_set(self) -> bool:
-        """Whether the filter excludes any records."""
+        """Whether any field is set."""
         return bool(self.user or self.queue or self.partition or self.decision)
 
 
@@ -92,7 +92,7 @@ async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
         asyncio.to_thread(newest_records, path, keep, chosen.matches, NUMBER, _MARKERS)
     )
     reading.add_done_callback(lambda _: _turns.release())
-    # If the browser disconnects, the thread continues and keeps its turn.
+    # If the browser disconnects, the thread continues and keeps its slot.
     return await asyncio.shield(reading)
 
 
@@ -106,14 +106,14 @@ def _unreadable(audit: Audit) -> tuple[str, str]:
 
 
 def _request(record: Mapping[str, Any]) -> dict[str, object]:
-    """Return the shown parts of a record as texts, which are empty if missing, and as `question`
-    the page that asks the same question now; None if the request was not about a queue.
+    """Return the shown fields of a record as text, empty if missing. `access_url` is the page that
+    decides the same request now, or None if the request was not about a queue.
     """
     shown = {key: str(record.get(key, "")) for key in _SHOWN}
-    question = None
+    access_url = None
     if shown["queue"] and shown["user"] and "access" in record:
-        question = url("access", **{key: shown[key] for key in _QUESTION})
-    return {**shown, "access": shown["access"] or shown["action"], "question": question}
+        access_url = url("access", **{key: shown[key] for key in _QUERY})
+    return {**shown, "access": shown["access"] or shown["action"], "access_url": access_url}
 
 
 PAGE: Final = Page("Denials", "denials", (Route("GET", "denials", denials),))

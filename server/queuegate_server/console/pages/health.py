@@ -37,9 +37,9 @@ class PartitionHealth:
 
     @property
     def hit_percent(self) -> float | None:
-        """The percentage of questions that the cache answered; None before the first one."""
-        asked = self.hits + self.stale + self.misses
-        return 100.0 * (self.hits + self.stale) / asked if asked else None
+        """The percentage of lookups served from the cache; None before the first lookup."""
+        lookups = self.hits + self.stale + self.misses
+        return 100.0 * (self.hits + self.stale) / lookups if lookups else None
 
 
 async def health(visit: Visit) -> View:
@@ -90,7 +90,7 @@ def _resolvers(services: Services, now: float) -> Iterator[dict[str, object]]:
 
 
 def _upper_bound(durations: Histogram, quantile: float) -> str:
-    """Return a bound below which this share of the durations lies, as text."""
+    """Return an upper bound for a quantile of the durations, as text."""
     buckets = durations.buckets()
     number = buckets[-1][1]
     for bound, count in buckets[:-1]:
@@ -124,7 +124,7 @@ def _replicas(fleet: FleetView) -> list[ReplicaView]:
 def _problems(
     services: Services, fleet: FleetView | None, now: float, wall: float
 ) -> Iterator[str]:
-    """Yield the problems that only this page names, as sentences."""
+    """Yield the problems shown only on this page, as sentences."""
     if lagging := sum(each.lag(now) >= LAG_SECONDS for each in services.core.sync.leases):
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     for problem in () if fleet is None else fleet.problems:

@@ -26,7 +26,7 @@ from queuegate_server.rpc.messages import ACCESS_TYPES
 
 PATH: Final = "queues"
 MAX_CHIPS: Final = 60
-"""The maximum number of names shown of one list."""
+"""The maximum number of names shown per list."""
 MAX_INHERITED: Final = 50
 """The maximum number of ancestors' ACLs shown."""
 MAX_CREATED: Final = 50
@@ -37,7 +37,7 @@ MAX_FINDINGS: Final = 50
 
 
 class Tab(NamedTuple):
-    """A partition."""
+    """The tab of a partition."""
 
     name: str
     url: Url
@@ -79,7 +79,7 @@ class AclRow:
     access: Access
     chips: Sequence[Chip]
     more: int
-    """The number of names that are not shown."""
+    """The number of names not shown."""
     dropped: Sequence[str]
     """Names that can never match."""
     place: str
@@ -200,7 +200,7 @@ def _acls(
 
 
 def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:
-    """Yield the ACLs of queues yet to be created below a queue, if they let anybody in."""
+    """Yield the non-empty ACLs of queues yet to be created below a queue."""
     if partition.creation is None or path not in partition.creation.creators:
         return
     for below in partition.created_below(path):
@@ -210,7 +210,7 @@ def _created(partition: Partition, path: str, annotations: Annotations) -> Itera
 
 
 def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:
-    """Yield the ancestors' ACLs that let anybody in, the nearest first."""
+    """Yield the ancestors' non-empty ACLs, nearest first."""
     for queue in itertools.islice(partition.upwards(path), 1, None):
         for acl in _acls(partition, path, queue, annotations):
             if acl.chips or acl.dropped:
@@ -248,10 +248,10 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> di
         page_token=visit.query.get("page", ""),
     )
     try:
-        answer = await visit.services.access.ListUsers(request.SerializeToString())
+        data = await visit.services.access.ListUsers(request.SerializeToString())
     except InvalidRequest as error:
         return {"error": str(error)}
-    message = access_pb2.ListUsersResponse.FromString(answer)
+    message = access_pb2.ListUsersResponse.FromString(data)
     people = responses.users(message)
     following = message.next_page_token
     users = [
