@@ -71,7 +71,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     multiple=True,
     callback=_names,
     help="A name to accept in client certificates: spiffe://…, uri:…, dns:… or cn:…. "
-    "Repeatable. If omitted, any certificate of the authority is accepted.",
+    "Repeatable. If omitted, any certificate signed by the CA is accepted.",
 )
 @_option(
     "--defaults",
@@ -135,8 +135,8 @@ def admission(
 ) -> None:
     """Serve the Kubernetes admission webhook: /mutate, /validate and /validate-conf.
 
-    Records who creates a pod or workload in the annotation yunikorn.apache.org/user.info, and
-    denies requests that set another name there.
+    Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
+    and denies requests that set another user there.
 
     Exit status: 0 stopped by a signal, 2 wrong usage or configuration.
     """

@@ -30,7 +30,7 @@ class Failure(click.ClickException):
     exit_code = EXIT_FAILURE
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """Create a failure. `--output` determines how the diagnostics of files are written."""
+        """Create a failure, whose diagnostics are written in the format of `--output`."""
         super().__init__(message)
         self.diagnostics = diagnostics
 
@@ -135,7 +135,7 @@ def read_or_fail(file: str | Path) -> tuple[bytes, str]:
 
 
 def unreadable(file: str | Path, error: OSError) -> Diagnostic:
-    """Return the diagnostic of a file that cannot be read."""
+    """Return the diagnostic for an unreadable file."""
     message = f"cannot be read: {error.strerror or error}"
     return Diagnostic(shown_name(file), 0, 0, Severity.ERROR, message, remedy(error))
 
@@ -143,9 +143,9 @@ def unreadable(file: str | Path, error: OSError) -> Diagnostic:
 def write_file(
     file: Path, text: str, remedy: str, *, mode: int = 0o666, force: bool = False
 ) -> None:
-    """Write a new file, or with `force` overwrite one. Raises Failure.
+    """Write a new file, or overwrite one with `force`. Raises Failure.
 
-    `remedy` completes the message about a file that exists.
+    `remedy` completes the message about an existing file.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
     try:

@@ -1,4 +1,4 @@
-"""The commands of `queuegate-server` as a group, with hints for those of `queuegate`."""
+"""The group of `queuegate-server`'s commands, with hints for those of `queuegate`."""
 
 from typing import Any
 
@@ -11,22 +11,23 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. For a command of `queuegate`, the error says so."""
+        """Find the command. The error for a command of `queuegate` names that program."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            # A long import, for this error only.
+            # A slow import that only this error needs.
             from queuegate.cli.commands import queuegate  # noqa: PLC0415
 
             name = args[0]
             if name not in queuegate.commands:
                 raise
-            hint = " (with --policy FILE it needs no server)" if _decides(queuegate, name) else ""
+            has_policy = any("--policy" in each.opts for each in queuegate.commands[name].params)
+            hint = " (with --policy FILE it needs no server)" if has_policy else ""
             message = f"{name!r} is a command of the client: queuegate {name}{hint}"
             raise click.UsageError(message, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Policies are arguments here, unlike with `queuegate` and `serve`."""
+        """Run a command. The error for `--policy` explains that policies are arguments here."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -34,7 +35,3 @@ class CommandGroup(click.Group):
                 raise
             message = "No such option '--policy': files are arguments here, as the usage shows."
             raise click.UsageError(message, error.ctx) from None
-
-
-def _decides(group: click.Group, name: str) -> bool:
-    return any("--policy" in parameter.opts for parameter in group.commands[name].params)

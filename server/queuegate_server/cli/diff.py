@@ -1,4 +1,4 @@
-"""`queuegate-server diff`: compares the users and groups that the ACLs of two policies let in."""
+"""`queuegate-server diff`: compares the users and groups allowed by the ACLs of two policies."""
 
 import re
 import sys
@@ -41,16 +41,16 @@ _ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everyone):(root(?:\..+
 
 
 class Difference(NamedTuple):
-    """A change of a partition or of a queue."""
+    """A change to a partition or a queue."""
 
     partition: str
     queue: str
     """The path of the queue; empty for a change of the partition."""
     change: str
     access: Access | None = None
-    """The ACL that changed, if the change is in an ACL."""
+    """The changed ACL, if any."""
     template: TemplateKind | None = None
-    """The template that changed, if the change is in a template."""
+    """The changed template, if any."""
 
     def __str__(self) -> str:
         """Return the change as a line of text."""
@@ -122,13 +122,13 @@ def diff(
     """Show how the ACLs of queues change from the policy OLD to the policy NEW.
 
     Needs no server. One of the two may be - for standard input. Prints a line for each
-    partition or queue that was added or removed, and for each ACL that lets in different users
-    or groups: + for those that it adds, - for those that it removes. Each queue's own ACLs are
-    compared; what the queues above grant still applies. Both files must be for YuniKorn, or both
+    partition or queue that was added or removed, and for each ACL that allows different users
+    or groups: + for those added, - for those removed. Compares only each queue's own ACLs,
+    although access to the queues above still applies. Both files must be for YuniKorn, or both
     for YARN.
 
     With --people, shows instead who may use which queues under NEW but not under OLD, and the
-    reverse. What the queues above grant is included; queues that only inherit a difference are
+    reverse. Includes access through the queues above; queues that only inherit a difference are
     counted, not listed. Shows the names in the ACLs, which cover every possible user, or with
     --users-from the people themselves.
 
@@ -136,7 +136,7 @@ def diff(
     difference, 2 wrong usage, or a file that cannot be read or is not valid.
     """
     if by_people:
-        before, after = _loaded(old, new, options, config)
+        before, after = _load(old, new, options, config)
         directories = read_users(users_from, config, after) if users_from else None
         changes = [*access_changes(before, after, directories, allowed)]
         for note in _differences(before, after):
@@ -153,7 +153,7 @@ def diff(
     if given := [option for option, value in only_with_people.items() if value]:
         message = f"{', '.join(given)}: only with --people"
         raise click.UsageError(message, click.get_current_context())
-    before, after = _loaded(old, new, options, None)
+    before, after = _load(old, new, options, None)
     entries = list(_differences(before, after))
     findings.write(
         output,
@@ -216,17 +216,17 @@ def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
 
 
 def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:
-    """Return the position of what changed: in the new file, or in the old one if it was removed."""
+    """Return the position of a change: in the new file, or in the old one for a removal."""
     partition, queue, _, access, template = difference
     key, above = AclKey(partition, queue, access, template), AclKey(partition, queue, None)
     places = (new.positions.get(key), old.positions.get(key), new.positions.get(above))
     return next(filter(None, places), Place(new.name))
 
 
-def _loaded(
+def _load(
     old: str, new: str, options: FormatOptions, config: Path | None
 ) -> tuple[PolicyFile, PolicyFile]:
-    """Return two comparable policies. Raises Failure."""
+    """Load two comparable policies. Raises Failure."""
     if old == new == STDIN:
         raise Failure("only one of the two can be standard input")
     before, after = (policies.load(file, options, config) for file in (old, new))
@@ -237,10 +237,10 @@ def _loaded(
 
 
 def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
-    """Yield the differences, partitions and queues in order.
+    """Yield the differences, sorted by partition and queue.
 
-    ACLs are compared by meaning: order, repetitions and names that grant nothing do not matter. A
-    missing ACL equals one that lists nobody.
+    ACLs are compared by meaning, ignoring order, duplicates and names that grant nothing. A missing
+    ACL equals an empty one.
     """
     for name in sorted({*old.partitions, *new.partitions}):
         before, after = old.partitions.get(name), new.partitions.get(name)
@@ -249,13 +249,13 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
         elif before.resolver_type != after.resolver_type:
             types = quoted(before.resolver_type), quoted(after.resolver_type)
             yield Difference(name, "", f"usergroupresolver: {types[0]} becomes {types[1]}")
-        yield from _of_queues(name, before.queues if before else {}, after.queues if after else {})
+        yield from _queues(name, before.queues if before else {}, after.queues if after else {})
         creation_before, creation_after = (each and each.creation for each in (before, after))
         if creation_before or creation_after:
-            yield from _of_templates(name, old, new)
+            yield from _templates(name, old, new)
 
 
-def _of_queues(
+def _queues(
     partition: str, old: Mapping[str, Queue], new: Mapping[str, Queue]
 ) -> Iterator[Difference]:
     for path in sorted({*old, *new}):
@@ -271,10 +271,10 @@ def _of_queues(
                 yield Difference(partition, path, f"{access} ACL: {changes}", access)
 
 
-def _of_templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
+def _templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
     """Yield the differences between queues yet to be created.
 
-    Templates from which neither policy creates queues are not compared.
+    Templates that neither policy uses are not compared.
     """
     before, after = old.partitions.get(partition), new.partitions.get(partition)
     was, now = ((each and each.creation) or QueueCreation({}) for each in (before, after))

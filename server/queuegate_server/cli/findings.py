@@ -24,12 +24,12 @@ _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def output_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output`. Its formats for programs also apply to a failure of the command."""
+    """Add `--output`, whose machine-readable formats also apply to failures of the command."""
     return _output_option(command, [TEXT, JSON, "sarif", "github"], "")
 
 
 def output_option_with_markdown(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output` with an additional format: a table for a pull request comment."""
+    """Add `--output` with another format: a table for a pull request comment."""
     formats = [TEXT, JSON, MARKDOWN, "sarif", "github"]
     return _output_option(command, formats, " a table for a pull request,")
 
@@ -87,7 +87,7 @@ def write(
         text: The lines for people; None for the diagnostics.
         markdown: The lines of the table for a pull request.
         document: The JSON document; None for the diagnostics.
-        more: Additional members of a JSON document of diagnostics.
+        more: Additional members of the JSON document of diagnostics.
     """
     if output == TEXT:
         lines = map(str, diagnostics) if text is None else text
@@ -104,7 +104,7 @@ def write(
 
 
 def _annotation(command: str, diagnostic: Diagnostic) -> str:
-    """Return a workflow command, escaped for GitHub's runner."""
+    """Return a GitHub workflow command, with its values escaped."""
     properties = {"file": diagnostic.file}
     if diagnostic.line:
         properties |= {"line": str(diagnostic.line), "col": str(diagnostic.column)}

@@ -41,7 +41,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
         settings = load_settings(config, os.environ, overrides)
     except SettingsError as error:
         raise Failure(f"the settings are not valid\n{error}") from None
-    name, options = _chosen(settings, resolver)
+    name, options = _choose(settings, resolver)
     click.echo(f"resolver {name}, user {user!r}")
     if not options.verify_certificate:
         click.echo("WARNING: verify_certificate is off: anyone can impersonate the directory")
@@ -61,7 +61,7 @@ def ldap_presets() -> None:
             click.echo(f"  {option}: {json.dumps(value)}")  # JSON is also valid YAML
 
 
-def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
+def _choose(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
     known = {
         key: configured.options
         for key, configured in settings.resolvers.items()
@@ -83,7 +83,7 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
-    """Print the results of every server, and return whether all know the user and agree."""
+    """Print each server's result, and return whether all know the user and agree on the groups."""
     servers = tuple(map(parse_url, options.urls))
     try:
         if options.discover is not None:
@@ -93,27 +93,27 @@ async def _check(options: LdapOptions, user: str) -> bool:
     except LdapFault as fault:
         click.echo(f"FAILED: {fault.detail}\n  advice: {fault.advice}")
         return False
-    answers: set[frozenset[str] | None] = set()
-    all_answered = True
+    results: set[frozenset[str] | None] = set()
+    all_succeeded = True
     for url in servers:
         click.echo(f"\n{url}")
         statistics = LdapStatistics()
         outcome, notes = await _look_up(url, user, options, statistics)
         if isinstance(outcome, KnownUser):
-            answers.add(frozenset(outcome.groups))
+            results.add(frozenset(outcome.groups))
             names = printable(", ".join(outcome.groups)) or "none"
             click.echo(f"  groups ({len(outcome.groups)}): {names}")
         elif isinstance(outcome, NoSuchUser):
-            answers.add(None)
+            results.add(None)
             click.echo(f"  no such user: {outcome.detail}")
         else:
-            all_answered = False
+            all_succeeded = False
             click.echo(f"  lookup failed: {printable(outcome.detail)}")
         for note in (*_notes(statistics), *notes):
             click.echo(f"  note: {printable(note)}")
-    if len(answers) > 1:
+    if len(results) > 1:
         click.echo("\nthe servers disagree")
-    return all_answered and None not in answers and len(answers) == 1
+    return all_succeeded and None not in results and len(results) == 1
 
 
 async def _look_up(
@@ -140,7 +140,7 @@ async def _look_up(
 
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:
-    """Yield findings that a lookup by the server would only count."""
+    """Yield findings that a server would only count."""
     if statistics.outside_base:
         yield (
             f"the server returned {statistics.outside_base} entries outside of user_base or "

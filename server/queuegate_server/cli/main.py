@@ -22,7 +22,7 @@ def main() -> None:
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
-        # A reload signal must not end a server that has not set up its signal handlers yet.
+        # A reload signal must not kill a server that has not installed its signal handlers yet.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         commands = command_group()
@@ -35,7 +35,7 @@ def main() -> None:
     try:
         commands()
     except OSError as error:
-        # Commands handle all errors except errors while writing their output.
+        # Commands handle all errors except those of writing their output.
         with contextlib.suppress(OSError):
             sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
         resources.drop_unwritten_output()

@@ -1,4 +1,4 @@
-"""Loads policies from files for commands that compare or prove."""
+"""Loads policies from files for commands that analyze them."""
 
 import os
 from pathlib import Path
@@ -30,14 +30,14 @@ def parse(
         data: The text.
         name: The name of the file.
         format_name: The format, or None to detect it.
-        options: How the text is read, unless settings say so.
-        config: The file of the settings, if there is one.
+        options: The options for reading, unless there are settings.
+        config: The settings file, if any.
 
     Raises:
         Failure: The policy or the settings are invalid, or cannot be read.
     """
-    stated = None if config is None else settings(config, name)
-    options = options if stated is None else reading_options_of(stated)
+    server = None if config is None else settings(config, name)
+    options = options if server is None else reading_options_of(server)
     format_name = format_name or detect_format(data)
     loaded = load_policy(format_name, data, name, options)
     if has_errors(loaded.diagnostics):
@@ -45,17 +45,14 @@ def parse(
     distrusting = frozenset(
         each
         for each in loaded.partitions
-        if stated is not None and not stated.partition(each).trust_provided_groups
+        if server is not None and not server.partition(each).trust_provided_groups
     )
     named = str(config) if config else ""
     return PolicyFile(name, data, format_name, options, loaded.partitions, named, distrusting)
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Return the settings of a server. A given policy replaces those that the settings name.
-
-    Raises Failure.
-    """
+    """Load a server's settings, in which `policy` replaces the policies. Raises Failure."""
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
         return load_settings(config, os.environ, options)
@@ -64,9 +61,9 @@ def settings(config: Path, policy: str | None = None) -> Settings:
 
 
 def reading_options_of(config: Settings, source: PolicySource | None = None) -> FormatOptions:
-    """Return the options with which a server reads one of its policies, by default the first.
+    """Return a server's options for reading one of its policies, by default the first.
 
-    Raises Failure if the `yarn_site` of the policy cannot be read.
+    Raises Failure if the policy's `yarn_site` cannot be read.
     """
     source = source or config.sources[0]
     return FormatOptions(

@@ -1,4 +1,4 @@
-"""`queuegate-server validate`, `lint` and `convert`: commands that only need files."""
+"""`queuegate-server validate`, `lint` and `convert`: commands that need only files."""
 
 import functools
 import sys
@@ -29,7 +29,7 @@ from queuegate_server.cli.command import (
 from queuegate_server.cli.findings import output_option
 from queuegate_server.cli.start_checks import (
     RESOLVER_KEY,
-    Checked,
+    FileResult,
     check_settings,
     check_start,
     unusable_resolver_errors,
@@ -105,17 +105,17 @@ def validate(
     FILE may also be a spark-defaults.conf or a yarn-site.xml.
 
     With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that has
-    this key, as `kubectl kustomize` and `helm template` print it. Checks its keys and values,
+    this key, as printed by `kubectl kustomize` and `helm template`. Checks its keys and values,
     the filters, names and addresses of directories, the files that it names, and whether this
-    machine has what its resolvers need.
+    machine meets the requirements of its resolvers.
 
     With --config, checks FILE as `serve --config CONFIG --policy FILE` would, including whether
-    the resolvers that its partitions need can work, but without asking a directory. Without
-    FILE, checks the policies that CONFIG names.
+    the resolvers of its partitions can work, but without contacting a directory. Without FILE,
+    checks the policies in CONFIG.
 
     Needs no server. Prints each diagnostic as file:line:column: level: message (remedy)
-    on standard output, and a summary on standard error. Warnings, such as names that
-    an ACL does not accept, leave a policy valid.
+    on standard output, and a summary on standard error. A policy that only causes warnings,
+    such as names that an ACL does not accept, is valid.
 
     Exit status: 0 all valid, 1 an error in a file, 2 wrong usage or a file that cannot be
     read.
@@ -128,17 +128,17 @@ def validate(
             if config is None
             else "--config, whose settings say how to read policies"
         )
-    checked: Iterable[Checked]
+    results: Iterable[FileResult]
     if config is not None:
         _refuse_standard_input(files)
-        checked = check_start(config, files)
+        results = check_start(config, files)
     elif not files:
         raise _wrong_usage(_NO_FILE)
     elif are_settings:
-        checked = _check_each(files, check_settings)
+        results = _check_each(files, check_settings)
     else:
-        checked = _check_each(files, functools.partial(_check_policy_alone, format_name, options))
-    sys.exit(_report("validate", checked, output))
+        results = _check_each(files, functools.partial(_check_policy_alone, format_name, options))
+    sys.exit(_report("validate", results, output))
 
 
 @click.command()
@@ -159,18 +159,18 @@ def lint(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Report what is valid but probably a mistake in each FILE (- is standard input).
+    """Report valid text that is probably a mistake in each FILE (- is standard input).
 
-    Reports what validate reports about the text, and also mistakes such as a list of groups
-    whose leading space YAML dropped. Needs no server. Prints each diagnostic as
-    file:line:column: level: message (remedy) on standard output, and a summary on standard
-    error.
+    Reports everything that validate reports about the text, plus probable mistakes such as a
+    list of groups whose leading space was dropped by YAML. Needs no server. Prints each
+    diagnostic as file:line:column: level: message (remedy) on standard output, and a summary on
+    standard error.
 
     With --config, reads FILE as `serve --config CONFIG --policy FILE` would. Without FILE, reads
-    the policies that CONFIG names.
+    the policies in CONFIG.
 
-    With --users-from, also reports a group in a list of users, usually because a leading space is
-    missing, and a user in a list of groups.
+    With --users-from, also reports groups listed as users, usually because a leading space is
+    missing, and users listed as groups.
 
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """
@@ -242,7 +242,7 @@ def convert(
     may submit to and administer the same queues as before. Where YuniKorn cannot express an
     ACL, the result grants less, which is reported on standard error with file, line and column.
 
-    Exit status: 0 the same access, 1 written, but something could not be expressed, 2 wrong
+    Exit status: 0 the same access, 1 written, but some access could not be expressed, 2 wrong
     usage, or a file that cannot be read, converted or written.
     """
     data, name = read_or_fail(file)
@@ -284,8 +284,8 @@ def _check_policy(
     return diagnostics
 
 
-def _lint_configured(config: Path) -> Iterator[Checked]:
-    """Yield the diagnostics of each policy that a server's settings name. Raises Failure."""
+def _lint_configured(config: Path) -> Iterator[FileResult]:
+    """Yield the diagnostics of each policy in a server's settings. Raises Failure."""
     # Slow and rarely needed.
     from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
 
@@ -294,7 +294,7 @@ def _lint_configured(config: Path) -> Iterator[Checked]:
         options = policies.reading_options_of(settings, source)
         texts = policy_files(source)
         check = functools.partial(_check_policy, source.format, options, with_lint=True)
-        yield texts.name, _checked(texts.name, texts.read, check)
+        yield texts.name, _read_and_check(texts.name, texts.read, check)
 
 
 def _check_policy_alone(
@@ -307,7 +307,7 @@ def _check_policy_alone(
 
 
 def _refuse_reading_options(beside: str) -> None:
-    """Refuse the options for reading policies in combination with an option for settings."""
+    """Reject the options for reading policies if an option names settings."""
     context = click.get_current_context()
     options = [
         parameter.opts[0]
@@ -330,14 +330,14 @@ def _wrong_usage(message: str) -> click.UsageError:
 
 def _check_each(
     files: Iterable[str], check: Callable[[bytes, str], Iterable[Diagnostic]]
-) -> Iterator[Checked]:
-    """Yield the diagnostics of each file, given its contents and its name."""
+) -> Iterator[FileResult]:
+    """Yield the result of checking each file, given its contents and name."""
     for file in files:
         name = shown_name(file)
-        yield name, _checked(name, functools.partial(read_file, file), check)
+        yield name, _read_and_check(name, functools.partial(read_file, file), check)
 
 
-def _checked(
+def _read_and_check(
     name: str, read: Callable[[], bytes], check: Callable[[bytes, str], Iterable[Diagnostic]]
 ) -> Iterable[Diagnostic] | OSError:
     try:
@@ -348,13 +348,13 @@ def _checked(
 
 
 def _report(
-    command: str, checked: Iterable[Checked], output: str, *, warnings_fail: bool = False
+    command: str, results: Iterable[FileResult], output: str, *, warnings_fail: bool = False
 ) -> int:
     """Print the diagnostics of all files and a summary on stderr, and return the exit status."""
     all_diagnostics: list[Diagnostic] = []
     files = 0
     is_readable = True
-    for name, result in checked:
+    for name, result in results:
         files += 1
         if isinstance(result, OSError):
             all_diagnostics.append(unreadable(name, result))

@@ -1,4 +1,4 @@
-"""`queuegate-server test`: runs tests of policies."""
+"""`queuegate-server test`: runs policy tests."""
 
 import logging
 import sys
@@ -27,18 +27,18 @@ _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
 def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> None:
     """Run the policy tests in each FOLDER (all files *_test.yaml), or in one file.
 
-    A file names the policy, the users with their groups, and for each question whether access
+    A file names the policy, the users with their groups, and for each request whether access
     is allowed and why. Needs no server and no directory: the groups in the file replace those
-    that a server's resolver would return. In a partition without a resolver, which a note names,
-    a server knows only the groups in requests, so each question includes the groups from the
-    file.
+    that a server's resolver would return. In a partition without a resolver, a server knows only
+    the groups in requests, so each request includes the groups from the file, and a note names
+    the partition.
 
     Exit status: 0 all passed, 1 a test failed, 2 wrong usage, no tests, or a file that cannot
     be read or is not valid.
     """
     from queuegate_server.cli.policy_test_runner import run_file  # noqa: PLC0415 - slow
 
-    # The command itself reports what a server would log.
+    # The command itself reports the problems that a server would log.
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     ran: list[Outcome] = []
     for file in _files(folders):

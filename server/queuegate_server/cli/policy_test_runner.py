@@ -1,4 +1,4 @@
-"""Runs the tests of a policy with the code of the server."""
+"""Runs policy tests with the server's own code."""
 
 import time
 from collections.abc import Collection, Iterator
@@ -28,7 +28,7 @@ from queuegate_server.settings.source_map import Override
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A completed test."""
+    """The outcome of a test."""
 
     file: str
     name: str
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
-    """Run the tests of a file. Also return notes for people. Raises Failure."""
+    """Run the tests in a file. Also return notes for the user. Raises Failure."""
     data, name = read_or_fail(file)
     tests, diagnostics = load_tests(data, name)
     if has_errors(diagnostics):
@@ -78,7 +78,7 @@ def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
 
 
 def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[str]:
-    """Yield the partitions in which a server only knows groups from requests."""
+    """Yield the partitions in which a server knows only groups from requests."""
     for name, served in snapshot.served.items():
         resolver = settings.partition(name).resolver
         kind = settings.resolvers[resolver].type if resolver else served.groups.resolver_name
@@ -87,7 +87,7 @@ def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[str]:
-    """Yield a note for each partition whose users only have these groups in requests."""
+    """Yield a note for each partition without a resolver."""
     for name in without:
         condition = "without groups in the request, "
         if not settings.partition(name).trust_provided_groups:
@@ -101,7 +101,7 @@ def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[
 def _given_groups(
     tests: PolicyTests, expected: Expectation, without: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the groups to put in the request: those of the file if there is no resolver."""
+    """Return the groups for the request: those in the file if there is no resolver."""
     is_without = partition_name(expected.partition) in without
     return (tests.users.get(expected.user) or None) if is_without else None
 
@@ -128,7 +128,7 @@ def _failure(
         if differences:
             asked = Check(expected.user, expected.queue, **options)
             full = client.explain(expected.user, expected.queue, **options)
-            full = replace(full, groups=_of_file(full.groups))
+            full = replace(full, groups=_attribute_to_file(full.groups))
             meant = ""
             if decision.evaluated_queue:
                 meant = similar_queue(client, asked, decision.evaluated_queue)
@@ -146,8 +146,8 @@ def _failure(
     return Diagnostic(file, expected.line, expected.column, Severity.ERROR, message), shown
 
 
-def _of_file(groups: ExplainedGroups) -> ExplainedGroups:
-    """Return groups attributed to the test file, neither resolved nor cached by a server."""
+def _attribute_to_file(groups: ExplainedGroups) -> ExplainedGroups:
+    """Attribute groups to the test file instead of a resolver or a cache."""
     if groups.origin is GroupsOrigin.NOT_NEEDED:
         return groups
     detail = groups.detail or "from the test file"

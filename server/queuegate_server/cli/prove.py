@@ -58,12 +58,12 @@ def prove(
     """Prove or refute each claim in the file CLAIMS about the POLICY, for everyone.
 
     Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
-    user:bob admin root` or `no new access compared with old.yaml`. It holds for every user with
-    any groups, unless the file states facts such as `ml-admins within ml`, or --users-from says
-    who exists.
+    user:bob admin root` or `no new access compared with old.yaml`. It must hold for every user
+    with any groups, unless the file states facts such as `ml-admins within ml`, or --users-from
+    lists the users that exist.
 
-    A claim that does not hold is refuted by an example: a person, the command that shows the
-    decision about them, and the file and line of the ACL that lets them in.
+    A false claim is refuted by a counterexample: a person, the command that shows the decision
+    about them, and the file and line of the ACL that lets them in.
 
     Exit status: 0 all claims proved, 1 a claim is refuted, 2 wrong usage, or a file that cannot
     be read or is not valid.

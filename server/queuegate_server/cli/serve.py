@@ -38,9 +38,9 @@ _LOG = logging.getLogger("queuegate_server.cli")
 
 
 HOLD_BACK_SECONDS: Final = 1.0
-"""The maximum time that the log waits for the announcement. Startup usually takes half a second."""
+"""How long to hold the log back for the announcement. Startup usually takes half a second."""
 EXAMPLE_QUEUES: Final = 1_000
-"""The maximum number of queues that are searched for one whose ACLs suit the announced command."""
+"""The maximum number of queues searched for one to use in the announced command."""
 LISTEN: Final = "--listen"
 _LISTEN_ADVICE: Final = (
     "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
@@ -49,7 +49,7 @@ _LISTEN_ADVICE: Final = (
     "  --set 'listen=[{address: 0.0.0.0:50051, insecure: true}]'"
 )
 _Read = partial[Settings]
-"""Reads the settings. Takes the contents of the file if already read."""
+"""Loads the settings, from the contents of the file if already read."""
 
 
 def _refuse(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
@@ -110,9 +110,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return the contents of the file or pipe; None if there is none or it cannot be read.
+    """Return the contents of the file or pipe; None if there is none.
 
-    In the latter case, loading the settings reports the reason.
+    Also None if it cannot be read, which loading the settings will report.
     """
     if config is not None:
         with contextlib.suppress(OSError), config.open("rb") as opened:
@@ -230,22 +230,22 @@ def _print(lines: Sequence[str]) -> None:
 def _announcement(
     addresses: list[str], policy: Policy, listeners: Sequence[Listener], callers: Callers
 ) -> list[str]:
-    """Return the lines to print: the policy, its addresses, and a command that asks the server.
+    """Return the lines to print: the policy, the addresses, and an example command.
 
-    The command uses the address that takes the fewest options. The reader fills in their values.
+    The command uses the address that needs the fewest options, whose values the reader fills in.
     """
     first = f"serving {policy.source} on {', '.join(addresses)}"
-    ways = [
+    choices = [
         (address, options)
         for address, listener in zip(addresses, listeners, strict=True)
         if (options := _credentials(listener, callers)) is not None
     ]
-    if not ways:
+    if not choices:
         return [
             first,
             "no caller has the role check on these addresses: grant it to one under callers",
         ]
-    address, options = min(ways, key=lambda way: len(way[1]))
+    address, options = min(choices, key=lambda choice: len(choice[1]))
     partition = DEFAULT_PARTITION
     if policy.partitions and partition not in policy.partitions:
         partition = next(iter(policy.partitions))
@@ -267,7 +267,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the options that a local caller needs for a check; None if it cannot ask."""
+    """Return the options that a local caller needs for a check; None if it may not check."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)
@@ -293,15 +293,15 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return a user and a queue of a partition to try, with access granted if its ACLs name a user.
+    """Return an example user and queue of a partition, with access if an ACL lists a user.
 
-    For a queue granted only to groups, the user is a placeholder for the reader.
+    For a queue granted only to groups, the user is a placeholder.
     """
     partition = policy.partitions.get(name)
     if partition is None:
         return "alice", "root"
     open_queue = group_queue = ""
-    # In a large policy, the ACLs of all queues would take seconds and stay in memory.
+    # The ACLs of all queues in a large policy would take seconds to parse and stay in memory.
     for path in islice(partition.queues, EXAMPLE_QUEUES):
         chain = partition.chain(path, Access.SUBMIT)
         if chain.users:

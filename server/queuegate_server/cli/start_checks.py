@@ -1,4 +1,4 @@
-"""For `validate`, finds errors that would keep a server from starting."""
+"""Finds errors that would prevent a server from starting, for `validate`."""
 
 import asyncio
 import dataclasses
@@ -30,11 +30,11 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import Location, Override, SourceMap
 from queuegate_server.transports.registry import choose
 
-Checked = tuple[str, Iterable[Diagnostic] | OSError]
+FileResult = tuple[str, Iterable[Diagnostic] | OSError]
 """The name of a file, and its diagnostics or the reason why it cannot be read."""
 
 RESOLVER_KEY: Final = b"usergroupresolver"
-"""A key that is present in every policy that names a resolver."""
+"""A key present in every policy that names a resolver."""
 
 _FOLDERS: Final = ("configs", "defaults")
 _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
@@ -43,8 +43,8 @@ _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 def unusable_resolver_errors(
     data: bytes, name: str, options: FormatOptions
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each resolver that a valid queues.yaml names but that needs settings,
-    unless the options list the resolver.
+    """Yield an error for each resolver in a valid queues.yaml that needs settings and is not listed
+    in the options.
     """
     partitions = {
         key: partition
@@ -60,13 +60,12 @@ def unusable_resolver_errors(
         yield Diagnostic(name, line, column, Severity.ERROR, each.message, remedy)
 
 
-def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
-    """Yield the diagnostics of everything that a server with these settings loads.
+def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
+    """Yield the diagnostics of everything that a server with these settings would load.
 
     Args:
-        config: The settings.
-        policies: Files to check in turn instead of the policies that the settings name. If empty,
-            the settings' own policies.
+        config: The settings file.
+        policies: The policies to check in turn. If empty, those in the settings.
     """
     try:
         content = read_file(config)
@@ -83,7 +82,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
             continue
         options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
         diagnostics, settings = _check(config, content, options, os.environ)
-        # An error in the settings is reported once.
+        # Report an error in the settings only once.
         diagnostics = [each for each in diagnostics if each not in reported]
         reported.update(diagnostics)
         if settings is not None:
@@ -113,8 +112,8 @@ def _check(
 ) -> tuple[list[Diagnostic], Settings | None]:
     """Return the diagnostics of settings, and the settings if their policies can be read.
 
-    With `absent_files`, the settings are for another machine: files that do not exist are added,
-    and are only worth a warning.
+    With `absent_files`, the settings are for another machine: missing files are added to it, and
+    cause only warnings.
     """
     try:
         settings, source_map = load_with_origins(config, variables, options, content, absent_files)
@@ -146,7 +145,7 @@ def _warning(source_map: SourceMap, location: Location, message: str, remedy: st
 
 
 def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
-    """Yield the keys that name files and folders to read, and their values."""
+    """Yield the locations of keys that name files or folders to read, with the paths."""
     for position, source in enumerate(settings.sources):
         above: Location = ("policies", position) if settings.policies else ("policy",)
         for key in _POLICY_FILES:
@@ -163,7 +162,7 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
 def _validated_files(
     settings: Settings, files: Collection[Path]
 ) -> Iterator[tuple[Location, Path]]:
-    """Yield the keys of resolvers and the fleet whose values are among these files."""
+    """Yield the locations of these files in the sections of resolvers and the fleet."""
     sections: list[tuple[Location, object]] = [(("fleet",), settings.fleet)]
     sections += [(("resolvers", key), each.options) for key, each in settings.resolvers.items()]
     for above, section in sections:
@@ -181,7 +180,7 @@ def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
 
 
 def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
-    """Return why a file or a folder cannot be read; None if it can."""
+    """Return why a file or folder cannot be read; None if it can."""
     try:
         if is_folder:
             list(path.iterdir())
@@ -195,7 +194,7 @@ def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
 def _listener_faults(
     settings: Settings, source_map: SourceMap, unreadable_keys: Collection[Location]
 ) -> Iterator[Diagnostic]:
-    """Yield what keeps a server from listening, except for files that cannot be read."""
+    """Yield errors that would prevent a server from listening, except unreadable files."""
     try:
         choose(settings.transport, settings.listen, settings.limits.connections)
     except CannotListen as error:
@@ -212,8 +211,7 @@ def _listener_faults(
             for name in settings.callers.tokens.keys() - names:
                 message = f"{settings.callers.token_file} has no line for this name"
                 remedy = f"create one with `queuegate-server token {name}`"
-                place = ("callers", "tokens", name)
-                yield _warning(source_map, place, message, remedy)
+                yield _warning(source_map, ("callers", "tokens", name), message, remedy)
     for above, tls in _certificates(settings):
         keys = [(*above, key) for key, _ in tls]
         if not any(key in unreadable_keys for key in keys):
@@ -234,5 +232,4 @@ def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagn
     for name, resolver in settings.resolvers.items():
         if isinstance(resolver.options, ResolverOptions):
             for key, message in resolver.options.contradictions().items():
-                place = ("resolvers", name, key)
-                yield _warning(source_map, place, message, remedy)
+                yield _warning(source_map, ("resolvers", name, key), message, remedy)

@@ -23,8 +23,8 @@ TOKEN_BYTES: Final = 32
 def token(name: str, output_file: Path | None) -> None:
     """Generate a bearer token for the caller NAME.
 
-    The token is printed or written once and not stored: give it to the caller in a file, and add
-    the printed line, which contains only its SHA-256, to callers.token_file of the server.
+    The token is printed or written once and not stored. Give it to the caller in a file, and add
+    the printed line, which contains only its SHA-256, to the server's callers.token_file.
     """
     from queuegate_server.settings.callers import TOKEN_NAME  # noqa: PLC0415 - slow, not for --help
 

@@ -1,6 +1,4 @@
-"""The people of `--users-from`, taken from files or a directory, with groups from the files or from
-a resolver.
-"""
+"""Reads the users for `--users-from`, with their groups, from files or a directory."""
 
 import asyncio
 import logging
@@ -21,7 +19,7 @@ from queuegate_server.identity.members import MAX_USERS, CannotListUsers
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 
 DIRECTORY: Final = "directory"
-"""The source value for the directory."""
+"""The source that stands for the directory."""
 _AT_ONCE: Final = 32
 """The maximum number of concurrent lookups."""
 
@@ -38,11 +36,11 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
 def read_users(
     sources: Sequence[str], config: Path | None, policy: PolicyFile
 ) -> dict[str, GroupsByUser]:
-    """Return the people of each partition of a policy.
+    """Return the users of each partition of a policy, with their groups.
 
     Args:
         sources: The values of `--users-from`.
-        config: The settings with the resolvers, needed if the sources lack the groups.
+        config: The settings with the resolvers, required if the sources lack the groups.
         policy: The policy.
 
     Raises:
@@ -73,10 +71,10 @@ def read_users(
         message = f"the groups of {len(unknown)} users, such as {quoted(unknown[0])}, are not known"
         raise Failure(f"{message}: add them to the CSV, or pass the settings with --config")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-    return asyncio.run(_resolved(config, policy, known, unknown, has_directory=has_directory))
+    return asyncio.run(_resolve(config, policy, known, unknown, has_directory=has_directory))
 
 
-async def _resolved(
+async def _resolve(
     config: Path,
     policy: PolicyFile,
     known: GroupsByUser,
@@ -84,7 +82,7 @@ async def _resolved(
     *,
     has_directory: bool,
 ) -> dict[str, GroupsByUser]:
-    """Return the people with the groups from the resolver of each partition."""
+    """Look up the missing groups with the resolver of each partition."""
     from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and rarely needed
         CannotServe,
         OfflineServices,
@@ -109,7 +107,7 @@ async def _resolved(
 
 
 async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
-    """Return the users of a resolver that a request can name. Raises Failure."""
+    """List a resolver's users, except names that no request can contain. Raises Failure."""
     from queuegate_server.rpc.validation import is_user_name_of_request  # noqa: PLC0415 - as above
 
     try:
@@ -121,7 +119,7 @@ async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
 
 
 async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str, tuple[str, ...]]:
-    """Look users up concurrently. Raises Failure."""
+    """Look up the groups of users concurrently. Raises Failure."""
     groups: dict[str, tuple[str, ...]] = {}
     remaining = iter(users)
 
@@ -130,7 +128,7 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
             outcome = (await resolver.resolve(user)).entry.outcome
             if isinstance(outcome, LookupFailure):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
-            # An unknown user gets in where everyone or the user is listed.
+            # Unknown users are still allowed where everyone or the user is listed.
             groups[user] = outcome.groups if isinstance(outcome, KnownUser) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))
