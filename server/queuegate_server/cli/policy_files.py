@@ -159,12 +159,12 @@ def lint(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Report valid text that is probably a mistake in each FILE (- is standard input).
+    """Report probable mistakes in each FILE (- is standard input).
 
-    Reports everything that validate reports about the text, plus probable mistakes such as a
-    list of groups whose leading space was dropped by YAML. Needs no server. Prints each
-    diagnostic as file:line:column: level: message (remedy) on standard output, and a summary on
-    standard error.
+    Reports everything that validate reports about the text, plus what is valid but probably a
+    mistake, such as a list of groups whose leading space was dropped by YAML. Needs no server.
+    Prints each diagnostic as file:line:column: level: message (remedy) on standard output, and a
+    summary on standard error.
 
     With --config, reads FILE as `serve --config CONFIG --policy FILE` would. Without FILE, reads
     the policies in CONFIG.
