@@ -1,7 +1,4 @@
-"""Building blocks for configuration models: strict sections, durations and sizes.
-
-Durations and sizes have units: `30s`, `250ms`, `1h30m`, `4MiB`.
-"""
+"""Building blocks for configuration models: sections, durations (`1h30m`) and sizes (`4MiB`)."""
 
 import math
 import os
@@ -46,9 +43,9 @@ def check_with(parse: Callable[[str], object]) -> AfterValidator:
 
 
 def check_file(check: Callable[[bytes], None]) -> AfterValidator:
-    """Return a validator for paths of files. `check` raises ValueError for invalid contents.
+    """Return a validator for file paths. `check` raises ValueError for invalid contents.
 
-    If the validation context is a set, files that do not exist are added to it, and are valid.
+    If the validation context is a set, missing files are valid and are added to it.
     """
 
     def read(path: Path, info: ValidationInfo) -> Path:
@@ -66,7 +63,7 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
 
 
 def note_absent_file(path: Path, info: ValidationInfo) -> bool:
-    """Return whether a path does not exist, but may exist where the settings will be used.
+    """Return whether a missing file is acceptable because the settings will be used elsewhere.
 
     The validation context is then a set, to which the path is added.
     """
@@ -102,9 +99,9 @@ def distinct(what: str) -> AfterValidator:
 
 
 def seconds(value: object) -> float:
-    """Parse a duration: text with units, or a number of seconds.
+    """Parse a duration, text with units or a number of seconds, into finite seconds of at least 0.
 
-    Returns finite, non-negative seconds. Raises PydanticCustomError for any other value.
+    Raises PydanticCustomError for any other value.
     """
     if isinstance(value, str) and _DURATION.fullmatch(value):
         return sum(
@@ -121,10 +118,7 @@ def seconds(value: object) -> float:
 
 
 def size(value: object) -> int:
-    """Parse a size: text with a unit, or a number of bytes.
-
-    Raises PydanticCustomError for any other value, or for a fraction of a byte.
-    """
+    """Parse a whole number of bytes, with or without a unit. Raises PydanticCustomError."""
     number: float | None
     if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
         number = float(match[1]) * _BYTES[match[2] or "B"]

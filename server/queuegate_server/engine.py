@@ -46,9 +46,7 @@ class GroupsUnavailable(Exception):
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
-        """`retry_after` is in seconds. The reason is only logged because it may name hosts or
-        accounts.
-        """
+        """`retry_after` is in seconds. The reason is only logged: it may name hosts or accounts."""
         super().__init__(self.message.format(resolver))
         self.resolver = resolver
         self.retry_after = retry_after

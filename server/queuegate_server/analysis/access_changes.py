@@ -128,7 +128,7 @@ def access_changes(
 ) -> Iterator[AccessChange]:
     """Yield the changes in all partitions, ordered by partition, access and queue.
 
-    `directories` contains the people of each partition; None compares names.
+    `directories` contains the people of each partition; None to compare names.
     """
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())

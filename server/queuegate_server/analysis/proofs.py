@@ -48,7 +48,7 @@ class CannotProve(Exception):
 
 
 class Prover:
-    """Proves or refutes the claims of a file about a policy."""
+    """Proves or refutes the claims in a file about a policy."""
 
     def __init__(
         self,
@@ -57,11 +57,7 @@ class Prover:
         file: str,
         read_old: Callable[[str], PolicyFile],
     ) -> None:
-        """Find the partition to which the claims apply.
-
-        `read_old` reads another policy named in a claim. Raises CannotProve if there is no such
-        partition.
-        """
+        """Find the partition of the claims. `read_old` reads another policy. Raises CannotProve."""
         self.policy = policy
         self.file = file
         self.notes: list[str] = []

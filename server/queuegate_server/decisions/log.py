@@ -1,7 +1,4 @@
-"""Counts decisions, and writes audit records.
-
-Counters are list elements, indexed by the number of the reason, to keep cached responses cheap.
-"""
+"""Counts decisions by reason number, so that cached responses stay cheap, and audits them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,16 +11,16 @@ from queuegate_server.observe.audit import AuditLog
 
 Record = dict[str, Any]
 ERROR: Final = 0
-"""The number of checks that failed with an error."""
+"""The reason number of a check that failed with an error."""
 NUMBERS: Final[Mapping[Reason, int]] = MappingProxyType(
     {reason: number for number, reason in enumerate(OUTCOMES, ERROR + 1)}
 )
 GRANTS: Final = (False, *(outcome.grants for outcome in OUTCOMES.values()))
-"""Whether access is granted, by number."""
+"""Whether access is granted, by reason number."""
 
 
 class Report(NamedTuple):
-    """The gate that reported a decision of its own."""
+    """A gate's report of its own decision."""
 
     gate: str
     received: float
@@ -106,7 +103,7 @@ class DecisionLog:
         self._errors.update(errors)
 
     def count_errors(self, reason: str, checks: int = 1) -> None:
-        """Count checks that failed with an error, by its reason."""
+        """Count failed checks by error reason."""
         self.counts[ERROR] += checks
         self._errors[reason] += checks
 

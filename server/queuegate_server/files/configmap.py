@@ -23,8 +23,7 @@ DEFAULTS: Final = "yunikorn-defaults"
 CONFIGS: Final = "yunikorn-configs"
 """The ConfigMap edited by administrators, whose keys take precedence."""
 POLICY_GROUP: Final = "service.policyGroup"
-"""The key of the policy group. With the policy group GROUP, the scheduler reads the key
-GROUP.yaml."""
+"""The key of the policy group, with which the scheduler reads the key GROUP.yaml."""
 _GZIP: Final = ".gz"
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The maximum total size of a folder. The limit of a ConfigMap is 1 MiB."""
@@ -103,7 +102,7 @@ class BadCompression(ValueError):
 def key_instead(file: Path) -> str:
     """Return the key that the scheduler reads instead of a file in a mounted ConfigMap.
 
-    Empty unless the ConfigMap names another policy group, and if that group cannot be read.
+    Empty if the policy group is the same or cannot be read, or the file is not in a ConfigMap.
     """
     try:
         group = read_regular(file.parent / POLICY_GROUP, _MAX_GROUP_BYTES)
@@ -114,10 +113,7 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Decompress values. They then replace plain values of the same key.
-
-    Raises BadCompression, including for more than MAX_BYTES.
-    """
+    """Decompress values, which then replace plain values of the same key. Raises BadCompression."""
     plain = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
     for key in filter(is_compressed, values):

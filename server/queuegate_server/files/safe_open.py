@@ -1,6 +1,4 @@
-"""Opens only regular files, since a pipe could block, and warns about files that other accounts on
-this machine can read or change.
-"""
+"""Opens only regular files, since pipes could block, and warns about unprotected files."""
 
 import contextlib
 import errno
@@ -36,10 +34,9 @@ class ByteStream(Protocol):
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading, following links.
+    """Open a regular file for reading, following links. Raises OSError.
 
-    Raises OSError, including for anything but a regular file: opening a pipe would block until it
-    has a writer.
+    Opening a pipe would block until it has a writer.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -57,10 +54,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Return the contents of a file, or `max_bytes` + 1 bytes of a larger one.
-
-    Raises OSError, including for anything but a regular file.
-    """
+    """Return the contents of a regular file, or `max_bytes` + 1 bytes if larger. Raises OSError."""
     with open_regular(path) as opened:
         return read_at_most(opened, max_bytes)
 
@@ -83,7 +77,7 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
 
 
 def gunzip(data: bytes, max_bytes: int) -> bytes:
-    """Decompress data, up to `max_bytes` + 1 bytes.
+    """Decompress up to `max_bytes` + 1 bytes.
 
     Raises EOFError or ValueError, whose messages complete a sentence about the data.
     """

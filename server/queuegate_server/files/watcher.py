@@ -51,10 +51,7 @@ class FileSource(Protocol[T_co]):
         """Return the folders to watch for changes."""
 
     def status(self) -> tuple[int, ...]:
-        """Return numbers that are cheap to get and usually change with the contents.
-
-        Raises OSError.
-        """
+        """Return cheap numbers that usually change with the contents. Raises OSError."""
 
     def read(self) -> T_co:
         """Return the contents. Raises OSError."""
@@ -83,7 +80,7 @@ class OneFile:
 
 
 class Files:
-    """A source of one or more small files. The contents are in the same order."""
+    """A source of one or more small files, read in order."""
 
     def __init__(self, *paths: Path) -> None:
         """Use files of at most MAX_BYTES each. The first path is the name."""
@@ -125,10 +122,7 @@ _UNREADABLE: Final = _Version((), "")
 
 
 class FileWatcher(Generic[T]):
-    """Reads a source, and detects changes since the last read.
-
-    The files may be replaced, deleted or linked, and need not exist yet.
-    """
+    """Reads a source, and detects changes since the last read. The files need not exist yet."""
 
     def __init__(self, source: FileSource[T], seconds: float = READ_SECONDS) -> None:
         """Watch a source. A read or check that takes longer than `seconds` fails."""
@@ -141,7 +135,7 @@ class FileWatcher(Generic[T]):
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
 
     def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
-        """Read and parse before the event loop runs. Returns the value and the checksum. Blocks.
+        """Read and parse, blocking, before the event loop runs. Return the value and the checksum.
 
         Raises OSError, including on timeout, and any exception of `parse`.
         """
@@ -181,8 +175,8 @@ class FileWatcher(Generic[T]):
 
         Folders are watched instead of files: Kubernetes updates a mounted ConfigMap by replacing a
         link next to the files, which a watch on a file misses. A check every second detects changes
-        that watches miss: of a link further up, on a network file system, or before the watch
-        started.
+        that watches miss, such as to a link further up, on a network file system, or before the
+        watch started.
         """
         logged = ""
         while True:
@@ -266,10 +260,7 @@ class FileWatcher(Generic[T]):
 
 
 class WatchedValue(Generic[T, V]):
-    """A value parsed from a source. Unusable new contents do not replace it.
-
-    `value` may be read in any thread.
-    """
+    """A value parsed from a source, and kept if new contents are unusable. Thread-safe to read."""
 
     def __init__(
         self,
@@ -277,7 +268,7 @@ class WatchedValue(Generic[T, V]):
         parse: Callable[[T], V],
         seconds: float = READ_SECONDS,
     ) -> None:
-        """Read and parse for the first time. Blocks for at most `seconds`, the timeout of reads.
+        """Read and parse for the first time. Blocks for at most `seconds`, the read timeout.
 
         `parse` runs in a thread, and raises an exception if the contents are unusable. Raises
         BadFile if the files cannot be read, and any exception of `parse`.

@@ -1,7 +1,4 @@
-"""Finds the source positions of a policy's ACLs.
-
-A loaded policy does not contain them. Commands that show positions read the file again.
-"""
+"""Finds the source positions of a policy's ACLs, which a loaded policy does not keep."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -46,9 +43,8 @@ class Place(NamedTuple):
 
 
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
-    """Return the key of an ACL that applies to a path.
-
-    `queue` has the ACL, and may be one that YARN will create.
+    """Return the key of a queue's ACL that applies to a path. YARN may yet have to create the
+    queue.
     """
     for created in partition.created_acls(path):
         is_submit = access is Access.SUBMIT

@@ -42,7 +42,7 @@ FORMS: Final = (
 """The syntax of claims. `admin` may replace `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
-"""The suffix of a queue path that includes all queues below it."""
+"""The suffix that makes a queue path include all queues below."""
 
 _NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
@@ -159,10 +159,9 @@ class _Reader:
 
 
 def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partition]) -> Claim:
-    """Apply a claim to a partition.
+    """Bind a claim to a partition. `old` returns the same partition of the policy in a file.
 
-    `old` returns the same partition of the policy in another file. Raises BadClaim for an invalid
-    queue path.
+    Raises BadClaim for an invalid queue path.
     """
     return _CLAIMS[stated.match.re](_Words(stated.match.groupdict(), partition, old))
 

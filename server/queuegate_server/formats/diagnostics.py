@@ -91,7 +91,7 @@ class TooManyErrors(Exception):
 class Diagnostics:
     """The diagnostics for one file, bounded so that a hostile file cannot exhaust memory.
 
-    A `with` block adds a ParseError raised inside, and suppresses it and TooManyErrors.
+    In a `with` statement, records a ParseError, and suppresses it and TooManyErrors.
     """
 
     def __init__(self, file: str) -> None:
@@ -115,10 +115,7 @@ class Diagnostics:
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add an error at a position, or for the whole file.
-
-        Raises TooManyErrors if the limit is reached.
-        """
+        """Add an error at a position, or for the whole file. Raises TooManyErrors at the limit."""
         if self.error_count >= MAX_DIAGNOSTICS:
             self._has_more_errors = True
             raise TooManyErrors

@@ -72,7 +72,7 @@ class Policy(NamedTuple):
     """The key of the text in its envelope; empty without an envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        """Convert the columns of diagnostics from the text to the file."""
+        """Convert columns in the text to columns in the file."""
         return tuple(
             replace(each, column=each.column + self.indent)
             if self.indent and each.column and each.file == self.file
@@ -134,7 +134,7 @@ def open_settings(data: bytes, file: str) -> Policy:
     diagnostics = Diagnostics(file)
     try:
         documents = read_documents(data, diagnostics)
-    except TooManyErrors:  # repeated keys, which the reader of the settings reports
+    except TooManyErrors:  # repeated keys: loading the settings reports them
         return envelope
     if not any(map(is_manifest, documents)):
         return envelope
@@ -178,14 +178,13 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
 
 
 def _chosen(envelope: Policy) -> Policy | None:
-    """Return the only policy in a manifest or chart values; None for any other document.
-
-    Raises ParseError.
+    """Return the only policy in a manifest or chart values; None if it is neither. Raises
+    ParseError.
     """
     diagnostics = Diagnostics(envelope.file)
     try:
         documents = read_documents(envelope.data, diagnostics)
-    except TooManyErrors:  # repeated keys, which the reader of the policy reports
+    except TooManyErrors:  # repeated keys: loading the policy reports them
         return None
     if not any(isinstance(each, MappingNode | SequenceNode) for each in documents) or any(
         isinstance(each, MappingNode) and each.get("partitions") is not None for each in documents
@@ -225,7 +224,7 @@ def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Valu
     if different:
         message = f"the file contains several {content}: {first.key} on line {first.node.line}, and"
         message += f" {different[0].key} on line {different[0].node.line}"
-        raise ParseError(different[0].node, message, "put each in a file of its own")
+        raise ParseError(different[0].node, message, "put each in its own file")
     return first
 
 
@@ -320,7 +319,7 @@ def _in_place(envelope: Policy, value: _Value) -> Policy:
     start = value.node.line - 1
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):
-        # The lines of other styles do not match those of the file.
+        # Only the lines of a literal block match those of the file.
         return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
     above = "\n" * (start + 1)
     body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]

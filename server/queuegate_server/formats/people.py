@@ -1,7 +1,7 @@
 """Reads lists of people: a CSV file of users and their groups, or an audit log.
 
-A CSV line is a user followed by their groups: `sue,analysts,leads`. If no line has a second field,
-or for an audit log, a resolver supplies the groups.
+A CSV line is a user followed by their groups: `sue,analysts,leads`. For an audit log, or if no line
+has a second field, a resolver supplies the groups.
 """
 
 import csv

@@ -18,7 +18,7 @@ from queuegate_server.formats.yunikorn.fields import Fields, Readers
 
 _REASONS: Final = tuple(str(reason) for reason in Reason if reason is not Reason.UNSPECIFIED)
 _COMPARED: Final = ("reason", "matched_queue", "matched_subject", "evaluated_queue")
-"""The optional fields of an expected decision."""
+"""The fields of an expected decision besides `allowed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,7 @@ class PolicyTests:
 
 
 def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, ...]]:
-    """Parse tests, which are complete only if no diagnostic is an error.
-
-    `file` is the file name for diagnostics.
-    """
+    """Parse a file of tests. The result is complete only if no diagnostic is an error."""
     document = read_yaml(data, file)
     diagnostics = Diagnostics(file)
     tests = PolicyTests("", "", {}, ())

@@ -128,10 +128,7 @@ def _file_format_of(text: Policy) -> str:
 
 
 def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS) -> Policy:
-    """Return the text of a policy, extracted from its envelope unless `is_bare` is set.
-
-    Raises ParseError.
-    """
+    """Extract a policy from its envelope unless `is_bare` is set. Raises ParseError."""
     return Policy(data, file) if options.is_bare else open_envelope(data, file)
 
 
@@ -215,7 +212,7 @@ def detect_and_check(
     *,
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
-    """Return a file's format and its diagnostics as from `check_file`, opening it only once."""
+    """Detect a file's format and check it as `check_file` does, opening it only once."""
     is_spark = not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES])
     if is_spark or format_name == SPARK_DEFAULTS:
         return SPARK_DEFAULTS, list(read_spark_defaults(data, file, with_lint=with_lint)[1])

@@ -46,7 +46,7 @@ def _end_of(text: str) -> Position:
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Return the lines of a file that passed `decode`, numbered as in positions."""
+    """Split a file that passed `decode` into lines, as counted in positions."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 

@@ -19,7 +19,7 @@ class Suspicion(NamedTuple):
     message: str
     remedy: str
     may_exist: bool = False
-    """Whether a user or group of this name may exist nevertheless."""
+    """Whether a user or group may have this name nevertheless."""
 
 
 OTHER_WHITE_SPACE: Final = re.compile(
@@ -103,7 +103,7 @@ _EVERYONE_WORDS: Final = frozenset(
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
     """Yield the likely mistakes in the text of an ACL.
 
-    If `is_no_list` returns one, yields no other: the names are then fragments of something else.
+    Yields only the result of `is_no_list` if there is one, since the names are then fragments.
     """
     whole = is_no_list(text, wording)
     if whole is not None:

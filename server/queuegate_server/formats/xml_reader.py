@@ -27,8 +27,8 @@ class Element:
     text: str = ""
     """The characters directly inside the element, without comments."""
     is_plain: bool = True
-    """False if the element directly contains a CDATA section or a processing instruction, at which
-    XML readers split its text."""
+    """False if a CDATA section or processing instruction, at which XML readers split the text, is
+    directly inside the element."""
 
 
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
@@ -67,7 +67,7 @@ class _Builder:
         except (LookupError, ValueError) as error:  # an unknown encoding
             raise ParseError(Position(1, 1), f"unreadable: {error}", "save it as UTF-8") from None
         finally:
-            # Break the cycle of this object and the parser, which would keep all elements in memory
+            # Break the reference cycle with the parser, which would keep all elements in memory
             # until garbage collection.
             parser.StartElementHandler = parser.EndElementHandler = None
             parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None

@@ -98,7 +98,7 @@ class _Builder:
     def build(self, get_event: Callable[[], Any]) -> Node | None:
         """Return the root of the first document, or None if it is empty.
 
-        Raises ParseError for invalid YAML, and TooManyErrors for too many repeated keys.
+        Raises ParseError for invalid YAML, and TooManyErrors.
         """
         # Local, because an attribute would form a cycle that keeps all nodes in memory until
         # garbage collection.
@@ -240,22 +240,21 @@ class YamlDocument:
 
 
 def read_yaml(data: bytes, file: str) -> YamlDocument:
-    """Parse the first document in a UTF-8 text. Never raises.
-
-    `file` is the file name for diagnostics.
-    """
+    """Parse the first document in a UTF-8 text. Never raises. `file` is shown in diagnostics."""
     diagnostics = Diagnostics(file)
     root = None
     second = None
     with diagnostics:
         text = decode(data)
-        with _SyntaxErrors(text):
+        try:
             get_event = _PARSER(data).get_event
             builder = _Builder(diagnostics)
             built = builder.build(get_event)
             _look_ahead(text, builder.ended)
             root = built
             second = _next_document(get_event)
+        except yaml.YAMLError as error:
+            raise _syntax_error(error, text) from None
     if isinstance(root, ScalarNode) and root.is_null:
         root = None
     return YamlDocument(root, diagnostics.sorted(), second)
@@ -271,7 +270,7 @@ def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
     get_event = _PARSER(data).get_event
     documents: list[Node] = []
     size = _NOTHING
-    with _SyntaxErrors(text):
+    try:
         for _ in range(MAX_DOCUMENTS):
             builder = _Builder(diagnostics, size)
             root = builder.build(get_event)
@@ -280,6 +279,8 @@ def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
                 documents.append(root)
             if builder.is_last:
                 return documents
+    except yaml.YAMLError as error:
+        raise _syntax_error(error, text) from None
     message = f"the file has more than {MAX_DOCUMENTS} YAML documents"
     raise ParseError(None, message, "use the one with the policy")
 
@@ -289,10 +290,7 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far beyond the first document as go-yaml, which rejects the text for an error there.
-
-    Raises ParseError.
-    """
+    """Scan as far ahead as go-yaml, which rejects the text for errors there. Raises ParseError."""
     rest = text[end.index :]
     parser = _PARSER(rest.encode())
     try:
@@ -320,29 +318,10 @@ def _next_document(get_event: Callable[[], Any]) -> Position | None:
     return None
 
 
-class _SyntaxErrors:
-    """Converts the parser's errors to ParseError.
-
-    Not a generator, in which the errors' tracebacks would form cycles that keep them in memory.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        del kind, traceback
-        if isinstance(error, yaml.MarkedYAMLError):
-            raise _syntax_error(error, self._text) from None
-        if isinstance(error, yaml.YAMLError):
-            raise ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX) from None
-
-
-def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ParseError:
-    mark = error.problem_mark or error.context_mark
-    if mark is None:
+def _syntax_error(error: yaml.YAMLError, text: str) -> ParseError:
+    if not isinstance(error, yaml.MarkedYAMLError) or not (
+        mark := error.problem_mark or error.context_mark
+    ):
         return ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX)
     position = _position(mark)
     lines = split_lines(text)

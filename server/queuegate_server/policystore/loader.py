@@ -56,7 +56,7 @@ class ConfigMaps:
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
-        """The key that the scheduler reads instead, as of the last read; empty if it is the
+        """The different key that the scheduler reads, as of the last read; empty if it is the
         same."""
         self.is_key: Final = True
         """Whether the text is a ConfigMap key, in which YuniKorn opens no envelopes."""
@@ -145,8 +145,8 @@ class PolicyLoader:
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self._formats: dict[str, str] = {}
-        """The formats by policy name. A served file that changes its format is a mistake, and could
-        open closed access."""
+        """The formats by policy name. A change of format is a mistake that could open closed
+        access."""
         self._keeps_texts = settings.console.enabled
         self.texts: ParseJob | None = None
         """The texts of the last load, for the console, unless they are large."""
@@ -211,7 +211,7 @@ class PolicyLoader:
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return the file source of a policy in the settings, or that of the embedded default."""
+    """Return the file source of a configured policy, or of the embedded default."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

@@ -146,10 +146,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
 
 
 async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
-    """Decode the lines from `parsing.encode_result`. Other tasks can run between lines.
-
-    Raises ValueError if the result is incomplete.
-    """
+    """Decode the lines of a complete result. Other tasks can run in between. Raises ValueError."""
     partitions: dict[str, Partition] = {}
     diagnostics: list[Diagnostic] = []
     builder = PartitionBuilder("")

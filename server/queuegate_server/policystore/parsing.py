@@ -212,7 +212,7 @@ def _other_deciders(
 
 
 def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
-    """Return the format of a policy, and the policy."""
+    """Load a policy, and return its format and the result."""
     name, data = text.policy
     options = format_options(text, job)
     try:

@@ -123,7 +123,7 @@ class Reloader:
         """Read the files, and serve the policies if they are valid and have changed.
 
         The files are always read after this call: it may join a queued reload, but not a running
-        one. Canceling the caller does not stop the reload. Never raises.
+        one. Cancelling the caller does not stop the reload. Never raises.
         """
         self._retry_seconds = FIRST_RETRY_SECONDS
         return await asyncio.shield(self._start())
@@ -160,18 +160,11 @@ class Reloader:
             self.state = state = self._outcome(diagnostics, unusable)
             self.succeeded += state.succeeded
             self.failed += not state.succeeded
-            self.past.append(self._past(state))
+            shown = diagnostics[:MAX_PAST_DIAGNOSTICS]
+            not_shown = len(diagnostics) - len(shown)
+            now, succeeded = self._wall(), state.succeeded
+            self.past.append(PastReload(now, succeeded, self._revision, shown, not_shown))
             return state
-
-    def _past(self, state: ReloadState) -> PastReload:
-        diagnostics = state.diagnostics
-        return PastReload(
-            self._wall(),
-            state.succeeded,
-            self._revision,
-            diagnostics[:MAX_PAST_DIAGNOSTICS],
-            max(0, len(diagnostics) - MAX_PAST_DIAGNOSTICS),
-        )
 
     async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
         """Load and serve the policies, and return the diagnostics and the unusable resolvers."""
@@ -308,10 +301,7 @@ class Reloader:
 
 
 async def check(settings: Settings) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics that a server with these settings would report at startup.
-
-    Reads the policies, but opens no resolvers.
-    """
+    """Return the diagnostics that a server would report at startup. Opens no resolvers."""
     loader = PolicyLoader(settings)
     try:
         parsed = await loader.load(in_child=False)

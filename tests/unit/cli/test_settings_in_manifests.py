@@ -74,7 +74,7 @@ def test_lists_json_and_secrets(settings: str) -> None:
             (
                 "<stdin>:14:19: error: the file contains several versions of the settings:"
                 " queuegate.yaml on line 5, and queuegate.yaml on line 14"
-                " (put each in a file of its own)\n"
+                " (put each in its own file)\n"
             ),
         ),
     ],

@@ -55,7 +55,7 @@ def test_a_misspelled_list_is_one_error(name: str) -> None:
         f'cs.xml:2:{error.column}: error: "{name}" is not a property of the scheduler:'
         f" it is ignored, and root has no queues (did you mean {PREFIX}root.queues?)"
     )
-    assert "warning: 8 properties are ignored for that reason" in str(ignored)
+    assert "warning: 8 properties are ignored because their queues are not listed" in str(ignored)
     assert ignored.line == 2
 
 
@@ -87,7 +87,7 @@ def test_a_misspelled_list_below_root_is_a_warning() -> None:
         f'cs.xml:3:63: warning: "{PREFIX}root.prod.queue" is not a property'
     )
     assert warnings[0].endswith(f"(did you mean {PREFIX}root.prod.queues?)")
-    assert ": warning: 1 property is ignored for that reason" in warnings[1]
+    assert ": warning: 1 property is ignored because its queue is not listed" in warnings[1]
     assert not [each for each in warnings if "there is no queue" in each]
 
 

@@ -25,9 +25,7 @@ _MAX_REPORTED: Final = 3
 
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return one message about the ambiguous and suspicious parts of an ACL; None if there are
-    none.
-    """
+    """Return one message about what is ambiguous or suspicious in an ACL; None if nothing is."""
     if whole := is_no_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]

@@ -40,7 +40,7 @@ class Conversion(NamedTuple):
     remarks: tuple[str, ...]
     """Non-obvious changes that grant the same access."""
     lost: tuple[Diagnostic, ...]
-    """Inexpressible grants, reported at their queue. The result grants less there and below."""
+    """The grants that YuniKorn cannot express, by queue. The result grants less there and below."""
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -219,10 +219,7 @@ def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
 
 
 def _document(queues: Sequence[_ResultQueue], remarks: Iterable[str]) -> str:
-    """Return a queues.yaml with one partition, below remarks of one line each.
-
-    `queues` are in depth-first order.
-    """
+    """Return a queues.yaml of these queues, in depth-first order, below one-line remarks."""
     lines = [f"# {remark}" for remark in remarks]
     lines += ["partitions:", "  - name: default", "    queues:"]
     depth = 0

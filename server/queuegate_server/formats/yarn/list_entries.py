@@ -20,7 +20,7 @@ class ListReader:
     """Splits the lists in one file's values."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """`file` is the file name in values from `data`."""
+        """Split `data` into lines. `file` is the file name in its values."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file

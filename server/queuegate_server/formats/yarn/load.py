@@ -1,9 +1,10 @@
 """Builds a partition from the files of a YARN cluster: the scheduler's file and yarn-site.xml."""
 
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final, NamedTuple
 
-from queuegate.policy.acl import EMPTY, WILDCARD, Acl
+from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
@@ -49,7 +50,7 @@ class LoadedScheduler(NamedTuple):
 def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
-    """Load a cluster's files. Return None after an error, and all diagnostics."""
+    """Load a cluster's files. Return the result, or None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics)
     if options.site is not None:
@@ -101,12 +102,10 @@ class _AclReader:
     def __init__(self, semantics: Semantics, diagnostics: Diagnostics) -> None:
         self._semantics = semantics
         self._diagnostics = diagnostics
-        self._parsed: dict[str, Acl] = {NOBODY: EMPTY._replace(text=NOBODY)}
+        self._parse = cache(partial(parse_yarn, semantics=semantics))
 
     def read(self, text: Text | None, path: str) -> Acl:
-        """Parse a queue's ACL. If unset, it grants nobody access, or everyone at the root in
-        Hadoop.
-        """
+        """Parse a queue's ACL. If unset, it grants nobody access, but everyone at Hadoop's root."""
         if text is None:
             is_open = path == ROOT and self._semantics is Semantics.HADOOP
             return self._parse(WILDCARD if is_open else NOBODY)
@@ -122,10 +121,4 @@ class _AclReader:
             message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
             fault = Suspicion(message, "use valid user and group names")
         self._diagnostics.warning(text, fault.message, fault.remedy, path)
-        return acl
-
-    def _parse(self, text: str) -> Acl:
-        acl = self._parsed.get(text)
-        if acl is None:
-            acl = self._parsed[text] = parse_yarn(text, self._semantics)
         return acl

@@ -1,7 +1,6 @@
 """Reads queues and their unparsed ACLs from fair-scheduler.xml and capacity-scheduler.xml.
 
-Allocation files of the fair scheduler are read as by Hadoop's AllocationFileLoaderService and
-AllocationFileQueueParser.
+The former follows Hadoop's AllocationFileLoaderService and AllocationFileQueueParser.
 """
 
 from collections import Counter
@@ -87,10 +86,7 @@ class SchedulerFile:
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
-    """Read the queues in an allocation file; None if it is another file.
-
-    The fair scheduler reads no queues or ACLs from yarn-site.xml.
-    """
+    """Read an allocation file; None if it is another file. The scheduler ignores yarn-site.xml."""
     top = read_xml(data, diagnostics)
     if top is None:
         return None
@@ -191,10 +187,7 @@ class _FairSchedulerReader:
 def _read_capacity_scheduler(
     data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Read the queues in a capacity-scheduler.xml; None if it is another file.
-
-    As in Hadoop, the file overrides yarn-site.xml.
-    """
+    """Read a capacity-scheduler.xml, which overrides yarn-site.xml; None if it is another file."""
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None

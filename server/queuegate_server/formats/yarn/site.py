@@ -26,7 +26,7 @@ class Site(NamedTuple):
 def read_site(
     site: tuple[bytes, str] | None, semantics: Semantics
 ) -> tuple[Site, tuple[Diagnostic, ...]]:
-    """Read yarn-site.xml, given its contents and name. Returns all diagnostics.
+    """Return the settings in yarn-site.xml, given its contents and name, and all diagnostics.
 
     Unset properties have Hadoop's defaults: ACLs are disabled and everyone administers the cluster.
     Without a file, ACLs are enforced and nobody administers the cluster.

@@ -69,8 +69,7 @@ class Templates:
     creation: QueueCreation | None = None
     """The queues to create and their templates; None if YARN creates none."""
     switches: Mapping[tuple[str, TemplateKind], Text] = field(default_factory=dict)
-    """The properties that enable queue creation, by queue path and by `LEAF_OF_MANAGED` or
-    `ANY`."""
+    """The properties that enable queue creation, by queue path and `LEAF_OF_MANAGED` or `ANY`."""
 
     def makes_parent(self, path: str) -> bool:
         """Return whether YARN creates children of a queue, which makes it a parent."""
@@ -292,7 +291,7 @@ def _queue_of(key: str, suffix: str) -> str:
 
 
 def misspelled_template(path: str) -> str:
-    """Return the template kind that the end of a path probably misspells; empty if none."""
+    """Return the template kind misspelled at the end of a path; empty if none."""
     above, _, last = path.rpartition(SEPARATOR)
     if above.rpartition(SEPARATOR)[2].startswith("auto"):
         last = f"{above.rpartition(SEPARATOR)[2]}.{last}"

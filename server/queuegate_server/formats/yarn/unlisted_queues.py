@@ -28,9 +28,7 @@ class UnlistedQueues:
     _ignored: Counter[str] = field(default_factory=Counter)
 
     def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
-        """Add a warning about a property, or count it if its queue is unlisted because of a faulty
-        list.
-        """
+        """Add a warning about a property, or count it if a faulty list omits its queue."""
         above = path
         while above and above not in self._paths:
             above = parent_path(above)
@@ -42,8 +40,9 @@ class UnlistedQueues:
     def summarize(self) -> None:
         """Add a warning for the counted properties at each path."""
         for path, count in self._ignored.items():
-            properties = "1 property is" if count == 1 else f"{count} properties are"
-            message = f"{properties} ignored for that reason: no list names their queues"
+            message = f"{count} properties are ignored because their queues are not listed"
+            if count == 1:
+                message = "1 property is ignored because its queue is not listed"
             remedy = f"correct the list of the queues below {quoted(path)} first"
             self._diagnostics.warning(self._lists[path], message, remedy, path)
 

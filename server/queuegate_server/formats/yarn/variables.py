@@ -55,9 +55,7 @@ class VariableError(ValueError):
 
 @dataclass(slots=True)
 class ExpansionBudget:
-    """The number of characters left for expansions, limited so that a small file cannot exhaust
-    memory.
-    """
+    """The number of characters left for expansions, so that a small file cannot exhaust memory."""
 
     left: int = MAX_BYTES
 

@@ -33,7 +33,7 @@ class AclReader:
     """Parses the ACLs of a partition. Equal texts share one object."""
 
     def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
-        """Create a reader. ACLs may contain the names selected by `names`; others are reported."""
+        """Create a reader. `names` selects the names allowed in ACLs; others are reported."""
         self.names = names
         self._diagnostics = diagnostics
         self._parsed: dict[str, Acl | str] = {"": EMPTY}

@@ -55,8 +55,8 @@ _NUMBER_WORDS: Final = {
 
 ValueReader = Callable[["Fields", str, Node], Any]
 Readers = Mapping[str, tuple[str, ValueReader]]
-"""The model attribute and the reader of each key's value. The attribute is empty if only the
-value's type is checked."""
+"""The model attribute and reader of each value by key. The attribute is empty if only the type is
+checked."""
 
 
 class Count(NamedTuple):

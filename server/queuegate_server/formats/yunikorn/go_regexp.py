@@ -26,10 +26,7 @@ class BadPattern(ValueError):
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern, whose `search` matches anywhere in a text.
-
-    Raises BadPattern if Go would reject the pattern.
-    """
+    """Compile a pattern, whose `search` matches anywhere. Raises BadPattern if Go rejects it."""
     for part in _PART.findall(pattern):
         if part == r"\C":
             # It could match half a character.

@@ -32,7 +32,7 @@ class Name(NamedTuple):
 
     text: str
     position: Node | None
-    """The node of the name, or of its unnamed owner; None for an implicit root queue."""
+    """The node of the name, or of the unnamed object; None for an implicit root queue."""
     is_known: bool = True
     """False if the name is not text, which has already been reported."""
 
@@ -55,7 +55,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a reader of the only value used from a mapping, whose attribute is `value`."""
+    """Return a reader for a mapping with one relevant value, whose attribute is `value`."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")

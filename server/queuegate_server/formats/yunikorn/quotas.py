@@ -78,7 +78,7 @@ def excess(limit: Amounts, wanted: Amounts) -> str:
 
 
 def smaller(one: Amounts, other: Amounts) -> Amounts:
-    """Return the smaller amount of each resource. An amount in only one argument is kept."""
+    """Return the smaller amount of each resource. Amounts in only one argument are kept."""
     if not one or not other:
         return one or other
     result = one | other
