@@ -9,7 +9,7 @@ from queuegate.policy.decision import NO_MATCH, Decision, Reason
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.decisions.log import DecidedCheck, Record, Report
-from queuegate_server.rpc.call_log import question_of
+from queuegate_server.rpc.call_log import request_fields
 
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per line. Each decision
@@ -90,7 +90,7 @@ def _question(user: str, queue: str, groups: Sequence[str] = ()) -> Record:
         queue=queue,
         access=access_pb2.ACCESS_TYPE_SUBMIT,
     )
-    return question_of("CheckQueueAccess", request.SerializeToString())
+    return request_fields("CheckQueueAccess", request.SerializeToString())
 
 
 def _denial() -> Record:
@@ -115,7 +115,7 @@ def _application() -> Record:
         "CheckApplicationAccess",
         _TIME,
         "token:gateway",
-        question_of("CheckApplicationAccess", request.SerializeToString()),
+        request_fields("CheckApplicationAccess", request.SerializeToString()),
         Decision(True, Reason.USER, "root.marketing", "jane"),
         revision=1,
     ).record()

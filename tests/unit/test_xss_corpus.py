@@ -1,7 +1,7 @@
 """The hostile names are what the formats accept, so that pages have to show them."""
 
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.rpc.validation import is_user_name_of_request
+from queuegate_server.rpc.validation import is_valid_user_name
 from tests.support import xss_corpus
 
 
@@ -19,5 +19,5 @@ def test_a_policy_has_all_names_as_queues_users_and_groups() -> None:
 
 
 def test_requests_may_name_nearly_all_of_them() -> None:
-    refused = [name for name in xss_corpus.NAMES if not is_user_name_of_request(name)]
+    refused = [name for name in xss_corpus.NAMES if not is_valid_user_name(name)]
     assert refused == []

@@ -108,14 +108,14 @@ async def _resolve(
 
 async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
     """List a resolver's users, except names that no request can contain. Raises Failure."""
-    from queuegate_server.rpc.validation import is_user_name_of_request  # noqa: PLC0415 - as above
+    from queuegate_server.rpc.validation import is_valid_user_name  # noqa: PLC0415 - as above
 
     try:
         users = await resolver.all_users(MAX_USERS)
     except CannotListUsers as error:
         message = f"partition {quoted(partition)}: the users cannot be listed: {error}"
         raise Failure(f"{message}: name the people in a file") from None
-    return filter(is_user_name_of_request, users)
+    return filter(is_valid_user_name, users)
 
 
 async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,6 @@
-"""The access log: one line for each call, and the status of calls that fail.
+"""The access log: logs calls, and aborts failed calls with a status.
 
-The request id and trace context of callers are logged, and the id is returned with errors, so only
+Callers' request IDs and trace contexts are logged, and the IDs are returned with errors, so only
 well-formed ones are accepted.
 """
 
@@ -37,7 +37,7 @@ _WARNED_CODES: Final = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-"""Codes that operators should know of. The others are the caller's fault, and logged at debug."""
+"""Codes that concern operators. The others are the caller's fault, and are logged at debug."""
 _MAX_MESSAGE: Final = 500
 _FAILED: Final = "call failed"
 _ENDED: Final = "call"
@@ -50,7 +50,7 @@ _TRACEPARENT_PATTERN: Final = re.compile(
 
 
 class RequestContext(NamedTuple):
-    """The request id and trace context in a call's metadata; empty texts where it has none."""
+    """The request ID and trace context in a call's metadata; empty if absent."""
 
     request_id: str = ""
     trace_id: str = ""
@@ -58,7 +58,7 @@ class RequestContext(NamedTuple):
 
     @classmethod
     def from_metadata(cls, metadata: Iterable[tuple[str, Any]] | None) -> "RequestContext":
-        """Read the metadata of a call; malformed values count as absent."""
+        """Read the metadata of a call, ignoring malformed values."""
         request_id = trace_id = parent_id = ""
         for key, value in metadata or ():
             if not isinstance(value, str):
@@ -70,20 +70,20 @@ class RequestContext(NamedTuple):
         return cls(request_id, trace_id, parent_id)
 
     def fields(self) -> dict[str, str]:
-        """Return the values that are present, as fields of a log line."""
+        """Return the present values as log fields."""
         return {name: value for name, value in self._asdict().items() if value}
 
 
 def log_end(method: str, context: Context, start: float, code: str) -> None:
-    """Log, at level debug, the end of a call that did not fail."""
+    """Log the end of a call that did not fail, at level debug."""
     if _LOG.isEnabledFor(logging.DEBUG):
-        about = {"method": method, "code": code}
         request = RequestContext.from_metadata(context.invocation_metadata())
-        _LOG.debug(_ENDED, extra=about | _fields(context, request, start))
+        fields = {"method": method, "code": code} | _fields(context, request, start)
+        _LOG.debug(_ENDED, extra=fields)
 
 
 def log_admin_call(method: str, context: Context) -> None:
-    """Log, at level info, a call that needs the role admin."""
+    """Log a call that requires the role admin, at level info."""
     request = RequestContext.from_metadata(context.invocation_metadata())
     _LOG.info("admin call", extra={"method": method} | _fields(context, request))
 
@@ -91,16 +91,16 @@ def log_admin_call(method: str, context: Context) -> None:
 async def abort(
     method: str, context: Context, error: Exception, start: float | None = None
 ) -> NoReturn:
-    """End a call with the status of an error, and log it: as a warning if operators should know.
+    """Abort a call with the status of an error; log it, as a warning if it concerns operators.
 
     Args:
         method: The full name of the method.
         context: The context of the call.
         error: The error.
-        start: When the call began, by `time.perf_counter`, if that is known.
+        start: When the call started, on `time.perf_counter`, if known.
     """
     status = to_status(error)
-    # Their frames hold the request.
+    # Their frames retain the request.
     error.__traceback__ = error.__cause__ = error.__context__ = None
     request = RequestContext.from_metadata(context.invocation_metadata())
     if not request.request_id:
@@ -118,8 +118,8 @@ async def abort(
         (REQUEST_ID, request.request_id),
     )
     if isinstance(error, GroupsUnavailable | NotReached):
-        # The failed lookup is cached for longer than a client retries on its own, and a change
-        # will reach the other replicas without another call.
+        # Stop automatic retries: they end before a failed lookup expires from the cache, and a
+        # change reaches the other replicas without another call.
         trailers += ((_PUSHBACK_TRAILER, "-1"),)
     await context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 

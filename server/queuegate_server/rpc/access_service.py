@@ -1,4 +1,4 @@
-"""AccessService: whether a user may use a queue or an application."""
+"""AccessService: checks users' access to queues and applications."""
 
 import bisect
 from collections.abc import Callable, Sequence
@@ -25,19 +25,19 @@ from queuegate_server.rpc.response_cache import CheckResponse, ResponseCache
 from queuegate_server.rpc.user_listing import UserLister
 
 _Check = access_pb2.CheckQueueAccessRequest
-Room = Callable[[], AbstractContextManager[None]]
-"""Adds a call to the calls in progress; raises Overloaded if there is no room for it."""
+Permit = Callable[[], AbstractContextManager[None]]
+"""Counts a call as in progress; raises Overloaded at the limit."""
 
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
 """The number of queues listed between two pauses."""
 _RECORD_BYTES: Final = 256
-"""The approximate size of an audit record, which exceeds its share of a request with columns."""
+"""The approximate size of an audit record, which exceeds its share of a columns request."""
 
 
 class AccessServicer(ApplicationServicer):
-    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
+    """Implements AccessService with serialized requests and responses."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class AccessServicer(ApplicationServicer):
         lease: CacheLease | None = None,
         freshness: Freshness | None = None,
     ) -> None:
-        """Answer calls.
+        """Create a servicer with empty caches.
 
         Args:
-            engine: Decides.
+            engine: Decides checks.
             decisions: Counts and records decisions.
             queue: Admits long calls.
             clock: The monotonic clock of the group caches.
-            lease: How long the group caches may be used; None for always.
-            freshness: Knows the changes that checks may demand.
+            lease: The lease of the group caches; None if they never expire.
+            freshness: Waits for the changes required by checks.
         """
         super().__init__(engine, decisions, queue)
         self._freshness = freshness or Freshness()
@@ -66,26 +66,26 @@ class AccessServicer(ApplicationServicer):
         self._lister = UserLister(engine, clock)
 
     async def CheckQueueAccess(
-        self, data: bytes, *, trusted: bool, room: Room = nullcontext
+        self, data: bytes, *, trusted: bool, permit: Permit = nullcontext
     ) -> bytes:
-        """Decide one check. It takes room only while it waits for a lookup."""
+        """Decide one check. It counts as in progress only during a lookup."""
         try:
             response = self._cache.get(self._engine.snapshot, data, trusted=trusted)
             if response is None:
                 snapshot, query = await self._read_check(data, trusted=trusted)
                 verdict = self._engine.check(query)
                 if verdict is None:
-                    with room():
+                    with permit():
                         verdict = await self._engine.resolve_and_check(query)
                 response = self._cache.put(snapshot, data, verdict, trusted=trusted)
         except Exception as error:
-            await self._decisions.failed("CheckQueueAccess", data, error)
+            await self._decisions.record_failure("CheckQueueAccess", data, error)
             raise
-        await self._decisions.decided("CheckQueueAccess", data, response.response, response.reason)
+        await self._decisions.record("CheckQueueAccess", data, response.response, response.reason)
         return response.response
 
     async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
-        """Return the query of a check, and the snapshot that decides it."""
+        """Parse a check; return the snapshot to decide on, and the query."""
         if len(data) <= MAX_SHORT_REQUEST:
             request = wire.parse(_Check, data)
             if request.HasField("at_least"):
@@ -101,7 +101,7 @@ class AccessServicer(ApplicationServicer):
             return snapshot, await slot.run(data, validate)
 
     async def BatchCheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide a batch, on one snapshot; a check that fails does not affect the others."""
+        """Decide a batch on one snapshot. A failed check does not affect the others."""
         method = "BatchCheckQueueAccess"
         async with self._queue.for_call(data) as slot:
             try:
@@ -110,18 +110,18 @@ class AccessServicer(ApplicationServicer):
                 behind: set[Change] = set()
                 results = await self._decide(checks, slot, behind, trusted=trusted)
                 if behind and await self._freshness.catch_up(behind, slot):
-                    # Decide all checks again: the changes may include another policy.
+                    # Decide all checks again: the changes may include a new policy.
                     results = await self._decide(checks, slot, set(), trusted=trusted)
             except Exception as error:
                 await slot.penalize()
-                await self._decisions.failed(method, b"", error)
+                await self._decisions.record_failure(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)
 
     async def _decide(
         self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
     ) -> list[CheckResponse]:
-        """Return the results of checks; add missing changes that they demand to `behind`."""
+        """Return the results of checks; add required but missing changes to `behind`."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -145,7 +145,7 @@ class AccessServicer(ApplicationServicer):
         *,
         trusted: bool,
     ) -> list[CheckResponse]:
-        """Return the results of checks: from the cache, or decided on the snapshot."""
+        """Return the results of checks, cached or decided on the snapshot."""
         cache = self._cache
         return await decide_each(
             requests,
@@ -161,7 +161,7 @@ class AccessServicer(ApplicationServicer):
         )
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide checks given as columns, on one snapshot."""
+        """Decide checks in columns on one snapshot."""
         method = "CheckQueueAccessColumns"
         async with self._queue.for_call(data) as slot:
             try:
@@ -173,7 +173,7 @@ class AccessServicer(ApplicationServicer):
                 )
             except Exception as error:
                 await slot.penalize()
-                await self._decisions.failed(method, b"", error)
+                await self._decisions.record_failure(method, b"", error)
                 raise
             await slot.pause()
             results = query.spread(distinct)
@@ -187,13 +187,13 @@ class AccessServicer(ApplicationServicer):
                 if due or request.with_decisions
                 else b""
             )
-        await self._decisions.decided_batch(
+        await self._decisions.record_batch(
             method, data, detailed, reasons, error_reasons(results), size=due * _RECORD_BYTES
         )
         return detailed if request.with_decisions else brief.SerializeToString()
 
     async def ExplainQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check, and show its evaluation."""
+        """Decide one check and return its evaluation."""
 
         def read() -> tuple[Snapshot, Query]:
             request = wire.parse(access_pb2.ExplainQueueAccessRequest, data)
@@ -205,14 +205,14 @@ class AccessServicer(ApplicationServicer):
         )
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
-        """List the existing queues that the user may use, a page at a time."""
+        """List the existing queues that a user may use, one page at a time."""
         async with self._queue.for_call(data) as slot:
             request = await slot.run(data, partial(wire.parse, access_pb2.ListQueuesRequest, data))
             snapshot = self._engine.snapshot
             query, after = validation.list_query(request, snapshot, trusted=trusted)
             size = min(request.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
             paths = query.served.partition.paths
-            # One more than a page holds shows whether there is another page.
+            # Look for one more than the page size to detect a next page.
             start = bisect.bisect_right(paths, after)
             usable = await self._usable(query, start, size + 1, slot)
             page = usable[:size]
@@ -226,7 +226,7 @@ class AccessServicer(ApplicationServicer):
         return response.SerializeToString()
 
     async def ListUsers(self, data: bytes) -> bytes:
-        """List the users who may use a queue, a page at a time."""
+        """List the users who may use a queue, one page at a time."""
         async with self._queue.for_call(data) as slot:
             request = await slot.run(data, partial(wire.parse, access_pb2.ListUsersRequest, data))
             snapshot = self._engine.snapshot
@@ -238,10 +238,9 @@ class AccessServicer(ApplicationServicer):
     async def _usable(
         self, query: Query, first: int, limit: int, slot: Slot
     ) -> list[tuple[str, Decision]]:
-        """Return up to `limit` queues that the user may use, beginning at the index `first`."""
-        user, given, served, above, access, real_user = query
+        """Return up to `limit` queues that the user may use, starting at index `first`."""
+        user, groups, served, above, access, real_user = query
         paths = served.partition.paths
-        groups = given
         queues: list[tuple[str, Decision]] = []
         for start in range(first, len(paths), _CHUNK):
             part = paths[start : start + _CHUNK]
@@ -249,7 +248,7 @@ class AccessServicer(ApplicationServicer):
             allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
             if allowed is None:
                 slot.release()
-                # An unknown user has no groups, but keeps the queues that list them or everyone.
+                # An unknown user has no groups, but keeps queues that allow that name or everyone.
                 groups = await self._engine.groups(query)
                 await slot.reacquire()
                 allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
@@ -273,7 +272,7 @@ async def _add_via(
     page: Sequence[tuple[str, Decision]],
     slot: Slot,
 ) -> None:
-    # Once for each decision: most queues inherit that of a queue above.
+    # Convert each decision once: most queues inherit that of an ancestor.
     grants: dict[Decision, access_pb2.AccessGrant] = {}
     for number, (path, decision) in enumerate(page, 1):
         message = grants.get(decision)

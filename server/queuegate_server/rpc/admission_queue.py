@@ -1,7 +1,7 @@
 """Admits long calls one at a time, and sheds them if they would wait too long.
 
-If fifty batches took turns after each chunk, each would take fifty times as long. Single checks do
-not queue: they are decided between two chunks of a long call.
+If fifty batches were interleaved chunk by chunk, each would take fifty times longer. Single checks
+do not queue: they are decided between the chunks of a long call.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from queuegate_server.throttling import ByteBudget, CoDel
 T = TypeVar("T")
 
 MAX_SHORT_REQUEST: Final = 16 * 1024
-"""Bytes. Longer requests are worked on in a thread, one at a time."""
+"""In bytes. Longer requests are processed in a thread, one at a time."""
 STEP_SECONDS: Final = 0.0005
-"""How long a call computes before single checks are decided."""
+"""How long a call computes before yielding to single checks."""
 _MAX_HOLD_SECONDS: Final = 0.02
-"""How long a call may compute before it yields the slot to others."""
+"""How long a call may compute before yielding the slot to other long calls."""
 _MAX_PENALTY_SECONDS: Final = 0.1
 """The maximum time for which a failed call keeps the slot."""
 MAX_REQUESTS: Final = 64 * MIB
-"""Bytes of waiting or running requests at which no more long calls are admitted."""
+"""Total bytes of waiting and running requests at which no more long calls are admitted."""
 _SECONDS_PER_BYTE: Final = 5e-9
-"""More than gRPC needs to receive and unpack a byte of a request."""
+"""More than gRPC takes to receive and unpack a byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
-"""After this much computing, by one or several calls, the next `pause` sleeps."""
+"""After this much computation, by any number of calls, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
-"""While this many preempted calls wait, no new call begins."""
+"""While this many preempted calls wait, no new call is admitted."""
 _RETRY_SECONDS: Final = 1.0
 
 
@@ -45,8 +45,9 @@ _Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Grants one slot to long calls: in turn to a new call, a message of a stream, and a preempted
-    call, each of the three first in, first out.
+    """Grants the slot to one long call at a time.
+
+    New calls, stream messages and preempted calls wait in three FIFO lines, served in turn.
     """
 
     def __init__(
@@ -56,32 +57,32 @@ class AdmissionQueue:
         refused: MutableMapping[str, int],
         unread: ByteBudget,
     ) -> None:
-        """Start with the slot free.
+        """Create a queue with a free slot.
 
         Args:
             clock: A monotonic clock, in seconds.
-            max_wait: The target of CoDel: how many seconds a call may wait for its slot.
+            max_wait: CoDel's target for the time that a call waits for its slot, in seconds.
             refused: Counts shed calls, as `waited`, `unread` or `bytes`.
-            unread: The bytes of unwritten answers; no call is admitted while the budget is spent.
+            unread: The budget of unwritten response bytes; while exhausted, no call is admitted.
         """
         self.clock = clock
         self._codel = CoDel(max_wait)
         self.unread = unread
         self.requests = ByteBudget(MAX_REQUESTS)
-        """The bytes of waiting or running requests; while it is spent, calls are refused."""
+        """The budget of waiting and running request bytes; while exhausted, calls are refused."""
         self._refused = refused
         self._is_taken = False
         self._busy_since = clock()
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
-        # Only one thread, even if calls are cancelled while it is working on them.
+        # A single thread bounds the work even if calls are cancelled during it.
         self.thread = ThreadPoolExecutor(1, "requests")
 
     async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:
-        """Do work whose cost grows with the request, in its turn if the request is long.
+        """Run work whose cost grows with the request; if that is long, wait for the slot first.
 
-        Raises Overloaded if the call is shed, and what the work raises.
+        Raises Overloaded if the call is shed, and any exception of the work.
         """
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
@@ -93,23 +94,23 @@ class AdmissionQueue:
         return Slot(self, self._calls, len(request), may_be_shed=True)
 
     def for_stream(self, request: bytes) -> "Slot":
-        """Return the slot of a message on a stream, which is not shed: streams wait for answers."""
+        """Return the slot of a stream's message, which is never shed: streams await responses."""
         return Slot(self, self._streams, len(request), may_be_shed=False)
 
     @property
     def has_waiters(self) -> bool:
-        """Whether any call waits for the slot."""
+        """Whether any call is waiting for the slot."""
         return any(self._lines)
 
     def refuse(self, bound: str, message: str) -> NoReturn:
-        """Count a call as refused, and raise Overloaded."""
+        """Count a refused call and raise Overloaded."""
         self._refused[bound] += 1
         raise Overloaded(message, _RETRY_SECONDS)
 
     async def acquire(self, line: _Line) -> None:
         """Wait for the slot. Raises Overloaded if the call is shed."""
         if self.unread.is_spent and line is not self.preempted:
-            self.refuse("unread", "too many bytes of answers are waiting to be read by callers")
+            self.refuse("unread", "too many bytes of responses are waiting to be read by callers")
         now = self.clock()
         if not self._is_taken:
             self._is_taken = True
@@ -121,14 +122,14 @@ class AdmissionQueue:
         try:
             await turn
         except asyncio.CancelledError:
-            # If the slot has just been granted, pass it on.
+            # Pass on a slot that was just granted.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.release()
             raise
 
     async def pause(self) -> None:
-        """Let other work run, and sleep every 10 ms: otherwise gRPC's threads get so little
-        processor time that new calls wait there, where nothing sheds them, for up to 0.5 s.
+        """Let other work run, and sleep every 10 ms: otherwise gRPC's threads get so little CPU
+        time that new calls wait there, where they cannot be shed, for up to 0.5 s.
         """
         if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
             await asyncio.sleep(0)
@@ -148,7 +149,7 @@ class AdmissionQueue:
         self._is_taken = False
 
     def _grant(self, line: _Line, now: float) -> bool:
-        """Grant the slot to the first waiter that is neither shed nor cancelled."""
+        """Grant the slot to the first waiter that is not shed or cancelled."""
         while line:
             turn, since = line.popleft()
             if turn.done():
@@ -192,7 +193,7 @@ class Slot:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the slot if it is held; after a failure, with a penalty."""
+        """Release the slot if it is held, with a penalty after a failure."""
         self._queue.requests.give_back(self._size)
         if kind is not None and issubclass(kind, Exception):
             await self.penalize()
@@ -200,8 +201,8 @@ class Slot:
             self.release()
 
     async def penalize(self) -> None:
-        """Release the slot of a failed call, but only after more time than the call has cost:
-        callers whose calls fail at once repeat them at once, and others must get their share.
+        """Release the slot of a failed call after a delay longer than the call's own cost: callers
+        repeat calls that fail immediately, and must not starve others.
         """
         if self._is_held:
             cost = 2 * (self._clock() - self._since) + self._size * _SECONDS_PER_BYTE
@@ -211,33 +212,33 @@ class Slot:
                 self.release()
 
     def release(self) -> None:
-        """Release the slot, which a call must not hold while it waits for something else."""
+        """Release the slot. A call must not hold it while waiting for anything else."""
         if self._is_held:
             self._is_held = False
             self._queue.release()
 
     async def run(self, request: bytes, work: Callable[[], T]) -> T:
-        """Do work on a request or a part of it, in a thread if that is long."""
+        """Run work on a request or a part of it, in a thread if that is long."""
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)
 
     @property
     def is_due(self) -> bool:
-        """Whether the call has computed for long enough, and should pause."""
+        """Whether the call has computed long enough to pause."""
         return self._clock() >= self._step_end
 
     async def pause_if_due(self) -> None:
-        """Pause if the call has computed for long enough."""
+        """Pause if the call has computed long enough."""
         if self.is_due:
-            # Concurrent lookups of the call pause one after another: otherwise, each of them would
-            # compute for a step before others run.
+            # Concurrent lookups of a call pause one at a time: otherwise, each would compute for a
+            # step before other work runs.
             async with self._pausing:
                 if self.is_due:
                     await self.pause()
 
     async def pause(self) -> None:
-        """Let single checks be decided, and after 20 ms other long calls."""
+        """Yield to single checks and, after 20 ms, to other long calls."""
         held_for = self._clock() - self._since
         if self._is_held and self._queue.has_waiters and held_for >= _MAX_HOLD_SECONDS:
             self.release()

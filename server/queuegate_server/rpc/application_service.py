@@ -1,4 +1,4 @@
-"""Checks about applications of YARN and Spark: from bytes to bytes."""
+"""Access checks for YARN and Spark applications, with serialized requests and responses."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -45,7 +45,7 @@ Q = TypeVar("Q", Query, ApplicationQuery)
 
 
 class ApplicationServicer:
-    """The methods of AccessService that are about applications."""
+    """The application methods of AccessService."""
 
     def __init__(self, engine: Engine, decisions: CallLog, queue: AdmissionQueue) -> None:
         self._engine = engine
@@ -63,7 +63,7 @@ class ApplicationServicer:
         )
 
     async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check, and show its evaluation."""
+        """Decide one check and return its evaluation."""
         kind = access_pb2.ExplainApplicationAccessRequest
         return await self._explain(
             "ExplainApplicationAccess",
@@ -81,27 +81,27 @@ class ApplicationServicer:
         explain: Callable[[Q], Awaitable[ExplainResult[E]]],
         message: Callable[[Q, ExplainResult[E], int], Message],
     ) -> bytes:
-        """Answer a call with one check, once its decision is counted and recorded.
+        """Decide and record a single check; return the response.
 
         Args:
             method: The name of the method.
             data: The request.
-            read: Returns the snapshot that decides, and the query.
+            read: Returns the snapshot to decide on, and the query.
             explain: Decides the query.
-            message: Returns the response, given the query, the result and the policy's revision.
+            message: Builds the response from the query, the result and the policy's revision.
         """
         try:
             snapshot, query = await self._queue.in_turn(data, read)
             result = await explain(query)
         except Exception as error:
-            await self._decisions.failed(method, data, error)
+            await self._decisions.record_failure(method, data, error)
             raise
         response = message(query, result, snapshot.policy.revision).SerializeToString()
-        await self._decisions.decided(method, data, response, NUMBERS[result.decision.reason])
+        await self._decisions.record(method, data, response, NUMBERS[result.decision.reason])
         return response
 
     async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide a batch, on one snapshot; a check that fails does not affect the others."""
+        """Decide a batch on one snapshot. A failed check does not affect the others."""
         method = "BatchCheckApplicationAccess"
         async with self._queue.for_call(data) as slot:
             try:
@@ -110,14 +110,14 @@ class ApplicationServicer:
                 results = await decide_each(checks, [None] * len(checks), steps, slot)
             except Exception as error:
                 await slot.penalize()
-                await self._decisions.failed(method, b"", error)
+                await self._decisions.record_failure(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)
 
     def _steps(
         self, checks: Sequence[bytes], *, trusted: bool
     ) -> CheckSteps[ApplicationQuery, Decision]:
-        """Return the steps that decide the checks of a batch on the current snapshot."""
+        """Return the steps that decide a batch's checks on the current snapshot."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -141,11 +141,10 @@ class ApplicationServicer:
     async def _batch_response(
         self, method: str, data: bytes, results: Sequence[CheckResponse]
     ) -> bytes:
-        """Return the response to a batch, once its decisions are counted and recorded."""
+        """Record a batch's decisions; return the encoded response."""
         reasons = reasons_of(results)
         response = encode(results, reasons)
-        errors = error_reasons(results)
-        await self._decisions.decided_batch(method, data, response, reasons, errors)
+        await self._decisions.record_batch(method, data, response, reasons, error_reasons(results))
         return response
 
     def _read(
@@ -158,7 +157,7 @@ class ApplicationServicer:
 def _query(
     request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot, *, trusted: bool
 ) -> ApplicationQuery:
-    """Return the query of a check; raises as `validation.query` does."""
+    """Validate a check; raises the same exceptions as `validation.query`."""
     violations: validation.Violations = []
     served = validation.find_partition(request.partition, snapshot, violations)
     user, groups = validation.user_and_groups(request.user, served, violations)
@@ -172,12 +171,12 @@ def _query(
         application, target = _application(request, action, served, violations)
     if violations or action is None or served is None:
         raise InvalidRequest(violations)
-    asserted = validation.believed(groups, served, trusted=trusted)
+    asserted = validation.trusted_groups(groups, served, trusted=trusted)
     if kind == "spark":
         return _spark_query(request.spark, served, action, user, asserted)
     partition = served.partition
     if partition.cluster is None:
-        text = "is a partition of YuniKorn, which has no ACLs for applications"
+        text = "is a YuniKorn partition, which has no application ACLs"
         raise InvalidRequest([("partition", text)])
     semantics = partition.cluster.semantics
     split = application._replace(
@@ -223,9 +222,9 @@ def _action(
     elif is_spark and action is Action.MOVE:
         violations.append(("action", "does not exist in Spark"))
     elif not is_spark and action is Action.ADMIN:
-        violations.append(("action", "exists in Spark only"))
+        violations.append(("action", "exists only in Spark"))
     if request.target_queue and action is not Action.MOVE:
-        violations.append(("target_queue", "is only used for a move"))
+        violations.append(("target_queue", "is used only for a move"))
     return action
 
 

@@ -1,7 +1,7 @@
-"""Authentication: from the credentials and the peer of a call to a principal.
+"""Authentication: identifies the principal of a call from its credentials and peer.
 
-A token is checked before a certificate, and a certificate before the peer's address. A caller
-that presents a credential is never downgraded to a weaker identity.
+A token takes precedence over a certificate, and a certificate over the peer's address. A rejected
+credential never falls back to a weaker identity.
 """
 
 import math
@@ -18,23 +18,23 @@ from queuegate_server.settings.listeners import Listener
 
 
 class CallContext(Protocol):
-    """The part of gRPC's context that identifies a caller."""
+    """The subset of gRPC's context that identifies a caller."""
 
     def invocation_metadata(self) -> Any:
         """Return the headers as pairs of a lowercase name and a value."""
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Return what TLS has verified, by gRPC's names."""
+        """Return the properties verified by TLS, under gRPC's names."""
 
     def peer(self) -> str:
-        """Return the address of the peer in gRPC's spelling."""
+        """Return the peer's address in gRPC's notation."""
 
 
 _BEARER: Final = "bearer "
-_TOKEN: Final = "token:"  # noqa: S105 - the beginning of a name
+_TOKEN: Final = "token:"  # noqa: S105 - a prefix of names
 _CERTIFICATE: Final = "x509_pem_cert"
 _SUBJECT: Final = "x509_subject"
-"""Its value has the form of RFC 2253, which escapes control characters, including NUL."""
+"""In RFC 2253 format, which escapes control characters, including NUL."""
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -47,11 +47,11 @@ class Principal:
 
     @property
     def has_token(self) -> bool:
-        """Whether the caller has presented a bearer token."""
+        """Whether the caller presented a bearer token."""
         return self.name.startswith(_TOKEN)
 
     def require(self, role: Role) -> None:
-        """Raise PermissionDenied, which names the setting, if the caller does not have a role."""
+        """Raise PermissionDenied, naming the setting, if the caller lacks a role."""
         if role not in self.rights.roles:
             kind, _, name = self.name.partition(":")
             setting = f"callers.{kind}s.{name}" if name else f"callers.{kind}"
@@ -65,12 +65,12 @@ _PRINCIPAL: ContextVar[Principal | None] = ContextVar("principal", default=None)
 
 
 def set_current_principal(principal: Principal) -> None:
-    """Make a principal the current one for the rest of a call."""
+    """Set the principal of the current call."""
     _PRINCIPAL.set(principal)
 
 
 def current_caller() -> str:
-    """Return the name of the current principal; empty outside of calls that have one."""
+    """Return the current principal's name; empty if there is none."""
     principal = _PRINCIPAL.get()
     return "" if principal is None else principal.name
 
@@ -89,9 +89,9 @@ class Authenticator:
 
         Args:
             settings: The rights of callers.
-            listeners: Determine which credentials a caller can present.
-            tokens: The known tokens, if there are any.
-            wall: A wall clock in seconds, by which certificates expire.
+            listeners: The listeners, which determine the credentials that callers can present.
+            tokens: The known tokens, if any.
+            wall: A wall clock in seconds, for the expiry of certificates.
         """
         self._tokens = tokens
         self._wall = wall
@@ -116,12 +116,12 @@ class Authenticator:
         self._by_token = {
             name: Principal(f"{_TOKEN}{name}", rights) for name, rights in settings.tokens.items()
         }
-        # Without a Unix listener such a peer is the native transport, which serves loopback only
-        # and forwards streams through a socket of its own.
+        # Without a Unix listener, such a peer is the native transport, which serves only loopback
+        # and forwards streams over its own socket.
         self._by_socket = (
             self._unix if self._has_sockets else self._loopback if self._is_local else None
         )
-        # If all callers are the same principal, calls need not be inspected.
+        # If all callers share one principal, calls need not be inspected.
         can_differ = self._tokens or self._with_certificates or not self._is_local
         self._sole = (
             None
@@ -133,7 +133,7 @@ class Authenticator:
 
     @property
     def version(self) -> object:
-        """A value that changes whenever a caller may be identified differently."""
+        """Changes whenever a caller may be identified differently."""
         return self._changes, 0 if self._tokens is None else self._tokens.reloads
 
     def identify(self, context: CallContext) -> Principal:
@@ -162,12 +162,12 @@ class Authenticator:
         )
 
     def certificate_expiry(self, context: CallContext) -> float:
-        """Return when the caller's certificate expires, in Unix seconds; infinity without one."""
+        """Return the expiry of the caller's certificate, in Unix seconds; infinity without one."""
         certificate = self._certificate(context.auth_context())
         return peer_certificate(certificate).not_after if certificate else math.inf
 
     def is_past(self, moment: float) -> bool:
-        """Return whether a moment, in Unix seconds, has passed."""
+        """Return whether a time in Unix seconds has passed."""
         return moment <= self._wall()
 
     def _token_owner(self, name: str | None, length: int) -> Principal:
@@ -186,7 +186,7 @@ class Authenticator:
         return principal
 
     def _certificate(self, auth_context: Mapping[str, Iterable[bytes]]) -> bytes:
-        """Return the verified certificate of a connection, which may have expired since, or b""."""
+        """Return the connection's verified certificate, which may have expired since, or b""."""
         if not self._with_certificates:
             return b""
         return next(iter(auth_context.get(_CERTIFICATE, ())), b"")
@@ -209,7 +209,7 @@ class Authenticator:
 
 
 def _bearer_token(context: CallContext) -> str | None:
-    """Return the bearer token of a call, or None. Raises Unauthenticated for other credentials."""
+    """Return a call's bearer token, or None. Raises Unauthenticated for other credentials."""
     headers = [
         value for key, value in context.invocation_metadata() or () if key == "authorization"
     ]

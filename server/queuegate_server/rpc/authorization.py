@@ -1,4 +1,4 @@
-"""Authorization: whether a caller has the role for a call, and respects its rate."""
+"""Authorization: enforces the role for each call, and the callers' rate limits."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -41,30 +41,30 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
         for method in methods
     }
 )
-"""The role that each method requires. A method without a role cannot be served; only the health
-service, which is open to everyone, needs none."""
+"""The role required by each method. Methods without one cannot be registered; the health service is
+registered separately, and open to everyone."""
 
 
-# The methods of servicers. Their parameter `trusted` says whether asserted groups may be used.
+# Servicer methods. Their parameter `trusted` specifies whether asserted groups are used.
 UnaryMethod = Callable[..., Awaitable[bytes]]
 StreamMethod = Callable[..., AsyncIterator[bytes]]
 
 
 class RateLimiter:
-    """Two token buckets for each caller that the settings name: one for its calls, and one for the
-    decisions that its gates report. A gate that catches up after an outage can still ask.
+    """Two token buckets for each caller named in the settings: one for calls, and one for decisions
+    reported by gates, so gates that catch up after an outage can still make calls.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
-        """Allow `rate` calls per second, and `burst` calls at once, by a monotonic clock."""
+        """Allow `rate` calls per second, and `burst` calls at once, on a monotonic clock."""
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
-        """The buckets for reports, by caller. A report is recorded as a whole, and the next one
-        waits until all decisions of the previous one would have been allowed."""
+        """The buckets for reports, by caller. A report is never split; the next one waits until all
+        decisions of the previous one would have been allowed."""
 
     def acquire(self, caller: str) -> None:
-        """Count a call of a caller; raise RateLimited instead if it exceeds the rate."""
+        """Count a caller's call. Raises RateLimited if it exceeds the rate."""
         bucket = self._calls[caller]
         if (delay := bucket.wait()) > 0:
             raise RateLimited(delay)
@@ -73,11 +73,11 @@ class RateLimiter:
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Lets permitted calls through to the servicers."""
+    """Passes permitted calls to the servicers."""
 
     authenticator: Authenticator
     rates: RateLimiter | None = None
-    """The rate limits of callers, if there are any."""
+    """The callers' rate limits, if any."""
 
     def unary(self, method: str, serve: UnaryMethod) -> Unary:
         """Guard a unary method. Raises KeyError if it has no role."""
@@ -94,8 +94,8 @@ class Authorizer:
         return guarded
 
     def stream(self, method: str, serve: StreamMethod) -> Stream:
-        """Guard a streaming method, whose opening counts as a call. A stream ends with the next
-        message after the rights of its caller have changed, or its certificate has expired.
+        """Guard a streaming method. Opening a stream counts as a call; the first message after the
+        caller's rights have changed, or its certificate has expired, closes the stream.
         """
         role = ROLES[method]
 
@@ -121,14 +121,14 @@ class Authorizer:
         return guarded
 
     async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
-        """Guard a library's servicer: end calls without the role with a status."""
+        """Guard a library's servicer: abort calls from callers without the role."""
         try:
             self._admit(role, context)
         except Exception as error:  # the boundary: every error becomes a status
             await access_log.abort(method, context, error)
 
     def _admit(self, role: Role, context: Context) -> Principal:
-        """Return the caller, now the principal. Raises Unauthenticated and PermissionDenied."""
+        """Set and return the current principal. Raises Unauthenticated and PermissionDenied."""
         principal = self.authenticator.identify(context)
         set_current_principal(principal)
         principal.require(role)
@@ -141,4 +141,4 @@ async def _checked(
     async for request in requests:
         check()
         yield request
-        del request  # which may be large, before the wait for the next
+        del request  # may be large; free it before waiting for the next

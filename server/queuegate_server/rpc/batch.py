@@ -1,7 +1,7 @@
-"""Decides the checks of a batch or of columns, and encodes the results of a batch.
+"""Decides the checks of batches and columns, and encodes the results of batches.
 
-Checks are decided while the request holds the slot of the admission queue, unless they wait for a
-directory. Those are decided without the slot, a few at a time.
+Checks are decided while the call holds its slot in the admission queue. Checks that need a
+directory lookup are decided without the slot, a few at a time.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ Q = TypeVar("Q")
 V = TypeVar("V")
 
 MAX_LOOKUPS: Final = 16
-"""The maximum number of concurrent lookups of one request."""
+"""The maximum number of concurrent lookups per request."""
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
 
 class CheckSteps(NamedTuple, Generic[Q, V]):
-    """The steps that decide a check, given its request or its index in the batch."""
+    """The steps of deciding a check, given its request or its index in the batch."""
 
     cached: Callable[[bytes], CheckResponse | None]
     read: Callable[[int], Q]
-    """Returns the query, or raises what validation raises. Runs in a thread for long requests."""
+    """Returns the query, or raises validation errors. Runs in a thread for long requests."""
     check: Callable[[Q], V | None]
     """Returns None if groups must be looked up first."""
     resolve: Callable[[Q], Awaitable[V]]
-    """Looks the groups up, and decides."""
+    """Looks up groups and decides."""
     respond: Callable[[bytes, V], CheckResponse]
 
 
@@ -45,15 +45,15 @@ async def decide_each(
     steps: CheckSteps[Q, V],
     slot: Slot,
 ) -> list[CheckResponse]:
-    """Decide the checks that have no result yet, and return all results.
+    """Decide the checks without a result, and return all results.
 
-    A check that fails yields a FailedCheck; the others are not affected.
+    A failed check yields a FailedCheck and does not affect the others.
 
     Args:
-        requests: The bytes of each check.
-        results: The results so far, in the same order.
-        steps: How a check is decided.
-        slot: The slot of the call, which is held, and released during lookups.
+        requests: The serialized checks.
+        results: The results so far, in the same order; None for checks without one.
+        steps: The steps of deciding a check.
+        slot: The call's slot, which is released during lookups.
     """
     cached, read, check, resolve, respond = steps
     waiting: list[tuple[int, Q]] = []
@@ -97,7 +97,7 @@ async def for_each(
     work: Callable[[T], Awaitable[None]],
     pause_if_due: Callable[[], Awaitable[None]],
 ) -> None:
-    """Do work for each item, MAX_LOOKUPS at a time, and let other work run after each item."""
+    """Process items concurrently, MAX_LOOKUPS at a time, with a pause after each if it is due."""
     remaining = iter(items)
 
     async def worker() -> None:
@@ -105,31 +105,30 @@ async def for_each(
             await work(item)
             await pause_if_due()
 
-    # Not a TaskGroup: on Python 3.11, cancelling it leaves a cycle that holds the whole request.
+    # Not a TaskGroup: on Python 3.11, cancelling it leaves a cycle that retains the request.
     await asyncio.gather(*(worker() for _ in range(min(MAX_LOOKUPS, len(items)))))
 
 
 def failed_check(error: Exception) -> FailedCheck:
-    """Return the result of a check that could not be decided."""
+    """Convert an error to the result of a check."""
     return FailedCheck(to_status(error).trailer, ERROR, reason_name(error))
 
 
 def reasons_of(results: Sequence[CheckResponse]) -> bytes:
-    """Return the number of the reason of each result."""
+    """Return the number of each result's reason."""
     return bytes([result.reason for result in results])
 
 
 def error_reasons(results: Sequence[CheckResponse]) -> list[str]:
-    """Return the reasons of the results that are errors, as in their ErrorInfo."""
+    """Return the ErrorInfo reasons of failed checks."""
     return [result.error_reason for result in results if isinstance(result, FailedCheck)]
 
 
 def encode(results: Sequence[CheckResponse], reasons: bytes) -> bytes:
-    """Return the response to a batch of queues or applications, whose results have the same fields,
-    given the results and their reasons.
+    """Encode the response to a batch of queue or application checks, which have the same fields.
 
-    An error of several checks is sent once: an outage of the directory would otherwise make the
-    response many times as long as the request.
+    Equal errors are sent once: otherwise, a directory outage could make the response many times
+    longer than the request.
     """
     if ERROR not in reasons:
         return b"".join([result.batch_result for result in results])  # type: ignore[union-attr]
@@ -139,8 +138,8 @@ def encode(results: Sequence[CheckResponse], reasons: bytes) -> bytes:
         if not isinstance(result, FailedCheck):
             parts.append(result.batch_result)
         elif (earlier := first.setdefault(result.response, number)) == number:
-            parts.append(wire.embedded(_RESULTS, wire.embedded(_ERROR, result.response)))
+            parts.append(wire.embed(_RESULTS, wire.embed(_ERROR, result.response)))
         else:
             same = access_pb2.CheckResult(same_error_as=earlier)
-            parts.append(wire.embedded(_RESULTS, same.SerializeToString()))
+            parts.append(wire.embed(_RESULTS, same.SerializeToString()))
     return b"".join(parts)

@@ -1,7 +1,7 @@
-"""Counts and records the decisions of calls, given the bytes of requests and responses.
+"""Counts and records the decisions of calls from their serialized requests and responses.
 
-The response cache holds only bytes; they are parsed only for records that are due, in the thread
-that writes them.
+The response cache stores only bytes, which are parsed only for due records, in the thread that
+writes them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,16 +33,16 @@ _RESULTS: Final[dict[str, Any]] = {
     "BatchCheckQueueAccess": access_pb2.CheckResult,
     "BatchCheckApplicationAccess": access_pb2.ApplicationCheckResult,
 }
-"""The message type of a result, by method of a batch."""
+"""The message type of a result, by batch method."""
 
 _Outcome = tuple[Record, Decision | str, int]
-"""The question, the decision or the reason of the error, and the revision that decided."""
+"""The request's fields, the decision or error reason, and the policy's revision."""
 
 
 class CallLog:
     """Counts the decisions of calls, and records those that are due.
 
-    Its methods raise AuditUnavailable if a record cannot be written.
+    Methods raise AuditUnavailable if a record cannot be written.
     """
 
     def __init__(self, decisions: DecisionLog, wall: Callable[[], float]) -> None:
@@ -51,17 +51,17 @@ class CallLog:
         self._counts = decisions.counts
         self._wall = wall
         self.due = decisions.due
-        """Returns how many decisions must be recorded, given the number of the reason of each."""
+        """Returns how many decisions must be recorded, given the number of each reason."""
 
-    async def decided(self, method: str, request: bytes, response: bytes, reason: int) -> None:
-        """Count a single decision, and record it if it is due."""
+    async def record(self, method: str, request: bytes, response: bytes, reason: int) -> None:
+        """Count a single decision; record it if it is due."""
         if self._is_due[reason]:
             size = len(request) + len(response)
             await self._record(method, request, response, 1, checks=1, size=size)
         self._counts[reason] += 1
 
-    async def failed(self, method: str, request: bytes, error: Exception) -> None:
-        """Count and record a call that could not be decided."""
+    async def record_failure(self, method: str, request: bytes, error: Exception) -> None:
+        """Count and record a failed call."""
         reason = reason_name(error)
         self._decisions.count_errors(reason)
         if not self._decisions.has_audit:
@@ -70,15 +70,15 @@ class CallLog:
         now, caller = self._wall(), current_caller()
 
         def checks() -> Iterator[DecidedCheck]:
-            question = {} if kept is None else question_of(method, kept)
-            yield DecidedCheck(method, now, caller, question, reason)
+            fields = {} if kept is None else request_fields(method, kept)
+            yield DecidedCheck(method, now, caller, fields, reason)
 
         try:
             await self._decisions.record(checks, 1, len(kept or b""))
         except AuditUnavailable as unavailable:
             raise unavailable from error
 
-    async def decided_batch(
+    async def record_batch(
         self,
         method: str,
         request: bytes,
@@ -88,25 +88,25 @@ class CallLog:
         *,
         size: int = 0,
     ) -> None:
-        """Count the decisions of a batch, and record those that are due.
+        """Count the decisions of a batch; record those that are due.
 
         Args:
             method: The name of the method.
-            request: The bytes of the request.
-            response: The bytes of the response, with the decisions of columns.
-            reasons: The number of the reason of each check.
-            errors: The reasons of the errors, as in their ErrorInfo, in lower case.
-            size: The size of the records, if they are larger than the messages.
+            request: The serialized request.
+            response: The serialized response; that of columns includes the decisions.
+            reasons: The number of each check's reason.
+            errors: The ErrorInfo reasons of failed checks, in lower case.
+            size: The size of the records in bytes, if larger than the messages.
         """
         if due := self.due(reasons):
             size = max(size, len(request) + len(response))
             await self._record(method, request, response, due, checks=len(reasons), size=size)
         self._decisions.count(reasons, errors)
 
-    async def reported(
+    async def record_report(
         self, gate: str, decisions: Sequence[sync_pb2.LocalDecision], size: int
     ) -> None:
-        """Count and record valid decisions of a gate; `size` is that of the message, in bytes."""
+        """Count and record a gate's valid decisions; `size` is the message size in bytes."""
         reasons = bytes(NUMBERS[REASON_OF[each.decision.reason]] for each in decisions)
         if due := self.due(reasons):
             checks = partial(_reported_checks, gate, self._wall(), current_caller(), decisions)
@@ -116,9 +116,7 @@ class CallLog:
     async def _record(
         self, method: str, request: bytes, response: bytes, due: int, *, checks: int, size: int
     ) -> None:
-        """Record the decisions in a response that are due. If that fails, the answers are withheld,
-        and all checks count as errors.
-        """
+        """Record a response's due decisions. On failure, all checks are counted as errors."""
         now, caller = self._wall(), current_caller()
 
         def decided_checks() -> Iterator[DecidedCheck]:
@@ -133,7 +131,7 @@ class CallLog:
 
 
 def _outcomes(method: str, request: bytes, response: bytes) -> Iterator[_Outcome]:
-    """Yield the outcome of each check of a call that was answered."""
+    """Yield the outcome of each check in a successful call."""
     if method == COLUMNS:
         yield from _outcomes_of_columns(request, response)
     elif method in _RESULTS:
@@ -141,7 +139,7 @@ def _outcomes(method: str, request: bytes, response: bytes) -> Iterator[_Outcome
     else:
         message = getattr(access_pb2, f"{method}Response").FromString(response)
         decision = message.decision if method.startswith("Explain") else message
-        yield question_of(method, request), _decision(decision), decision.policy_revision
+        yield request_fields(method, request), _decision(decision), decision.policy_revision
 
 
 def _outcomes_of_batch(method: str, request: bytes, response: bytes) -> Iterator[_Outcome]:
@@ -149,36 +147,36 @@ def _outcomes_of_batch(method: str, request: bytes, response: bytes) -> Iterator
     reasons: dict[int, str] = {}
     items = zip(wire.first_field_items(request), wire.first_field_items(response), strict=True)
     for number, (check, data) in enumerate(items):
-        question, result = question_of(method, check), parse(data)
+        fields, result = request_fields(method, check), parse(data)
         match result.WhichOneof("outcome"):
             case "decision":
-                yield question, _decision(result.decision), result.decision.policy_revision
+                yield fields, _decision(result.decision), result.decision.policy_revision
             case "error":
                 reasons[number] = _error_reason(result.error)
-                yield question, reasons[number], 0
+                yield fields, reasons[number], 0
             case _:
-                yield question, reasons[result.same_error_as], 0
+                yield fields, reasons[result.same_error_as], 0
 
 
-def _outcomes_of_columns(data: bytes, answer: bytes) -> Iterator[_Outcome]:
-    request = access_pb2.CheckQueueAccessColumnsRequest.FromString(data)
-    response = access_pb2.CheckQueueAccessColumnsResponse.FromString(answer)
+def _outcomes_of_columns(request_data: bytes, response_data: bytes) -> Iterator[_Outcome]:
+    request = access_pb2.CheckQueueAccessColumnsRequest.FromString(request_data)
+    response = access_pb2.CheckQueueAccessColumnsResponse.FromString(response_data)
     reasons = {
         number: _error_reason(error.error)
         for error in response.errors
         for number in error.questions
     }
-    # Once for each user and queue: a user with many groups may be in every pair.
-    users = [_who(user, request.partition) for user in request.users]
-    queues = [_what(queue, request.access) for queue in request.queues]
+    # Convert each user and queue once: a user with many groups may be in every pair.
+    users = [_user_fields(user, request.partition) for user in request.users]
+    queues = [_queue_fields(queue, request.access) for queue in request.queues]
     pairs = zip(request.user_indexes, request.queue_indexes, response.decision_indexes, strict=True)
-    for number, (user, queue, place) in enumerate(pairs):
-        question = users[user] | queues[queue]
-        if place:
-            decision = response.decisions[place - 1]
-            yield question, _decision(decision), decision.policy_revision
+    for number, (user, queue, decision_index) in enumerate(pairs):
+        fields = users[user] | queues[queue]
+        if decision_index:
+            decision = response.decisions[decision_index - 1]
+            yield fields, _decision(decision), decision.policy_revision
         else:
-            yield question, reasons[number], 0
+            yield fields, reasons[number], 0
 
 
 def _reported_checks(
@@ -186,14 +184,14 @@ def _reported_checks(
 ) -> Iterator[DecidedCheck]:
     for each in decisions:
         user = UserGroupInformation(user=each.user, no_groups=each.no_groups)
-        question = _who(user, each.partition)
+        fields = _user_fields(user, each.partition)
         if each.groups_in_request:
-            question["groups_in_request"] = each.groups_in_request
+            fields["groups_in_request"] = each.groups_in_request
         yield DecidedCheck(
             "Sync",
             each.time.ToNanoseconds() / 1e9,
             caller,
-            question | _what(each.queue, each.access),
+            fields | _queue_fields(each.queue, each.access),
             _decision(each.decision),
             each.decision.policy_revision,
             Report(gate, received, each.stale),
@@ -206,24 +204,24 @@ def _decision(message: Any) -> Decision:
     )
 
 
-def question_of(method: str, request: bytes) -> Record:
-    """Return the question of a check as fields of its record; none if the bytes are not a check.
+def request_fields(method: str, request: bytes) -> Record:
+    """Return a check request as fields of a record; empty if the bytes are not a check.
 
-    Invalid names are cut to the maximum length of valid ones.
+    Overlong names are truncated.
     """
     kind = f"{method.removeprefix('Batch').removesuffix('Columns')}Request"
     try:
         parsed = getattr(access_pb2, kind).FromString(request)
     except DecodeError:
         return {}
-    # A request to explain a queue has the fields of a check.
+    # ExplainQueueAccessRequest has the same fields as a check.
     check = parsed.check if method == "ExplainApplicationAccess" else parsed
-    who = _who(check.user, check.partition)
+    fields = _user_fields(check.user, check.partition)
     if not isinstance(check, access_pb2.CheckApplicationAccessRequest):
-        return who | _what(check.queue, check.access)
+        return fields | _queue_fields(check.queue, check.access)
     spark = check.WhichOneof("subject") == "spark"
     owner = check.spark.spark_user if spark else check.application.owner
-    return who | {
+    return fields | {
         "queue": _cut_queue(check.application.queue),
         "action": str(validation.ACTIONS.get(check.action, "")),
         "owner": _cut(owner),
@@ -231,15 +229,15 @@ def question_of(method: str, request: bytes) -> Record:
     }
 
 
-def _who(user: UserGroupInformation, partition: str) -> Record:
-    who: Record = {"user": _cut(user.user), "partition": partition_name(_cut(partition))}
-    # Absent: the request said nothing about groups. 0: it said that the user has none.
+def _user_fields(user: UserGroupInformation, partition: str) -> Record:
+    fields: Record = {"user": _cut(user.user), "partition": partition_name(_cut(partition))}
+    # Absent if the request does not specify groups; 0 if it states that the user has none.
     if user.groups or user.no_groups:
-        who["groups_in_request"] = len(user.groups)
-    return who
+        fields["groups_in_request"] = len(user.groups)
+    return fields
 
 
-def _what(queue: str, access: int) -> Record:
+def _queue_fields(queue: str, access: int) -> Record:
     return {"queue": _cut_queue(queue), "access": str(validation.ACCESS.get(access, ""))}
 
 

@@ -1,7 +1,7 @@
-"""Checks as columns: users and queues are given once, checks as pairs of their indexes.
+"""Checks in columns: users and queues are listed once, and checks are pairs of their indexes.
 
-A pair is the same check as a CheckQueueAccessRequest with its user and queue, so it is decided by
-the steps of a batch, and cached under the bytes of that request.
+A pair is equivalent to a CheckQueueAccessRequest with its user and queue, so it is decided like a
+batch item, and cached under the bytes of that request.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,23 +17,23 @@ from queuegate_server.rpc.response_cache import CHUNK, MAX_REQUEST_BYTES, CheckR
 
 MAX_CHECKS: Final = 100_000
 MAX_NAMES: Final = 10_000
-"""The maximum number of users, and of queues, in a request."""
+"""The maximum number of users, and also of queues, in a request."""
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse
 
 _Check = access_pb2.CheckQueueAccessRequest
 _DIGITS: Final = bytes(b"01"[grants] for grants in GRANTS).ljust(256, b"0")
-"""The digit that says whether access is allowed, by the number of the reason."""
+"""Maps the number of a reason to `1` if it grants access, and to `0` otherwise."""
 
 
 class ColumnsQuery:
     """A parsed and validated request."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
-        """Check the request as a whole. Raises InvalidRequest.
+        """Validate the columns of a request. Raises InvalidRequest.
 
-        A faulty user, queue, partition or kind of access only concerns its checks: `query` raises.
+        An invalid user, queue, partition or access type affects only its own checks, in `query`.
         """
         self._request = request
         self._snapshot = snapshot
@@ -41,18 +41,15 @@ class ColumnsQuery:
         users, queues = request.user_indexes[:], request.queue_indexes[:]
         _check_sizes(request, users, queues)
         _check_indexes(request, users, queues)
-        # As single numbers, distinct pairs are found fastest.
+        # Distinct pairs are found fastest as single numbers.
         width = len(request.queues)
         self._width = width
         self._pairs = [user * width + queue for user, queue in zip(users, queues, strict=True)]
         self._distinct = list(dict.fromkeys(self._pairs))
-        # Keys for the response cache, which takes at most MAX_REQUEST_BYTES: pairs of longer texts
-        # are cut, so that they take little memory.
+        # Truncate the keys to save memory: the cache ignores any longer than MAX_REQUEST_BYTES.
         cut = MAX_REQUEST_BYTES + 1
         heads = [
-            wire.embedded(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))[
-                :cut
-            ]
+            wire.embed(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))[:cut]
             for user in request.users
         ]
         tail = _Check(partition=request.partition[:cut], access=request.access)
@@ -63,12 +60,12 @@ class ColumnsQuery:
         self.distinct: Sequence[bytes] = [
             heads[pair // width] + tails[pair % width] for pair in self._distinct
         ]
-        """The CheckQueueAccessRequest of each distinct pair, as a key of the response cache."""
+        """The response-cache key of each distinct pair: its CheckQueueAccessRequest."""
         self._users: dict[int, tuple[str, Sequence[str] | None, validation.Violations]] = {}
         self._paths: dict[int, tuple[str, validation.Violations]] = {}
 
     def query(self, index: int) -> Query:
-        """Return the query of a distinct check; raise InvalidRequest and UnknownPartition."""
+        """Return the query of a distinct pair. Raises InvalidRequest and UnknownPartition."""
         user_index, queue_index = divmod(self._distinct[index], self._width)
         violations: validation.Violations = []
         served = validation.find_partition(self._request.partition, self._snapshot, violations)
@@ -86,7 +83,7 @@ class ColumnsQuery:
         return Query(user, groups, served, path, access)
 
     def spread(self, results: Sequence[CheckResponse]) -> list[CheckResponse]:
-        """Return the result of each pair, given those of the distinct ones."""
+        """Return the result of each pair, given the results of the distinct pairs."""
         by_pair = dict(zip(self._distinct, results, strict=True))
         return list(map(by_pair.__getitem__, self._pairs))
 
@@ -96,7 +93,7 @@ class ColumnsQuery:
         violations: validation.Violations = []
         user, groups = validation.user_and_groups(self._request.users[index], served, violations)
         if served is not None:
-            groups = validation.believed(groups, served, trusted=self._trusted)
+            groups = validation.trusted_groups(groups, served, trusted=self._trusted)
         return user, groups, violations
 
     def _path(
@@ -108,7 +105,7 @@ class ColumnsQuery:
 
 
 def response(results: Sequence[CheckResponse], reasons: bytes, revision: int) -> Response:
-    """Return the response, without the decisions, given results, reasons and the revision."""
+    """Build a response without decisions from results, reasons and the policy's revision."""
     digits = reasons.translate(_DIGITS)[::-1]
     return Response(
         allowed=int(digits, 2).to_bytes((len(results) + 7) // 8, "little"),
@@ -120,7 +117,7 @@ def response(results: Sequence[CheckResponse], reasons: bytes, revision: int) ->
 async def with_decisions(
     brief: Response, results: Sequence[CheckResponse], pause: Callable[[], Awaitable[None]]
 ) -> bytes:
-    """Return the bytes of a response with the decisions added. Pauses every few milliseconds."""
+    """Serialize a response with decisions added. Pauses every few milliseconds."""
     message = Response()
     message.CopyFrom(brief)
     numbers = {b"": 0}
@@ -140,7 +137,7 @@ async def with_decisions(
 
 
 def _errors(results: Sequence[CheckResponse], reasons: bytes) -> list[access_pb2.ColumnsError]:
-    """Return an error for each different status, with the indexes of the checks it concerns."""
+    """Return the distinct errors, each with the indexes of its checks."""
     if ERROR not in reasons:
         return []
     indexes: dict[bytes, list[int]] = {}
@@ -156,7 +153,7 @@ def _errors(results: Sequence[CheckResponse], reasons: bytes) -> list[access_pb2
 
 
 def _check_sizes(request: Request, users: Sequence[int], queues: Sequence[int]) -> None:
-    """Check how long the columns are; raise InvalidRequest."""
+    """Validate the lengths of the columns. Raises InvalidRequest."""
     violations: validation.Violations = []
     for field, count, limit in (
         ("users", len(request.users), MAX_NAMES),
@@ -174,14 +171,14 @@ def _check_sizes(request: Request, users: Sequence[int], queues: Sequence[int]) 
 
 
 def _check_indexes(request: Request, users: Sequence[int], queues: Sequence[int]) -> None:
-    """Check that the users and queues of all pairs exist; raise InvalidRequest."""
+    """Validate the indexes in all pairs. Raises InvalidRequest."""
     violations: validation.Violations = []
     for field, indexes, count in (
         ("user_indexes", users, len(request.users)),
         ("queue_indexes", queues, len(request.queues)),
     ):
         if max(indexes) >= count:
-            place = next(place for place, index in enumerate(indexes) if index >= count)
-            text = f"is {indexes[place]}, must be less than {count}"
-            violations.append((f"{field}[{place}]", text))
+            position = next(number for number, index in enumerate(indexes) if index >= count)
+            text = f"is {indexes[position]}, must be less than {count}"
+            violations.append((f"{field}[{position}]", text))
     validation.raise_if(violations)

@@ -1,7 +1,7 @@
-"""From domain errors to gRPC statuses: the only place that knows status codes.
+"""Maps domain errors to gRPC statuses.
 
-Each status carries a `google.rpc.ErrorInfo` (domain `queuegate`, reason as in `errors.proto`),
-and the detail that its code calls for: `BadRequest` or `RetryInfo`.
+Each status carries a `google.rpc.ErrorInfo` (domain `queuegate`, reason as in `errors.proto`) and,
+depending on its code, a `BadRequest` or `RetryInfo`.
 """
 
 import logging
@@ -23,13 +23,13 @@ from queuegate_server.sync.changes import NotReached
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
-"""Stands for the field in a violation of the request as a whole."""
+"""The field name in violations that concern the entire request."""
 DETAILS_TRAILER: Final = "grpc-status-details-bin"
 
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
 _RETRY_RESOLUTION: Final = 1 / 64
-"""The resolution of retry times, in seconds."""
+"""The resolution of retry delays, in seconds."""
 _MAX_CACHED_STATUSES: Final = 64
 _MAX_VIOLATIONS: Final = 10
 _LOG = logging.getLogger("queuegate_server.rpc")
@@ -39,7 +39,7 @@ class InvalidRequest(Exception):
     """Fields of a request are missing or malformed."""
 
     def __init__(self, violations: list[tuple[str, str]]) -> None:
-        """Keep the first pairs of a field and its fault: gRPC refuses a status over 8 KiB."""
+        """Keep the first pairs of field and fault: gRPC refuses statuses over 8 KiB."""
         self.violations = violations[:_MAX_VIOLATIONS]
         texts = [
             text if field == WHOLE_REQUEST else f"{field}: {text}"
@@ -51,20 +51,20 @@ class InvalidRequest(Exception):
 
 
 class UnreadableRequest(InvalidRequest):
-    """The bytes of a request are not a message; parsing them again is useless."""
+    """The bytes of a request are not a valid message, so they must not be parsed again."""
 
 
 class Overloaded(Exception):
-    """The server is overloaded; the message says which bound was reached."""
+    """The server is overloaded; the message names the limit."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
-        """`retry_after`: the seconds until a retry may succeed, 0 if unknown."""
+        """`retry_after`: seconds until a retry may succeed; 0 if unknown."""
         super().__init__(message)
         self.retry_after = retry_after
 
 
 class RateLimited(Exception):
-    """The caller exceeds its rate."""
+    """The caller exceeds its rate limit."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__("the caller exceeds its rate of calls per second (limits.caller_rate)")
@@ -72,11 +72,11 @@ class RateLimited(Exception):
 
 
 class Draining(Exception):
-    """The server ends a stream; the message says why."""
+    """The server closes a stream; the message states the reason."""
 
 
 class NotCaughtUp(Exception):
-    """This server does not know of a change that the answer must take into account."""
+    """This server has not applied a change required by the request."""
 
     retry_after = 0.05
 
@@ -85,20 +85,20 @@ class NotCaughtUp(Exception):
         self.sequence = sequence
         super().__init__(
             "at_least: this server does not know of that change; ask the server that "
-            "reported it, or omit at_least if that server has been restarted since"
+            "reported it, or omit at_least if that server has restarted since"
         )
 
 
 class Unauthenticated(Exception):
-    """The caller presented no credential, or an invalid one; the message says which."""
+    """The caller presented no credential or an invalid one."""
 
 
 class PermissionDenied(Exception):
-    """The caller is known but lacks a role; the message names it."""
+    """The caller is known but lacks a role, named in the message."""
 
 
 class NotConfirmed(Exception):
-    """A worker did not confirm a call that all workers must execute; the message says why."""
+    """A worker did not confirm a call that all workers must execute."""
 
 
 _Reason: TypeAlias = errors_pb2.ErrorReason.ValueType
@@ -129,28 +129,27 @@ _INTERNAL: Final = (grpc.StatusCode.INTERNAL, errors_pb2.ERROR_REASON_INTERNAL)
 
 
 class CallStatus(NamedTuple):
-    """The status with which a failed call ends."""
+    """The status of a failed call."""
 
     code: grpc.StatusCode
     reason: str
-    """The reason in the ErrorInfo."""
+    """The ErrorInfo reason."""
     proto: status_pb2.Status
-    """Shared between calls; must not be changed."""
+    """Shared between calls; must not be modified."""
     trailer: bytes
     """The serialized `proto`."""
 
 
 def to_status(error: Exception) -> CallStatus:
-    """Return the status of an error, whose text is its message.
+    """Return the status of an error, with the error's text as message.
 
-    An unexpected error is logged and becomes INTERNAL, with nothing but an id that the log also
-    contains.
+    An unexpected error is logged and becomes INTERNAL, with only an ID that the log also contains.
     """
     kind = _KINDS.get(type(error))
     if kind is None:
         error_id = secrets.token_hex(8)
         _LOG.error("unexpected error", exc_info=error, extra={"fault": error_id})
-        return _status(*_INTERNAL, f"internal error {error_id}; the server's log has the cause")
+        return _status(*_INTERNAL, f"internal error {error_id}; the server's log shows the cause")
     if isinstance(error, InvalidRequest):
         violations = [
             error_details_pb2.BadRequest.FieldViolation(field=field, description=text)
@@ -160,13 +159,13 @@ def to_status(error: Exception) -> CallStatus:
         return _status(*kind, str(error), details)
     is_not_ready = kind[1] == errors_pb2.ERROR_REASON_NOT_READY
     retry_after = _NOT_READY_RETRY_SECONDS if is_not_ready else getattr(error, "retry_after", 0.0)
-    # Rounded up, so that equal statuses can be reused, and in a batch sent once.
+    # Rounded up so that equal statuses can be cached, and sent once per batch.
     seconds = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
     return _cached_status(*kind, str(error), seconds)
 
 
 def reason_name(error: Exception) -> str:
-    """Return the reason in the ErrorInfo of an error's status, in lower case."""
+    """Return the ErrorInfo reason of an error, in lower case."""
     _, reason = _KINDS.get(type(error), _INTERNAL)
     return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
 
@@ -184,7 +183,7 @@ def _status(code: grpc.StatusCode, reason: _Reason, message: str, *details: Mess
 
 @lru_cache(maxsize=_MAX_CACHED_STATUSES)
 def _cached_status(code: grpc.StatusCode, reason: _Reason, text: str, seconds: float) -> CallStatus:
-    """Build a status once: a refusal must cost less than an answer."""
+    """Build a status once: refusing a call must cost less than serving it."""
     if not seconds:
         return _status(code, reason, text)
     retry = error_details_pb2.RetryInfo()

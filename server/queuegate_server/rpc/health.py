@@ -1,8 +1,8 @@
 """The standard health service, `grpc.health.v1`, for the server and each of its services.
 
-The library's asyncio servicer is not used: its Watch writes to a watcher while it holds the lock
-that each change of status needs, so one watcher that does not read keeps the server from becoming
-ready, and the end of one watch stops the notifications of all others of the same service.
+The library's asyncio servicer is not used: its Watch holds the lock for status changes while it
+writes, so one watcher that does not read keeps the server from becoming ready, and closing one
+watch stops the notifications to all others of the same service.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 SERVICE: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_WATCHES: Final = 50
-"""Anyone who can connect may watch, but must not use up the calls of everyone else."""
+"""Watching requires no role, so it must not exhaust the limit on calls."""
 
 Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Has one status for all services, which start and stop together; initially NOT_SERVING."""
+    """Reports one status, initially NOT_SERVING, for all services: they start and stop together."""
 
     def __init__(self, services: Sequence[str]) -> None:
-        """Report on services, given by their full names, and on the server as a whole."""
+        """Report on services, given by full name, and on the entire server."""
         self._names = ("", *services)
         self._is_serving = False
         self._is_draining = False
@@ -33,19 +33,19 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._changed = asyncio.Event()
 
     def set_serving(self, *, serving: bool) -> None:
-        """Change the status of all services, and notify the watchers."""
+        """Change the status of all services and notify watchers."""
         self._is_serving = serving
         self._notify()
 
     def end_watches(self) -> None:
-        """End all watches, including new ones, once they have sent the last status."""
+        """Close all watches, including new ones, after they have sent the latest status."""
         self._is_draining = True
         self._notify()
 
     async def Check(
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """Return the status of a service; abort with NOT_FOUND if there is no such service."""
+        """Return the status of a service; abort with NOT_FOUND if it is unknown."""
         if request.service not in self._names:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
         return self._response(request.service)
@@ -53,7 +53,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     async def Watch(
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """Send the status of a service, and then each change of it."""
+        """Send a service's status, then each change."""
         if self._watches >= MAX_WATCHES:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MAX_WATCHES} watches are open, the maximum"

@@ -1,6 +1,6 @@
-"""The interceptors of our own services, as functions that wrap a handler when it is registered.
+"""Interceptors for our own services: functions that wrap a handler at registration.
 
-A `grpc.aio.ServerInterceptor` would run for each call, and costs more than a decision.
+A `grpc.aio.ServerInterceptor` would run on every call, and costs more than a decision.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ _BOUNDS: Final = ("calls", "waited", "incomplete", "unread", "bytes")
 
 
 def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
-    """Count and log the calls of a unary method, and end those that fail with a status.
+    """Count and log the calls of a unary method, and convert exceptions to statuses.
 
-    gRPC keeps the exception that ends a call, with its frames, until the garbage collector finds
-    them, so the request is deleted first.
+    gRPC keeps a call's exception and its frames until the next garbage collection, so the request
+    is deleted first.
     """
 
     async def ended(data: bytes, context: Context) -> bytes:
@@ -43,7 +43,7 @@ def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
             await _fail(method, counters, context, start, error)
             raise
         counters.end("OK", time.perf_counter() - start)
-        # Asked for each call, because the level may change while the server runs.
+        # Checked on each call, because the level may change at runtime.
         if _LOG.isEnabledFor(logging.DEBUG):
             access_log.log_end(method, context, start, "OK")
         return response
@@ -52,7 +52,7 @@ def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
 
 
 def end_stream(method: str, counters: MethodCounters, handler: Stream) -> Stream:
-    """Do for a streaming method what `end_unary` does for a unary one."""
+    """Wrap a streaming method, as `end_unary` wraps a unary one."""
 
     async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         counters.started += 1
@@ -72,7 +72,7 @@ def end_stream(method: str, counters: MethodCounters, handler: Stream) -> Stream
 async def _fail(
     method: str, counters: MethodCounters, context: Context, start: float, error: BaseException
 ) -> None:
-    """Count and log a call that has raised; end it with a status unless it was cancelled."""
+    """Count and log a failed call; abort it with a status unless it was cancelled."""
     try:
         if isinstance(error, Exception):  # the boundary: every error becomes a status
             await access_log.abort(method, context, error, start)
@@ -85,33 +85,33 @@ async def _fail(
 
 @dataclass(slots=True, eq=False)
 class ConcurrencyLimiter:
-    """Bounds how many unary calls are in progress, and refuses further calls immediately.
+    """Limits the number of unary calls in progress; refuses further calls immediately.
 
-    gRPC's own bound would also refuse health checks, and give no reason.
+    gRPC's own limit would also refuse health checks, without giving a reason.
     """
 
     limit: int
-    """The maximum number of calls in progress. Calls beyond a lowered limit continue."""
+    """The maximum number of calls in progress. Lowering it does not abort any."""
     running: int = 0
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_BOUNDS, 0))
-    """The number of refused calls, by the bound that was reached."""
+    """The number of refused calls, by limit."""
 
     def reconfigure(self, limit: int) -> None:
         """Apply a new limit."""
         self.limit = limit
 
     def unary(self, handler: Unary) -> Unary:
-        """Bound a unary method."""
+        """Limit a unary method."""
 
         async def limited(data: bytes, context: Context) -> bytes:
-            with self.room():
+            with self.permit():
                 return await handler(data, context)
 
         return limited
 
     @contextmanager
-    def room(self) -> Iterator[None]:
-        """Count a call as in progress; raise Overloaded if there is no room for it."""
+    def permit(self) -> Iterator[None]:
+        """Count a call as in progress. Raises Overloaded at the limit."""
         if self.running >= self.limit:
             self.refused["calls"] += 1
             raise Overloaded(f"{self.limit} calls are in progress, which is the limit")
@@ -123,7 +123,7 @@ class ConcurrencyLimiter:
 
 
 def _code(error: BaseException, context: Context) -> str:
-    """Return the status code of a call that raised: `abort` has set it unless it was cancelled."""
+    """Return the status code of a failed call, as set by `abort` unless it was cancelled."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         # None without a deadline, contrary to the type.
         remaining: float | None = context.time_remaining()

@@ -1,4 +1,4 @@
-"""From domain results to protobuf messages and bytes."""
+"""Converts domain results to protobuf messages."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -45,7 +45,7 @@ _SEVERITIES: Final = {
 def decision_message(
     decision: Decision, evaluated_queue: str, revision: int
 ) -> access_pb2.CheckQueueAccessResponse:
-    """Return the response to a check, given the parts of a Verdict and the policy's revision."""
+    """Build the response to a check from the parts of a verdict and the policy's revision."""
     allowed, reason, matched_queue, matched_subject = decision
     return access_pb2.CheckQueueAccessResponse(
         allowed=allowed,
@@ -60,7 +60,7 @@ def decision_message(
 def explanation_message(
     query: Query, result: ExplainResult[Explanation], revision: int
 ) -> access_pb2.ExplainQueueAccessResponse:
-    """Return the response to an explain call."""
+    """Build the response to an explain request."""
     decision = result.decision
     instead = evaluated_instead(query.served.partition, query.path, decision)
     return access_pb2.ExplainQueueAccessResponse(
@@ -73,7 +73,7 @@ def explanation_message(
 
 
 def explain_groups(result: ExplainResult[E]) -> access_pb2.ExplainGroups:
-    """Return the groups that a decision used, and where they came from."""
+    """Return the groups used by a decision, with their origin."""
     return access_pb2.ExplainGroups(
         origin=_ORIGINS[result.origin],
         groups=result.groups,
@@ -83,7 +83,7 @@ def explain_groups(result: ExplainResult[E]) -> access_pb2.ExplainGroups:
 
 
 def diagnostics(items: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
-    """Return diagnostics as messages."""
+    """Convert diagnostics to messages."""
     return [
         policy_pb2.Diagnostic(
             severity=_SEVERITIES[diagnostic.severity],
@@ -99,7 +99,7 @@ def diagnostics(items: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
 
 
 def grant_message(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.AccessGrant:
-    """Return the message of a grant; `nested`: the groups between its group and the user."""
+    """Convert a grant; `nested` lists the groups between the granted group and the user."""
     return access_pb2.AccessGrant(
         queue=grant.queue,
         acl=ACCESS_TYPES[grant.acl],
@@ -110,7 +110,7 @@ def grant_message(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.Access
 
 
 def timestamp(wall_seconds: float) -> Timestamp:
-    """Return a moment, given in wall-clock seconds, as a message."""
+    """Convert wall-clock seconds to a Timestamp."""
     message = Timestamp()
     message.FromNanoseconds(int(wall_seconds * 1e9))
     return message

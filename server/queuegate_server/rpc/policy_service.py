@@ -27,32 +27,30 @@ from queuegate_server.rpc.messages import diagnostics, timestamp
 from queuegate_server.sync.changes import Changes
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
-"""Twice what a ConfigMap holds."""
+"""Twice the maximum size of a ConfigMap."""
 MAX_VALIDATIONS: Final = 16
-"""The maximum number of validations, of which one runs and the others wait."""
+"""The maximum number of running and waiting validations. Only one runs at a time."""
 _CHUNK: Final = 100
 """The number of queues or diagnostics converted between two pauses."""
 _CONTENT_NAME: Final = ""
-"""The file name in diagnostics about the text in a request."""
+"""The file name in diagnostics of a request's content."""
 
 
 @dataclass(slots=True, eq=False)
 class PolicyServicer:
-    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
+    """Implements PolicyService with serialized requests and responses."""
 
     engine: Engine
     reloader: Reloader
     queue: AdmissionQueue
-    """Where long calls wait."""
     changes: Changes
-    """Reloads the policy."""
     readiness: Readiness | None = None
-    """Knows the fleet."""
+    """Provides the state of the fleet."""
     _validating: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _validations: int = field(default=0, init=False)
 
     async def GetPolicy(self, data: bytes) -> bytes:
-        """Show the policy of a partition."""
+        """Return a partition's policy."""
         async with self.queue.for_call(data) as slot:
             parse = partial(wire.parse, policy_pb2.GetPolicyRequest, data)
             return await self._policy(await slot.run(data, parse), slot)
@@ -80,7 +78,7 @@ class PolicyServicer:
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
-        # Joining the encodings of a message's parts yields the encoding of the whole.
+        # Concatenating serialized messages merges them.
         parts = [response.SerializeToString()]
         creation = served.partition.creation
         queues = iter(served.partition.queues.items())
@@ -98,7 +96,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
-        """Validate a configuration, in a child process and one at a time."""
+        """Validate a configuration in a child process, one at a time."""
         request = await self.queue.in_turn(
             data, partial(wire.parse, policy_pb2.ValidatePolicyRequest, data)
         )
@@ -133,7 +131,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return the names that ACLs of the served partitions may list."""
+        """Return which names are valid in the ACLs of each served partition."""
         try:
             served = self.engine.snapshot.served
         except NotReady:
@@ -141,22 +139,22 @@ class PolicyServicer:
         return {name: each.partition.acl_names for name, each in served.items()}
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
-        """Read the configuration again."""
+        """Reload the policy."""
         request = await self.queue.in_turn(
             data, partial(wire.parse, policy_pb2.ReloadPolicyRequest, data)
         )
-        done = await self.changes.reload(wait=request.wait)
-        others = [Diagnostic("fleet", 0, 0, Severity.WARNING, each) for each in done.disagreeing]
+        result = await self.changes.reload(wait=request.wait)
+        others = [Diagnostic("fleet", 0, 0, Severity.WARNING, each) for each in result.disagreeing]
         return policy_pb2.ReloadPolicyResponse(
-            succeeded=done.state.succeeded,
+            succeeded=result.state.succeeded,
             revision=self.engine.snapshot.policy.revision,
-            diagnostics=diagnostics((*done.state.diagnostics, *others)),
-            cursor=done.cursor,
-            waited_out=done.waited_out,
+            diagnostics=diagnostics((*result.state.diagnostics, *others)),
+            cursor=result.cursor,
+            waited_out=result.waited_out,
         ).SerializeToString()
 
     async def GetFleet(self, data: bytes) -> bytes:
-        """Show the replicas of the fleet."""
+        """Return the fleet's replicas."""
         await self.queue.in_turn(data, partial(wire.parse, policy_pb2.GetFleetRequest, data))
         if self.readiness is None or self.readiness.fleet is None:
             return policy_pb2.GetFleetResponse().SerializeToString()

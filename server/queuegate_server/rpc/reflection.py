@@ -1,5 +1,7 @@
-"""Server reflection, versions 1 and 1alpha: the library's servicer, behind authorization, with the
-comments of the contract, names of methods, and streams that end when the server drains.
+"""Server reflection, versions v1 and v1alpha.
+
+Extends the library's servicer with authorization, comments from the contract, lookup by method
+name, and closing of streams when the server drains.
 """
 
 import asyncio
@@ -30,7 +32,7 @@ class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[mis
     def __init__(
         self, services: Sequence[str], draining: asyncio.Event, authorizer: Authorizer
     ) -> None:
-        """Describe services, given by their full names, to callers with the role read."""
+        """Describe services, given by full name, to callers with the role read."""
         super().__init__([*services, ALPHA, STABLE], _CommentedPool())
         self._draining = draining
         self._authorizer = authorizer
@@ -40,7 +42,7 @@ class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[mis
         request_iterator: AsyncIterator[reflection_pb2.ServerReflectionRequest],
         unused_context: Context,
     ) -> AsyncIterator[reflection_pb2.ServerReflectionResponse]:
-        """Answer each request, until the caller ends the stream or the server drains."""
+        """Respond to each request until the caller closes the stream or the server drains."""
         await self._authorizer.admit_or_abort(STABLE, Role.READ, unused_context)
         requests = _until(self._draining, request_iterator)
         async for response in super().ServerReflectionInfo(requests, unused_context):
@@ -48,7 +50,7 @@ class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[mis
 
 
 def add_reflection(servicer: ReflectionServicer, server: Any) -> None:
-    """Serve reflection, under the names of both versions, on a server."""
+    """Register both versions of reflection with a server."""
     _add_stable_reflection()
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
     handler = grpc.stream_stream_rpc_method_handler(
@@ -62,7 +64,7 @@ def add_reflection(servicer: ReflectionServicer, server: Any) -> None:
 
 
 def _add_stable_reflection() -> None:
-    """Add version 1 of reflection, which is the same on the wire, to protobuf's default pool."""
+    """Add v1 of reflection, which is identical on the wire, to protobuf's default pool."""
     alpha = FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
     text = text_format.MessageToString(alpha)
@@ -73,7 +75,7 @@ def _add_stable_reflection() -> None:
 
 
 class _CommentedFile:
-    """A file as the library's servicer uses it, with its comments if it belongs to the contract."""
+    """A file descriptor, with comments if it belongs to the contract."""
 
     def __init__(self, file: FileDescriptor, contract: Mapping[str, FileDescriptorProto]) -> None:
         self.name: str = file.name
@@ -92,10 +94,7 @@ class _CommentedFile:
 
 
 class _CommentedPool:
-    """protobuf's default pool, which drops comments and does not know methods by name.
-
-    The pool raises KeyError.
-    """
+    """protobuf's default pool with comments and lookup by method name. Raises KeyError."""
 
     def __init__(self) -> None:
         contract = (resources.files("queuegate.v1") / "contract.binpb").read_bytes()

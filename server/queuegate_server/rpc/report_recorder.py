@@ -1,4 +1,4 @@
-"""Records the decisions that gates report, at the rate of their callers."""
+"""Records decisions reported by gates, within the rate limits of their callers."""
 
 import asyncio
 import logging
@@ -18,34 +18,33 @@ from queuegate_server.throttling import ByteBudget
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-"""Seconds after which recording a report that the audit log refused is retried."""
+"""The longest backoff, in seconds, before retrying a report that the audit log refused."""
 MAX_WAITING_BYTES: Final = 64 * MIB
-"""The maximum size of all reports that wait."""
+"""The maximum total size of pending reports."""
 DECISION_BYTES: Final = 512
-"""The memory that a decision of a report takes in addition to its bytes."""
+"""The memory overhead of a reported decision, in addition to its serialized size."""
 LOG_INTERVAL: Final = 10.0
-"""Seconds between two lines about the refused decisions of one caller."""
+"""Seconds between two log lines about a caller's refused decisions."""
 _RETRY_SECONDS: Final = 1.0
 _LOG = logging.getLogger("queuegate_server.sync")
 
 
 @dataclass(slots=True, eq=False)
 class ReportRecorder:
-    """Takes the reports of all streams. Used from one event loop."""
+    """Records the reports of all streams. Used from one event loop."""
 
-    _audited: CallLog
-    """Writes the records."""
+    _call_log: CallLog
     _rates: RateLimiter | None
-    """The rates of callers, if they are limited."""
+    """The callers' rate limits, if any."""
     _counts: MutableMapping[str, int]
-    """Counts decisions, as `recorded` or `refused`."""
+    """The number of `recorded` and `refused` decisions."""
     _clock: Callable[[], float]
     """A monotonic clock, in seconds."""
     _waiting: ByteBudget = field(default_factory=lambda: ByteBudget(MAX_WAITING_BYTES))
     _next_line: dict[str, float] = field(default_factory=dict)
-    """When the next line about invalid decisions may be logged, by caller."""
+    """When invalid decisions may be logged again, by caller."""
     _unlogged: Counter[str] = field(default_factory=Counter)
-    """Invalid decisions since the last line, by caller."""
+    """The number of invalid decisions not logged yet, by caller."""
 
     def record(
         self,
@@ -54,20 +53,20 @@ class ReportRecorder:
         refused: list[sync_pb2.RefusedDecision],
         size: int,
     ) -> "asyncio.Task[sync_pb2.SyncReported]":
-        """Start recording the valid decisions of a report; return a task with the confirmation.
+        """Start recording a report's valid decisions; return a task that yields the confirmation.
 
-        All its decisions count against the caller's rate, and delay the caller's next report.
-        Raises Overloaded if too many reports wait.
+        All decisions count against the caller's rate limit and delay its next report. Raises
+        Overloaded if too many reports are pending.
 
         Args:
-            session: The stream that sent it.
+            session: The stream that sent the report.
             report: The report.
-            refused: Its decisions that are not valid.
-            size: Its size in bytes.
+            refused: The report's invalid decisions.
+            size: The report's size in bytes.
         """
         size += DECISION_BYTES * len(report.decisions)
         if self._waiting.is_spent:
-            raise Overloaded("too many reports of gates are waiting to be recorded", _RETRY_SECONDS)
+            raise Overloaded("too many gate reports are waiting to be recorded", _RETRY_SECONDS)
         self._waiting.take(size)
         recording = asyncio.create_task(self._record(session, report, refused, size))
         recording.add_done_callback(lambda _: self._waiting.give_back(size))
@@ -82,7 +81,7 @@ class ReportRecorder:
     ) -> sync_pb2.SyncReported:
         if self._rates is not None:
             bucket = self._rates.reports[session.caller]
-            while (delay := bucket.wait()) > 0:  # noqa: ASYNC110 - it is about time
+            while (delay := bucket.wait()) > 0:  # noqa: ASYNC110 - waits for a time
                 await asyncio.sleep(delay)
             bucket.charge(len(report.decisions))
         if refused:
@@ -98,7 +97,7 @@ class ReportRecorder:
         pause = FIRST_PAUSE
         while True:
             try:
-                await self._audited.reported(name, decisions, size)
+                await self._call_log.record_report(name, decisions, size)
             except AuditUnavailable:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,9 +1,8 @@
-"""The one cache of decisions: responses by the bytes of their requests.
+"""The only cache of decisions: responses, keyed by the bytes of their requests.
 
-A response is valid for one snapshot, and for callers whose groups are trusted or for others. If it
-used groups, it is valid until their entry in the group cache must be refreshed, or is replaced,
-invalidated or evicted (`fresh_until`), so the group cache sees enough traffic to refresh ahead.
-Errors are never cached.
+A response is valid for one snapshot and for one level of trust in the caller. If it used groups, it
+expires when their entry in the group cache needs a refresh or is replaced, invalidated or evicted
+(`fresh_until`), so the group cache gets enough traffic to refresh ahead. Errors are never cached.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,19 +19,19 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import decision_message
 
 MAX_ENTRIES: Final = 65_536
-"""The maximum number of entries in a generation. Two generations are kept, and entries of the older
-one move to the newer one when they are used, which costs less than an LRU."""
+"""The maximum number of entries per generation. There are two generations; a hit in the older moves
+the entry to the newer, which is cheaper than an LRU."""
 MAX_REQUEST_BYTES: Final = 384
-"""Longer requests are not cached, which bounds the cache at about 90 MiB."""
+"""Longer requests are not cached, which limits the cache to about 90 MiB."""
 CHUNK: Final = 10_000
-"""The number of responses looked up between two pauses, in a few milliseconds."""
+"""The number of lookups between two pauses, which take a few milliseconds."""
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
 
 class _NoEntry:
-    """Stands for the cache entry of a response that used no groups of the cache."""
+    """The placeholder entry of responses that used no cached groups."""
 
     fresh_until: Final = float("inf")
 
@@ -41,32 +40,33 @@ NO_ENTRY: Final = _NoEntry()
 
 
 class CachedResponse(NamedTuple):
-    """The response to a check, alone and framed as a result of a batch."""
+    """The response to a check, by itself and framed as a batch result."""
 
     response: bytes
     batch_result: bytes
     reason: int
-    """The number by which the decision is counted."""
+    """The number of the decision's reason."""
     entry: CacheEntry | _NoEntry = NO_ENTRY
-    """The cache entry of the groups that the decision used."""
+    """The cache entry of the groups used."""
 
 
 class FailedCheck(NamedTuple):
-    """The result of a check that could not be decided. It is never cached."""
+    """The result of a failed check. It is never cached."""
 
     response: bytes
-    """The google.rpc.Status."""
+    """The serialized google.rpc.Status."""
     reason: int
-    """ERROR."""
+    """Always ERROR."""
     error_reason: str
-    """The reason in the ErrorInfo, in lower case."""
+    """The ErrorInfo reason, in lower case."""
 
 
 CheckResponse = CachedResponse | FailedCheck
+_Generation = dict[bytes, CachedResponse]
 
 
 class ResponseCache:
-    """The responses of one snapshot, by the trust in the caller and the request."""
+    """The responses of one snapshot, by trust in the caller and by request."""
 
     def __init__(
         self,
@@ -74,21 +74,22 @@ class ResponseCache:
         max_entries: int = MAX_ENTRIES,
         lease: CacheLease | None = None,
     ) -> None:
-        """Start empty. `clock` and `lease` are those of the group caches."""
+        """Create an empty cache with the clock and lease of the group caches."""
         self._lease = lease or EndlessLease()
         self._lease.on_end(self._drop)
         self._clock = clock
         self._max_entries = max_entries
         self._snapshot: Snapshot | None = None
-        self._generations = _empty()
+        self._generations: dict[bool, tuple[_Generation, _Generation]]
+        self._drop()
 
     def reset(self, snapshot: Snapshot) -> None:
-        """Drop all responses, and cache those of a new snapshot."""
+        """Drop all responses and switch to a new snapshot."""
         self._snapshot = snapshot
         self._drop()
 
     def _drop(self) -> None:
-        self._generations = _empty()
+        self._generations = {trusted: ({}, {}) for trusted in (False, True)}
 
     async def get_most(
         self,
@@ -98,8 +99,8 @@ class ResponseCache:
         *,
         trusted: bool,
     ) -> list[CheckResponse | None]:
-        """Return the response to each request if it is valid and in the newer generation, at the
-        cost of a dictionary lookup each; `get` finds the others. Pauses every few milliseconds.
+        """Return the valid responses in the newer generation, and None for other requests, to which
+        `get` may find a response. Pauses every few milliseconds.
         """
         now = self._clock()
         if snapshot is not self._snapshot or self._lease.end_if_expired(now):
@@ -116,7 +117,7 @@ class ResponseCache:
         return responses
 
     def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
-        """Return the response to a request if it is cached and valid."""
+        """Return the cached response to a request if it is valid."""
         if snapshot is not self._snapshot:
             return None
         newer, older = self._generations[trusted]
@@ -135,7 +136,7 @@ class ResponseCache:
     def put(
         self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool
     ) -> CachedResponse:
-        """Return the response to a request, and cache it unless its snapshot has been replaced."""
+        """Encode the response to a request; cache it unless its snapshot has been replaced."""
         decision, entry, evaluated_queue = verdict
         response = _encode(decision, evaluated_queue, snapshot.policy.revision)
         if entry is not None:
@@ -156,18 +157,14 @@ class ResponseCache:
         newer[request] = response
 
 
-def _empty() -> dict[bool, tuple[dict[bytes, CachedResponse], dict[bytes, CachedResponse]]]:
-    return {trusted: ({}, {}) for trusted in (False, True)}
-
-
 def cacheable(response: bytes, decision: Decision) -> CachedResponse:
-    """Return the response with a decision that used no groups of the cache, given its bytes."""
-    framed = wire.embedded(_RESULTS, wire.embedded(_DECISION, response))
+    """Wrap the serialized response of a decision that used no cached groups."""
+    framed = wire.embed(_RESULTS, wire.embed(_DECISION, response))
     return CachedResponse(response, framed, NUMBERS[decision.reason])
 
 
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
-    """Encode a decision that used no groups of the cache. Many requests have equal decisions."""
+    """Encode a decision without its cache entry. Many requests have equal decisions."""
     response = decision_message(decision, evaluated_queue, revision).SerializeToString()
     return cacheable(response, decision)

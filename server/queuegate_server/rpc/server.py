@@ -1,4 +1,4 @@
-"""Registers servicers with a transport, each method behind its interceptors."""
+"""Registers servicers with a transport, wrapping each method in interceptors."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -22,9 +22,10 @@ class _Registers(Protocol):
 
 
 class Interceptors(NamedTuple):
-    """The interceptors of all services. Outermost first: the tracer, the counter with the status of
-    errors, the concurrency limiter, the authorizer. Thus refusals end as other errors do, and
-    counters and spans see how a call ended.
+    """The interceptors of all services.
+
+    From the outermost: the tracer, the counter (which converts errors to statuses), the concurrency
+    limiter, the authorizer. Thus refusals are converted, counted and traced like other errors.
     """
 
     counters: list[MethodCounters]
@@ -38,17 +39,16 @@ def register(
 ) -> None:
     """Serve every method of a service with the servicer's method of the same name.
 
-    Messages are passed as bytes. A method's parameters determine what it gets: `trusted`, whether
-    the groups that its caller asserts are used; `room`, which the method enters while it waits. A
-    unary method without `room` takes room from its beginning to its end, and a stream takes none:
-    its service bounds it. Raises AttributeError if a method is missing, and KeyError if it has no
-    role.
+    Messages are passed as bytes. A method may have two more parameters: `trusted`, whether its
+    caller's asserted groups are used, and `permit`, a context manager that counts the call as in
+    progress. Other unary methods are counted from start to end; streams are limited by their
+    service. Raises AttributeError if a method is missing, and KeyError if it has no role.
     """
     handlers = {
         method.name: _handler(method, getattr(servicer, method.name), interceptors)
         for method in service.methods
     }
-    # Both ways, as generated code does: each transport takes the form that it knows.
+    # Register both forms, as generated code does: each transport uses one of them.
     name = service.full_name
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
     server.add_registered_method_handlers(name, handlers)
@@ -66,8 +66,8 @@ def _handler(
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     counters, tracer, limiter, authorizer = interceptors
     parameters = inspect.signature(serve).parameters
-    if takes_room := "room" in parameters:
-        serve = partial(serve, room=limiter.room)
+    if takes_permit := "permit" in parameters:
+        serve = partial(serve, permit=limiter.permit)
     if "trusted" not in parameters:
         serve = _without_trust(serve)
     name, service = method.full_name, method.containing_service.full_name
@@ -80,7 +80,7 @@ def _handler(
             stream = tracer.stream(name, stream)
         return grpc.stream_stream_rpc_method_handler(stream)
     unary = authorizer.unary(name, serve)
-    if not takes_room:
+    if not takes_permit:
         unary = limiter.unary(unary)
     unary = end_unary(name, counter, unary)
     if tracer is not None:

@@ -1,4 +1,4 @@
-"""SyncService: keeps callers that decide on their own up to date."""
+"""SyncService: sends policies, groups and changes to gates."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -20,37 +20,37 @@ from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, OfferedGroups, Session, SyncRights
 
 MAX_WAITING: Final = 10_000
-"""The maximum number of users of one stream whose groups are still to be sent."""
+"""The maximum number of users per stream whose groups are pending."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
-"""The maximum characters in the names of users still to be looked up for one stream."""
+"""The maximum number of characters per stream in the names of users waiting for a lookup."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
-"""A stream with this many unread bytes of groups gets no more lookups."""
+"""A stream with this many unsent bytes of groups starts no more lookups."""
 MAX_SILENCE: Final = 2 * LEASE
-"""Seconds without a message after which a stream ends: callers ping once a second."""
+"""Seconds without a message after which a stream is closed. Callers ping once a second."""
 LOOKUPS: Final = 8
-"""The maximum number of concurrent lookups for one stream."""
+"""The maximum number of concurrent lookups per stream."""
 
 
 @dataclass(slots=True, eq=False)
 class SyncServicer:
-    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
+    """Implements SyncService with serialized messages."""
 
     engine: Engine
     hub: SyncHub
     queue: AdmissionQueue
     recorder: ReportRecorder | None
-    """Takes the reports of callers; None if there is no audit log."""
+    """Records the callers' reports; None without an audit log."""
     draining: asyncio.Event
-    """Set when streams must end."""
+    """Set when streams must be closed."""
     clock: Callable[[], float]
     """The monotonic clock of the group caches."""
     max_streams: int
     max_streams_per_caller: int
     local_decisions: bool
-    """Whether callers may decide on their own."""
+    """Whether callers may decide locally."""
 
     async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
-        """Send policies, groups and changes until the caller ends the stream; raise Draining."""
+        """Send policies, groups and changes until the caller closes the stream. Raises Draining."""
         if self.hub.streams >= self.max_streams:
             raise Overloaded(f"{self.max_streams} streams are open, which is the limit")
         caller = current_caller()
@@ -76,15 +76,15 @@ class SyncServicer:
                 if self.draining.is_set():
                     session.drain()
                 woken.clear()
-                # A caller that has lost its rights gets nothing more.
+                # Send nothing more to a caller that has lost its rights.
                 while not reading.done() and (response := session.next_response()) is not None:
                     kind = response.WhichOneof("message") or ""
                     resets = kind == "opened" and not response.opened.resumed
                     self.hub.sent["reset" if resets else kind] += 1
                     yield self.hub.encoded(response)
-                # The caller would wait for the confirmation; on its next stream it reports again.
+                # If recording failed, close the stream, so that the caller repeats its report.
                 stream.check_recording()
-                stream.look_up_again()
+                stream.resume_lookups()
                 lease = session.lease_until - self.clock()
                 if self.draining.is_set() and lease <= 0:
                     break
@@ -105,7 +105,7 @@ class SyncServicer:
 
 
 class _Stream:
-    """Reads one stream and looks users up, while its messages are sent."""
+    """Reads a stream's messages and looks up users while responses are sent."""
 
     def __init__(self, servicer: SyncServicer, session: Session, wake: Callable[[], None]) -> None:
         self._hub = servicer.hub
@@ -121,10 +121,10 @@ class _Stream:
         self._recording: asyncio.Task[sync_pb2.SyncReported] | None = None
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
-        """Take the caller's messages until it ends its side or releases its lease.
+        """Handle the caller's messages until it closes its side or releases its lease.
 
-        Raises InvalidRequest, Overloaded, and Draining after silence: the caller's rights are
-        checked with each message.
+        Raises InvalidRequest and Overloaded, and Draining if the caller is silent, because its
+        rights are checked only when a message arrives.
         """
         while True:
             try:
@@ -134,10 +134,10 @@ class _Stream:
                 raise Draining(f"the caller was silent for {MAX_SILENCE:g} s") from None
             if data is None or not await self._receive(data):
                 return
-            del data  # which may be large, before the wait for the next
+            del data  # may be large; free it before waiting for the next
 
     async def _receive(self, data: bytes) -> bool:
-        """Take a message of the caller; return False if it is the last."""
+        """Handle a message; return False if it is the last."""
         if len(data) <= MAX_SHORT_REQUEST:
             request, refused = sync_validation.parse(data)
         else:
@@ -149,7 +149,7 @@ class _Stream:
         except InvalidSync as error:
             raise InvalidRequest([("message", str(error))]) from error
         if self._session.applied != applied:
-            self._hub.applied()
+            self._hub.wake_barriers()
         if isinstance(work, sync_pb2.SyncWant):
             self._want([(work.partition, user) for user in work.users])
         elif isinstance(work, sync_pb2.SyncReport):
@@ -158,14 +158,14 @@ class _Stream:
             self._wake()
         return not self._session.has_released
 
-    def look_up_again(self) -> None:
-        """Look up users whose groups became invalid unsent, or had to wait for room."""
+    def resume_lookups(self) -> None:
+        """Look up users who waited for buffer space, or whose groups were invalidated unsent."""
         invalidated, self._session.invalidated = self._session.invalidated, []
         self._add_wanted(invalidated)
         self._start_lookups()
 
     def check_recording(self) -> None:
-        """Raise the error of the last report if it could not be recorded."""
+        """Raise the last report's error if recording it failed."""
         recording = self._recording
         if recording is not None and recording.done() and not recording.cancelled():
             recording.result()
@@ -180,7 +180,7 @@ class _Stream:
     def _record(
         self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
     ) -> None:
-        """Record a report. Raises Overloaded if the previous report is not confirmed."""
+        """Start recording a report. Raises Overloaded if the previous one is unconfirmed."""
         self.check_recording()
         if self._recording is not None and not self._recording.done():
             raise Overloaded("a report must wait until the previous one is confirmed")
@@ -226,13 +226,13 @@ class _Stream:
             task.add_done_callback(self._lookups.discard)
 
     async def _look_up(self) -> None:
-        """Look up the waiting users, one after another."""
+        """Look up waiting users, one at a time."""
         while self._is_due:
             partition, user = next(iter(self._wanted))
             del self._wanted[partition, user]
             self._wanted_characters -= len(user)
             with suppress(UnknownPartition, CannotShip):
-                # Groups of another policy's resolver must not meet the policy that callers have.
+                # Groups from a new policy's resolver must not be sent before that policy.
                 since = await self._hub.policy_shipped()
                 served = self._engine.snapshot.find(partition)
                 resolution = await served.groups.resolve(user)

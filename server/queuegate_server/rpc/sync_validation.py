@@ -1,4 +1,4 @@
-"""The sizes and names of the messages that callers of SyncService send."""
+"""Validates messages from callers of SyncService."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -24,22 +24,22 @@ MAX_WANTED: Final = 1_000
 MAX_REPORTED: Final = 1_000
 """The maximum number of decisions in one message."""
 MAX_REPORT_BYTES: Final = 512 * 1024
-"""Our gates report one file of their outbox at a time, of about 256 KiB."""
+"""Our gates report one outbox file at a time, of about 256 KiB."""
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 MAX_FIELDS: Final = 2 * MAX_PARTITIONS + 1_000
-"""The maximum number of fields of a message and of the messages in it."""
+"""The maximum number of fields in a message and its submessages."""
 _MAX_OUTCOME_BYTES: Final = {
     "matched_queue": validation.MAX_QUEUE_BYTES,
     "matched_subject": validation.MAX_NAME_BYTES,
     "evaluated_queue": validation.MAX_QUEUE_BYTES,
 }
 _LAST_SECOND: Final = 253_402_300_798
-"""The second before the last one of the year 9999, which rounding might exceed."""
+"""The penultimate second of the year 9999: rounding might exceed the last."""
 _NANOSECONDS: Final = 1_000_000_000
 
 
 def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecision]]:
-    """Return a message, and the invalid decisions of a report. Raises InvalidRequest."""
+    """Parse a message; return it with the invalid decisions of a report. Raises InvalidRequest."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise InvalidRequest([(WHOLE_REQUEST, f"is longer than {MAX_MESSAGE_BYTES} bytes")])
     wire.bound_fields(sync_pb2.SyncRequest, data, MAX_FIELDS)
@@ -51,7 +51,7 @@ def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecis
 
 
 def check(request: sync_pb2.SyncRequest) -> None:
-    """Check a message except the decisions of a report. Raises InvalidRequest."""
+    """Check a message, except a report's decisions. Raises InvalidRequest."""
     violations: validation.Violations = []
     kind = request.WhichOneof("message")
     if kind is not None and kind in _CHECKS:
@@ -60,7 +60,7 @@ def check(request: sync_pb2.SyncRequest) -> None:
 
 
 def refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecision]:
-    """Return the invalid decisions of a report, each with its faults."""
+    """Return a report's invalid decisions with their faults."""
     refused: list[sync_pb2.RefusedDecision] = []
     for index, decision in enumerate(report.decisions):
         violations: validation.Violations = []

@@ -1,4 +1,4 @@
-"""UserGroupService: the groups of users, resolved and invalidated."""
+"""UserGroupService: resolves and invalidates users' groups."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,16 +17,14 @@ MAX_USERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class UserGroupServicer:
-    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
+    """Implements UserGroupService with serialized requests and responses."""
 
     engine: Engine
     queue: AdmissionQueue
-    """Where long calls wait."""
     changes: Changes
-    """Invalidates groups."""
 
     async def ResolveUserGroups(self, data: bytes) -> bytes:
-        """Resolve the groups of a user."""
+        """Resolve a user's groups."""
         request = await self.queue.in_turn(
             data, partial(wire.parse, user_groups_pb2.ResolveUserGroupsRequest, data)
         )
@@ -53,7 +51,7 @@ class UserGroupServicer:
         ).SerializeToString()
 
     async def InvalidateUserGroups(self, data: bytes) -> bytes:
-        """Drop the cached groups of users, or of all users."""
+        """Invalidate the cached groups of the given users, or of all users."""
         request = await self.queue.in_turn(
             data, partial(wire.parse, user_groups_pb2.InvalidateUserGroupsRequest, data)
         )
@@ -66,7 +64,7 @@ class UserGroupServicer:
                 validation.required_name(f"users[{index}]", user, violations)
         validation.raise_if(violations)
         partition = self.engine.snapshot.find(request.partition).partition.name
-        done = await self.changes.invalidate(partition, tuple(request.users), wait=request.wait)
+        result = await self.changes.invalidate(partition, tuple(request.users), wait=request.wait)
         return user_groups_pb2.InvalidateUserGroupsResponse(
-            dropped=done.invalidated, cursor=done.cursor, waited_out=done.waited_out
+            dropped=result.invalidated, cursor=result.cursor, waited_out=result.waited_out
         ).SerializeToString()

@@ -1,7 +1,6 @@
-"""The users who may use a queue: the groups of its ACLs are expanded, and each user is checked.
+"""Lists the users who may use a queue: expands the groups in its ACLs, and checks each user.
 
-Each user on a page is decided as a check is. Users whom a check denies are left out, and users who
-cannot be checked are shown as not confirmed.
+Users denied by the check are omitted, and users who cannot be checked are listed as not confirmed.
 """
 
 import asyncio
@@ -28,20 +27,20 @@ from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.batch import for_each
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import grant_message, timestamp
-from queuegate_server.rpc.validation import UsersQuery, is_user_name_of_request
+from queuegate_server.rpc.validation import UsersQuery, is_valid_user_name
 
 T = TypeVar("T")
 
 DEFAULT_PAGE_SIZE: Final = 500
 MAX_PAGE_SIZE: Final = 1_000
 MAX_GRANTS: Final = 10
-"""The maximum number of ACL entries shown for one user."""
+"""The maximum number of ACL entries listed per user."""
 CONFIRM_SECONDS: Final = 10.0
-"""How long the users of one page are checked."""
-KEPT_SECONDS: Final = 60.0
-"""How long the members of groups are kept for further pages."""
-MAX_KEPT: Final = 200_000
-"""The maximum number of memberships that are kept."""
+"""The time limit for checking the users on a page."""
+CACHE_SECONDS: Final = 60.0
+"""How long group members are cached for further pages."""
+MAX_CACHED: Final = 200_000
+"""The maximum number of cached memberships."""
 _CHUNK: Final = 500
 """The number of names processed between two pauses."""
 _HASH_BYTES: Final = 8
@@ -50,7 +49,7 @@ _MAX_REASONS: Final = 10
 
 
 class _UserGrant(NamedTuple):
-    """An entry of an ACL that lets a user in."""
+    """An ACL entry that grants access to a user."""
 
     grant: Grant
     nested: tuple[str, ...]
@@ -59,18 +58,18 @@ class _UserGrant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The users who are listed in the ACLs of a queue, or in their groups."""
+    """The users listed in a queue's ACLs, by name or through groups."""
 
     names: Sequence[str]
-    """The names of the users, sorted."""
+    """The users' names, sorted."""
     groups: dict[str, list[str]]
-    """The listed groups that contain a user, by user."""
+    """The listed groups that contain each user."""
     members: MemberListing
     expanded_at: float | None
-    """When groups were expanded, in wall-clock seconds; None if none had to be."""
+    """When groups were expanded, in wall-clock seconds; None if there were none."""
 
     def grants(self, user: str, acl: EffectiveAcl) -> list[_UserGrant]:
-        """Return the entries of the ACL that let a user in."""
+        """Return the ACL entries that grant access to a user."""
         grants = [
             _UserGrant(acl.grant(SubjectKind.GROUP, group), self.members.groups[group].users[user])
             for group in self.groups.get(user, ())
@@ -84,22 +83,22 @@ class _Candidates:
 
 
 class UserLister:
-    """Lists the users of queues, a page at a time."""
+    """Lists the users of queues, one page at a time."""
 
     def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
-        """Start with nothing kept. `clock` returns monotonic seconds."""
+        """Create a lister with an empty cache. `clock` returns monotonic seconds."""
         self._engine = engine
-        self._kept: TTLCache[tuple[int, str, str, Access], _Candidates] = TTLCache(
-            MAX_KEPT, KEPT_SECONDS, timer=clock, getsizeof=len
+        self._cache: TTLCache[tuple[int, str, str, Access], _Candidates] = TTLCache(
+            MAX_CACHED, CACHE_SECONDS, timer=clock, getsizeof=len
         )
-        engine.on_swap(lambda _: self._kept.clear())
+        engine.on_swap(lambda _: self._cache.clear())
 
     async def page(
         self, query: UsersQuery, snapshot: Snapshot, slot: Slot
     ) -> access_pb2.ListUsersResponse:
-        """Return a page of users, decided on a snapshot. The slot is released during lookups.
+        """Return a page of users, checked on a snapshot. The slot is released during lookups.
 
-        Raises InvalidRequest if the page token belongs to another policy or another question.
+        Raises InvalidRequest if the page token belongs to another policy or another request.
         """
         partition, path, access = query.served.partition, query.path, query.access
         after = _after(query, snapshot)
@@ -131,7 +130,7 @@ class UserLister:
         for name in names:
             grants[name] = candidates.grants(name, acl)
             await slot.pause_if_due()
-        # The candidates may be large, and checks can take long.
+        # Free the candidates, which may be large, before checks that may take long.
         del candidates
         slot.release()
         decided = await self._decide(query, names, slot)
@@ -148,11 +147,10 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Return the candidates, which are read for the first page and kept for the others."""
+        """Return the candidates, which are read for the first page and cached for the others."""
         key = revision, query.served.partition.name, query.path, query.access
-        kept = self._kept.get(key) if query.page_token else None
-        if kept is not None:
-            return kept
+        if query.page_token and (cached := self._cache.get(key)) is not None:
+            return cached
         members = MemberListing(acl.groups)
         expanded_at = None
         if acl.groups:
@@ -166,18 +164,18 @@ class UserLister:
                 groups.setdefault(user, []).append(group)
         names = await _sorted(groups.keys() | acl.users.keys(), slot)
         candidates = _Candidates(names, groups, members, expanded_at)
-        if len(candidates) <= MAX_KEPT:
-            self._kept[key] = candidates
+        if len(candidates) <= MAX_CACHED:
+            self._cache[key] = candidates
         return candidates
 
     async def _decide(
         self, query: UsersQuery, names: Sequence[str], slot: Slot
     ) -> dict[str, Decision | str]:
-        """Return the decision about each user that is checked in time, or why there is none."""
+        """Return the decision, or the reason for its absence, for each user checked in time."""
         decided: dict[str, Decision | str] = {}
 
         async def decide(name: str) -> None:
-            if not is_user_name_of_request(name):
+            if not is_valid_user_name(name):
                 decided[name] = NO_MATCH
                 return
             check = Query(name, None, query.served, query.path, query.access)
@@ -199,8 +197,8 @@ _NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_S
 def _user(
     name: str, outcome: Decision | str, grants: Sequence[_UserGrant]
 ) -> access_pb2.ListedUser:
-    """Return a user with the grants, the decisive one first: that of the user's own name, or else
-    of the nearest queue. If several groups are listed there, the decision names one.
+    """Return a user with its grants, the decisive one first: the one that names the user, or else
+    the one of the nearest queue with the group that matched in the decision.
     """
     decisive, detail = ("", outcome) if isinstance(outcome, str) else (outcome.matched_subject, "")
     ordered = sorted(
@@ -224,7 +222,7 @@ def _user(
 def _note_missing(
     response: access_pb2.ListUsersResponse, acl: EffectiveAcl, members: MemberListing
 ) -> None:
-    """Add to a response which groups are not expanded, and why."""
+    """Add the groups that could not be expanded, with reasons, to a response."""
     missing = {name: group.missing for name, group in members.groups.items() if group.missing}
     response.complete = not missing
     for name, reason in sorted(missing.items()):
@@ -238,12 +236,12 @@ def _note_missing(
 
 
 def _token(query: UsersQuery, snapshot: Snapshot, last: str) -> str:
-    """Return the token of the page that begins after a user."""
-    return base64.urlsafe_b64encode(_bound_to(query, snapshot) + last.encode()).decode()
+    """Return the token of the page that starts after a user."""
+    return base64.urlsafe_b64encode(_fingerprint(query, snapshot) + last.encode()).decode()
 
 
 def _after(query: UsersQuery, snapshot: Snapshot) -> str:
-    """Return the user after whom a page begins, empty for the first page. Raises InvalidRequest."""
+    """Return the last user of the previous page, if any. Raises InvalidRequest."""
     if not query.page_token:
         return ""
     try:
@@ -251,7 +249,7 @@ def _after(query: UsersQuery, snapshot: Snapshot) -> str:
         after = data[2 * _HASH_BYTES :].decode()
     except (ValueError, binascii.Error):
         raise InvalidRequest([("page_token", "is not a page token")]) from None
-    expected = _bound_to(query, snapshot)
+    expected = _fingerprint(query, snapshot)
     if data[:_HASH_BYTES] != expected[:_HASH_BYTES]:
         text = "belongs to another policy: the policy has changed; start again without page_token"
         raise InvalidRequest([("page_token", text)])
@@ -261,12 +259,12 @@ def _after(query: UsersQuery, snapshot: Snapshot) -> str:
     return after
 
 
-def _bound_to(query: UsersQuery, snapshot: Snapshot) -> bytes:
-    """Return hashes of the question and of the policy's content, which all replicas share."""
-    question = f"{query.served.partition.name}\0{query.path}\0{query.access}"
+def _fingerprint(query: UsersQuery, snapshot: Snapshot) -> bytes:
+    """Return hashes of the policy's content and the request, which are equal on all replicas."""
+    request = f"{query.served.partition.name}\0{query.path}\0{query.access}"
     return b"".join(
         hashlib.sha256(text.encode()).digest()[:_HASH_BYTES]
-        for text in (snapshot.policy.checksum, question)
+        for text in (snapshot.policy.checksum, request)
     )
 
 
@@ -278,7 +276,7 @@ async def _paced(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
 
 
 async def _sorted(names: Iterable[str], slot: Slot) -> list[str]:
-    """Sort names in steps: sorting 100 000 at once would hold up other calls."""
+    """Sort names in steps: sorting 100 000 at once would block other calls."""
     given = list(names)
     runs: list[list[str]] = []
     for start in range(0, len(given), _CHUNK):

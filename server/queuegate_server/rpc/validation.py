@@ -1,6 +1,6 @@
-"""From requests to queries: the one place that knows what a request may contain.
+"""Validates requests and converts them to queries.
 
-Each check appends to a list of violations, so that a caller gets all of them at once.
+Each check appends to a list of violations, so that callers get all of them at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc.errors import InvalidRequest
 
 MAX_NAME_BYTES: Final = 1_024
-"""Kubernetes names get long: `system:serviceaccount:NAMESPACE:NAME` has up to 339 characters."""
+"""Kubernetes names are long: `system:serviceaccount:NAMESPACE:NAME` has up to 339 characters."""
 MAX_GROUPS: Final = 10_000
 MAX_QUEUE_BYTES: Final = 4_096
 
 Violations = list[tuple[str, str]]
-"""Pairs of a field, as a path from the request, and its fault."""
+"""Pairs of a field's path and its fault."""
 
 ACCESS: Final[Mapping[int, Access]] = {
     access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
@@ -32,8 +32,7 @@ ACTIONS: Final[Mapping[int, Action]] = {
 
 _MAX_UTF8_BYTES: Final = 4
 _MAX_SHORT: Final = MAX_NAME_BYTES // _MAX_UTF8_BYTES
-"""Names with no more characters than this cannot be too long. Nearly all names are short and
-printable."""
+"""Names of up to this many characters cannot be too long. Nearly all names are."""
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"
@@ -50,16 +49,16 @@ _QueueRequest = access_pb2.CheckQueueAccessRequest | access_pb2.ExplainQueueAcce
 
 
 def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query:
-    """Return the query of a check or explain request.
+    """Validate a check or explain request; return its query.
 
     Args:
         request: The request.
-        snapshot: The snapshot that decides; its partitions say which names are well-formed.
-        trusted: Whether the groups that this caller asserts are used.
+        snapshot: The snapshot to decide on; its partitions determine which names are valid.
+        trusted: Whether the caller's asserted groups are used.
 
     Raises:
         InvalidRequest: The request is malformed.
-        UnknownPartition: It names a partition that does not exist.
+        UnknownPartition: The partition does not exist.
     """
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
@@ -70,13 +69,14 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
         check_name("real_user", real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
-    return Query(user, believed(groups, served, trusted=trusted), served, path, access, real_user)
+    asserted = trusted_groups(groups, served, trusted=trusted)
+    return Query(user, asserted, served, path, access, real_user)
 
 
 def list_query(
     request: access_pb2.ListQueuesRequest, snapshot: Snapshot, *, trusted: bool
 ) -> tuple[Query, str]:
-    """Return the query of a list request, with its prefix as path, and the path before its page."""
+    """Validate a list request; return the query of its prefix, and the path before its page."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
@@ -88,24 +88,24 @@ def list_query(
     check_name("real_user", request.real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
-    asserted = believed(groups, served, trusted=trusted)
+    asserted = trusted_groups(groups, served, trusted=trusted)
     return Query(user, asserted, served, prefix, access, request.real_user), after
 
 
 class UsersQuery(NamedTuple):
-    """A validated question about who may use a queue."""
+    """A validated ListUsers request."""
 
     served: ServedPartition
     path: str
-    """The full queue path, as the partition spells paths."""
+    """The full queue path, in the partition's spelling."""
     access: Access
     page_size: int
-    """The number in the request."""
+    """The requested size; 0 for the default."""
     page_token: str
 
 
 def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> UsersQuery:
-    """Return the query of a request for users; raises as `query` does."""
+    """Validate a ListUsers request; raises the same exceptions as `query`."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     path = queue("queue", request.queue, served, violations)
@@ -117,26 +117,25 @@ def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> Use
     return UsersQuery(served, path, access, request.page_size, request.page_token)
 
 
-def is_user_name_of_request(name: str) -> bool:
-    """Return whether a request can name this user."""
+def is_valid_user_name(name: str) -> bool:
+    """Return whether a request may contain this user name."""
     violations: Violations = []
     required_name("user.user", name, violations)
-    # Python represents bytes from directories that are not UTF-8 as lone surrogates.
+    # Python decodes directory bytes that are not UTF-8 to lone surrogates.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-def believed(
+def trusted_groups(
     groups: Sequence[str] | None, served: ServedPartition, *, trusted: bool
 ) -> Sequence[str] | None:
-    """Return the groups of a request if the partition and the caller's rights allow their use."""
+    """Return the asserted groups if the partition and the caller's rights allow their use."""
     return groups if trusted and served.trust_provided_groups else None
 
 
 def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> ServedPartition | None:
-    """Return the partition of a name, or None if the name is malformed.
+    """Return the named partition, or None if the name is malformed. Raises UnknownPartition.
 
-    Must come before all other checks, because the partition says which values are well-formed.
-    Raises UnknownPartition.
+    Must precede all other checks, because the partition determines which values are valid.
     """
     if name:
         check_name("partition", name, violations)
@@ -146,7 +145,7 @@ def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> Ser
 
 
 def required_name(field: str, name: str, violations: Violations) -> None:
-    """Check a name that must be given, such as that of a user."""
+    """Check a required name."""
     if not name:
         violations.append((field, "is required"))
     else:
@@ -154,7 +153,7 @@ def required_name(field: str, name: str, violations: Violations) -> None:
 
 
 def check_name(field: str, text: str, violations: Violations) -> None:
-    """Check a name that may be empty."""
+    """Check an optional name."""
     if len(text) <= _MAX_SHORT and text.isprintable():
         return
     if _is_longer(text, MAX_NAME_BYTES):
@@ -164,7 +163,7 @@ def check_name(field: str, text: str, violations: Violations) -> None:
 
 
 def raise_if(violations: Violations) -> None:
-    """Raise InvalidRequest if there is a violation."""
+    """Raise InvalidRequest if there are violations."""
     if violations:
         raise InvalidRequest(violations)
 
@@ -174,7 +173,7 @@ def user_and_groups(
     served: ServedPartition | None,
     violations: Violations,
 ) -> tuple[str, Sequence[str] | None]:
-    """Check and return the user and the asserted groups, if any, of a request to a partition."""
+    """Check and return a request's user and asserted groups, if any."""
     user = information.user
     required_name("user.user", user, violations)
     asserted = information.groups
@@ -183,7 +182,7 @@ def user_and_groups(
     if not (asserted or information.no_groups):
         return user, None
     if user and not (served.partition.accepts_user(user) if served else is_user_name(user)):
-        # YuniKorn's ConvertUGI checks a name only if it does not have to look up its groups.
+        # YuniKorn's ConvertUGI checks a name only if it need not look up its groups.
         violations.append(("user.user", _NOT_A_YUNIKORN_USER))
     if len(asserted) > MAX_GROUPS:
         violations.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
@@ -191,7 +190,7 @@ def user_and_groups(
     groups = asserted[:]
     if not groups:
         return user, ()
-    # One check of all groups, because they are nearly always well-formed.
+    # Check all groups at once, because they are nearly always valid.
     joined = "".join(groups)
     is_short = len(joined) <= _MAX_SHORT or len(max(groups, key=len)) <= _MAX_SHORT
     if "" in groups or not is_short or not joined.isprintable():
@@ -204,7 +203,7 @@ def user_and_groups(
 
 
 def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:
-    """Check a queue path; return it as its partition, if that is known, spells paths."""
+    """Check a queue path; return it in the spelling of its partition, if that is known."""
     if not text:
         violations.append((field, "is required"))
         return ""
@@ -225,12 +224,12 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
 def optional_queue(
     field: str, text: str, served: ServedPartition | None, violations: Violations
 ) -> str:
-    """Check a queue path as `queue` does; return an empty one as it is."""
+    """Check an optional queue path; see `queue`."""
     return queue(field, text, served, violations) if text else ""
 
 
 def access_kind(value: int, violations: Violations) -> Access | None:
-    """Check and return the kind of access of a request."""
+    """Check and convert a request's access type."""
     access = ACCESS.get(value)
     if access is None:
         violations.append(("access", "must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"))

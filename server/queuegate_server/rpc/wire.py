@@ -1,7 +1,7 @@
-"""Requests as bytes: parsing that names the field at fault, and splitting a batch into items.
+"""Parses serialized requests, naming invalid fields, and splits batches into items.
 
-Handlers get bytes instead of messages, so that the answer to text that is not UTF-8 names the
-field, and the items of a batch can be looked up in the response cache without a message for each.
+Handlers receive bytes so that errors can name fields that are not UTF-8, and batch items can be
+looked up in the response cache without being parsed.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ MAX_BATCH: Final = 10_000
 _VARINT: Final = 0
 _LENGTH_DELIMITED: Final = 2
 _FIXED_SIZES: Final = {1: 8, 5: 4}
-"""The bytes of values of a fixed size, by wire type."""
+"""The sizes of fixed-size values in bytes, by wire type."""
 _GROUP_START: Final = 3
 _GROUP_END: Final = 4
 _MAX_DEPTH: Final = 100
@@ -35,19 +35,19 @@ _MAX_UINT64: Final = 2**64 - 1
 _MAX_TAG_BYTES: Final = 5
 _MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
-"""The maximum number of fields of a batch that is split here: far more than any batch needs."""
+"""The maximum number of fields in a batch, which is far more than any batch needs."""
 _MAX_SEARCHED_FIELDS: Final = 2_000
-"""The maximum number of fields, on all levels together, that are searched for faults."""
+"""The maximum number of fields, on all levels, to search for faults."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
-"""Longer messages may contain far too many items, and are split item by item."""
+"""Longer messages may contain far too many items, so they are split one item at a time."""
 _CONTINUATION: Final = 0x80
 _SPENT: Final = object()
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
 
 
 class _Items(Protocol):
-    """A message with `repeated bytes items = 1`, with which protobuf splits batches quickly."""
+    """A message with `repeated bytes items = 1`, which lets protobuf split batches quickly."""
 
     @property
     def items(self) -> list[bytes]: ...
@@ -76,12 +76,12 @@ Budget = Iterator[None]
 
 
 def search_budget() -> Budget:
-    """Return how many fields the searches for faults of one request may read in all."""
+    """Return the budget shared by all fault searches in a request."""
     return itertools.repeat(None, _MAX_SEARCHED_FIELDS)
 
 
 def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
-    """Parse a request; raise UnreadableRequest, which names the fields that are not UTF-8.
+    """Parse a request. Raises UnreadableRequest, naming the fields that are not UTF-8.
 
     Fields beyond the budget are not named. Parts of one request share a budget.
     """
@@ -92,8 +92,8 @@ def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
 
 
 def first_field_items(data: bytes) -> list[bytes]:
-    """Return the bytes of the items of a message's repeated field 1, at most MAX_BATCH + 1; skip
-    other fields. Raises InvalidRequest if the bytes are not such a message.
+    """Return up to MAX_BATCH + 1 serialized items of a message's repeated field 1, ignoring other
+    fields. Raises InvalidRequest if the message is malformed.
     """
     if len(data) > _MAX_SPLIT_BYTES:
         return _items_one_by_one(data)
@@ -104,7 +104,7 @@ def first_field_items(data: bytes) -> list[bytes]:
 
 
 def batch_items(data: bytes) -> list[bytes]:
-    """Return the items of a batch; raise InvalidRequest if there are none or too many."""
+    """Return the items of a batch. Raises InvalidRequest if there are none or too many."""
     items = first_field_items(data)
     if not items:
         raise InvalidRequest([("checks", "is empty")])
@@ -114,8 +114,8 @@ def batch_items(data: bytes) -> list[bytes]:
 
 
 def bound_fields(message: type[Message], data: bytes, most: int) -> None:
-    """Raise InvalidRequest if a message, given its type, and the messages in it have more than
-    `most` fields together: protobuf's object for an item may take a hundred times its bytes.
+    """Raise InvalidRequest if a message and its submessages have more than `most` fields in total:
+    a parsed item may take a hundred times its serialized size.
     """
     if len(data) <= most:
         return
@@ -131,8 +131,8 @@ def bound_fields(message: type[Message], data: bytes, most: int) -> None:
         raise
 
 
-def embedded(field_number: int, message: bytes) -> bytes:
-    """Return the bytes of a message as a field, numbered below 16, of another message."""
+def embed(field_number: int, message: bytes) -> bytes:
+    """Encode a serialized message as a field of another message, with a number below 16."""
     size = len(message)
     if size < _CONTINUATION:
         return bytes((field_number << 3 | _LENGTH_DELIMITED, size)) + message
@@ -145,19 +145,18 @@ def embedded(field_number: int, message: bytes) -> bytes:
 
 
 def _items_one_by_one(data: bytes) -> list[bytes]:
-    items = []
-    for field, wire_type, value in _fields(data, itertools.repeat(None, _MAX_FIELDS)):
-        if field == 1 and wire_type == _LENGTH_DELIMITED:
-            items.append(cast("bytes", value))
-            if len(items) > MAX_BATCH:
-                break
-    return items
+    items = (
+        cast("bytes", value)
+        for field, wire_type, value in _fields(data, itertools.repeat(None, _MAX_FIELDS))
+        if field == 1 and wire_type == _LENGTH_DELIMITED
+    )
+    return [*itertools.islice(items, MAX_BATCH + 1)]
 
 
 def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield number, wire type and value of each field, except groups, which are deprecated.
+    """Yield the number, wire type and value of each field, skipping the deprecated groups.
 
-    Raises InvalidRequest for what protobuf refuses, and when the budget is spent.
+    Raises InvalidRequest if the message is malformed or the budget is exhausted.
     """
     position, end = 0, len(data)
     groups: list[int] = []
@@ -186,7 +185,7 @@ def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes
 
 
 def _tag(data: bytes, position: int) -> tuple[int, int, int]:
-    """Return a field's number, its wire type, and the position after them; raise InvalidRequest."""
+    """Return a field's number, wire type, and end of both. Raises InvalidRequest."""
     tag, end = _varint(data, position)
     if tag > _MAX_TAG or end - position > _MAX_TAG_BYTES or not tag >> 3:
         raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
@@ -194,7 +193,7 @@ def _tag(data: bytes, position: int) -> tuple[int, int, int]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number and the position after it; raise InvalidRequest."""
+    """Return a varint's value and end position. Raises InvalidRequest."""
     number = shift = 0
     for byte in data[position : position + _MAX_VARINT_BYTES]:
         number |= (byte & (_CONTINUATION - 1)) << shift
@@ -211,7 +210,7 @@ def _violations(message: type[Message], data: bytes, budget: Budget) -> list[tup
 
 
 def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str, budget: Budget) -> Iterator[str]:
-    """Yield the paths of text fields that are not UTF-8, in a message that protobuf refused."""
+    """Yield the paths of string fields that are not UTF-8 in an unparsable message."""
     seen: dict[int, int] = {}
     with contextlib.suppress(InvalidRequest):
         for number, wire_type, value in _fields(data, budget):

@@ -1,1 +1,1 @@
-"""The process and its system: event loop, threads, children, memory, files, ports, systemd."""
+"""Operating-system facilities: event loop, threads, processes, resources, sockets, systemd."""

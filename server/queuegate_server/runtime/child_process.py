@@ -1,7 +1,7 @@
-"""Child processes that compute or wait on behalf of this one, within limits.
+"""Runs child processes within limits.
 
 They are started in a thread with `subprocess.Popen`, which uses vfork. asyncio and uvloop fork on
-the event loop's thread and run gRPC's fork handlers there, in which the child and the whole server
+the event loop's thread and run gRPC's fork handlers there, in which both the child and the server
 can hang.
 """
 
@@ -27,13 +27,13 @@ class OutputTooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Limits of a child process, which is killed when it exceeds one."""
+    """The limits of a child process, which is killed when it exceeds one."""
 
     seconds: float
-    """Wall-clock time from start to end."""
+    """Wall-clock time."""
     output_bytes: int
     cpu_seconds: int | None = None
-    """Processor time, after which SIGXCPU ends the child. None for the same as `seconds`."""
+    """CPU time, after which SIGXCPU kills the child. None for the same as `seconds`."""
     memory_bytes: int | None = None
     """Address space. Allocations beyond it fail."""
     niceness: int = 0
@@ -45,7 +45,7 @@ class ChildResult:
     """The result of a child process that was not killed for exceeding a limit."""
 
     status: int
-    """The exit status; if negative, the signal that ended the child."""
+    """The exit status; if negative, that of a child killed by a signal."""
     output: bytearray
 
 
@@ -57,14 +57,14 @@ async def run(
     environment: Mapping[str, str] | None = None,
     pass_fds: Collection[int] = (),
 ) -> ChildResult:
-    """Run a program, which is killed when its time is up or the caller is cancelled.
+    """Run a program, which is killed if it times out or the caller is cancelled.
 
-    This process no longer uses the descriptors afterwards. Standard error is discarded.
+    The descriptors may be closed afterwards. Standard error is discarded.
 
     Args:
         command: The path of the program, and its arguments.
         limits: The bounds of the child.
-        text: Parts of its standard input, all of which it must read before it fills a pipe.
+        text: Its standard input in parts, all of which it must read before filling a pipe.
         environment: The child's environment; None for a copy of this process's.
         pass_fds: Descriptors that the child inherits under the same numbers.
 
@@ -84,7 +84,7 @@ async def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             pass_fds=tuple(pass_fds),
-            # Only this process gets signals from the terminal.
+            # The child must not receive signals from the terminal.
             process_group=0,
         )
 
@@ -120,7 +120,7 @@ class _Child:
                     _limit(process.pid, self._limits)
                 output = self._exchange(process)
                 with suppress(ChildProcessError):
-                    # Does not release the process ID, which `kill` may be about to use.
+                    # Keep the process ID reserved, because `kill` may be about to use it.
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 with self._lock:
                     return ChildResult(process.wait(), output)
@@ -128,7 +128,7 @@ class _Child:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the child unless it has ended. If it has not started, it never will."""
+        """Kill the child if it is running. If it has not started, it never will."""
         with self._lock:
             self._is_killed = True
             if self._process is not None:
@@ -153,10 +153,10 @@ class _Child:
 
 
 def _limit(pid: int, limits: ProcessLimits) -> None:
-    """Set the limits of a process that waits for its input."""
+    """Set the limits of a process that is waiting for its input."""
     if limits.memory_bytes is not None:
         _lower(pid, resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes)
-    # Always set: it ends a child that has outlived this process.
+    # Always set, to kill a child that outlives this process.
     seconds = limits.cpu_seconds or math.ceil(limits.seconds) + 1
     _lower(pid, resource.RLIMIT_CPU, seconds, seconds + 1)
     _lower(pid, resource.RLIMIT_CORE, 0, 0)
@@ -166,7 +166,7 @@ def _limit(pid: int, limits: ProcessLimits) -> None:
 
 
 def _lower(pid: int, limit: int, soft: int, hard: int) -> None:
-    """Set a limit, unless this process itself has a lower one."""
+    """Set a limit, capped by the current hard limit."""
     _, most = resource.prlimit(pid, limit)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)

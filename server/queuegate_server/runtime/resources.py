@@ -15,17 +15,17 @@ _STANDARD_ERROR: Final = 2
 _M_MMAP_THRESHOLD: Final = -3
 YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
-"""Young collections before one of the middle generation, of 10 000 objects in 1 to 5 ms."""
+"""Young collections per middle collection, which visits 10 000 objects in 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
-"""Middle collections before a full one: practically never."""
+"""Middle collections per full collection, which thus practically never runs."""
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
-"""A server with the console, an audit log and its child processes opened 30 when measured."""
+"""A server with the console, an audit log and child processes was measured to open 30."""
 NEEDED_THREADS: Final = 32
 """The same server ran 20."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
-"""The same server reserved 1.3 GiB, since glibc reserves 72 MiB per thread."""
+"""The same server reserved 1.3 GiB, because glibc reserves 72 MiB per thread."""
 NEEDED_DATA: Final = 512 * _MIB
 _NEEDED: Final = (
     (resource.RLIMIT_AS, NEEDED_ADDRESS_SPACE, "address space", "ulimit -v, LimitAS="),
@@ -34,19 +34,19 @@ _NEEDED: Final = (
 
 
 class TooFewResources(Exception):
-    """The system grants less than a server needs; the message names the resource and the amount."""
+    """The system grants less than a server needs; the message names the resource and amount."""
 
 
 def open_standard_streams() -> None:
-    """Open closed standard streams on the null device, or a connection could get their numbers."""
+    """Open closed standard streams on the null device, so that connections cannot reuse them."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
 
 
 def drop_unwritten_output() -> None:
-    """Discard text that could not be written to the standard streams: the interpreter would retry
-    at exit, and exit with status 120 (Python 3.13.5).
+    """Discard output that could not be written, which Python 3.13.5 would retry at exit, exiting
+    with status 120.
     """
     sys.stdout = os.fdopen(os.dup(1), "w")
     sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
@@ -60,10 +60,10 @@ def raise_file_limit() -> None:
 
 
 def check_limits() -> None:
-    """Raise TooFewResources if the system grants less than a server needs: its libraries would
-    crash, or it would start without serving anything.
+    """Raise TooFewResources if the system grants less than a server needs: libraries would crash,
+    or it would start without serving.
 
-    Must be called before the libraries are imported, and after `raise_file_limit`.
+    Must be called after `raise_file_limit` and before the libraries are imported.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
@@ -82,7 +82,7 @@ def check_limits() -> None:
 
 
 def _check_threads() -> None:
-    """Start as many threads as a server needs: users and containers have limits."""
+    """Start as many threads as a server needs, because users and containers have limits."""
     end = threading.Event()
     threads: list[threading.Thread] = []
     try:
@@ -107,8 +107,8 @@ def warn_if_fewer_files_than(connections: int) -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < connections:
         _LOG.warning(
-            "fewer files than connections may be open: raise the limit (LimitNOFILE, ulimit -n),"
-            " or lower limits.connections.most",
+            "the limit on open files is below the limit on connections: raise it (LimitNOFILE,"
+            " ulimit -n), or lower limits.connections.most",
             extra={"open_files": limit, "connections": connections},
         )
 
@@ -116,17 +116,16 @@ def warn_if_fewer_files_than(connections: int) -> None:
 def configure_gc() -> None:
     """Make the cyclic garbage collector visit practically only young objects.
 
-    A collection stops all threads while it visits its generations: 0.15 s with a million cached
-    users. No long-lived object here is part of a cycle, and objects outside cycles are freed as
-    soon as nothing refers to them.
+    A full collection stops all threads: for 0.15 s with a million cached users. No long-lived
+    object here is part of a cycle, and objects outside cycles are freed immediately.
     """
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
 
 
 def shorten_thread_switches() -> None:
-    """Make a computing thread release the interpreter lock to others after 1 ms instead of 5.
+    """Make a computing thread release the GIL to others after 1 ms instead of 5.
 
-    The event loop requests the lock several times per call. With 5 ms, the p99 of single checks
+    The event loop acquires the GIL several times per call. With 5 ms, the p99 of single checks
     alongside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms instead of 29
     to 43, at the same throughput.
     """

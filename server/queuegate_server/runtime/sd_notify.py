@@ -24,11 +24,11 @@ class Notifier:
         self._watchdog = _watchdog(variables) if self._address else None
 
     def ready(self) -> None:
-        """Report that the service serves, after a start or a reload."""
+        """Report that the service is ready, after a start or a reload."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """Report that a reload has begun. `ready` ends it."""
+        """Report that a reload has started; `ready` reports its completion."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={now}")
 
@@ -37,7 +37,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Report twice per watchdog interval, if there is one, that the event loop runs."""
+        """Report that the event loop is running, twice per watchdog interval, if there is one."""
         while self._watchdog is not None:
             self._send("WATCHDOG=1")
             await asyncio.sleep(self._watchdog / 2)
@@ -55,7 +55,7 @@ class Notifier:
 
 
 def _address(text: str) -> str | None:
-    """Return the address of the socket. `@` stands for the NUL of an abstract one."""
+    """Return the socket's address. `@` denotes an abstract socket."""
     if text.startswith("@"):
         return "\0" + text[1:]
     return text if text.startswith("/") else None
@@ -63,8 +63,9 @@ def _address(text: str) -> str | None:
 
 def _watchdog(variables: Mapping[str, str]) -> float | None:
     """Return the interval in seconds; None if this process has no watchdog."""
-    meant_for = variables.get("WATCHDOG_PID", str(os.getpid()))
+    pid = str(os.getpid())
     interval = variables.get("WATCHDOG_USEC", "")
-    if meant_for != str(os.getpid()) or not (interval.isascii() and interval.isdigit()):
+    is_other = variables.get("WATCHDOG_PID", pid) != pid
+    if is_other or not (interval.isascii() and interval.isdigit()):
         return None
     return int(interval) / _MICROSECONDS or None

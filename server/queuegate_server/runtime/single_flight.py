@@ -1,4 +1,4 @@
-"""Single flight: one piece of work per key at a time, shared by all its callers."""
+"""Single flight: concurrent callers with the same key share one task."""
 
 import asyncio
 import math
@@ -12,7 +12,7 @@ CLOSE_TIMEOUT: Final = 1.0
 
 
 class FlightCancelled(Exception):
-    """Raised if the work was cancelled by `close`."""
+    """The work was cancelled by `close`."""
 
 
 class Flight:
@@ -23,13 +23,13 @@ class Flight:
     def __init__(self, key: str, started_at: float, siblings: "list[Flight]") -> None:
         self.key = key
         self.started_at = started_at
-        """The clock time of the start."""
+        """When the work started, on the clock."""
         self.is_outdated = False
-        """Whether the result is useless to new callers."""
+        """Whether new callers must not use the result."""
         self._siblings = siblings
 
     def supersede(self) -> None:
-        """Outdate earlier work for the key, because this work has a newer result."""
+        """Outdate earlier work for the key, because this work's result is newer."""
         for sibling in self._siblings[: self._siblings.index(self)]:
             sibling.is_outdated = True
 
@@ -40,7 +40,7 @@ Work = Callable[[Flight], Coroutine[Any, Any, T]]
 class SingleFlight(Generic[T]):
     """Runs `work(flight)` in a separate task that callers join.
 
-    Cancelling a caller affects neither the work nor other callers. The work limits its own time.
+    Cancelling a caller does not affect the work or other callers. The work must have a timeout.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class SingleFlight(Generic[T]):
         """Create an instance without work in progress.
 
         Args:
-            work: The usual work for a key.
+            work: The default work for a key.
             clock: A monotonic clock, in seconds.
             has_tasks: Whether the work may suspend; otherwise it needs no task.
         """
         self._work: Work[T] | None = work
-        """None once closed. Otherwise this object and the owner of the work would form a cycle."""
+        """None once closed, because it would form a cycle with the owner of the work."""
         self._clock = clock
         self._has_tasks = has_tasks
         self._flights: dict[str, list[Flight]] = {}
@@ -66,11 +66,11 @@ class SingleFlight(Generic[T]):
         self._tasks: dict[Flight, asyncio.Task[T]] = {}
 
     def __contains__(self, key: str) -> bool:
-        """Return whether there is work in progress that a caller would join."""
+        """Return whether a caller would join work in progress."""
         return self._joinable(key) is not None
 
     def start(self, key: str, work: Work[T] | None = None) -> asyncio.Task[T]:
-        """Start new work for the key, which later callers join; `work` replaces the usual work.
+        """Start new work for the key, which later callers join; `work` replaces the default work.
 
         Raises FlightCancelled after `close`.
         """
@@ -81,11 +81,11 @@ class SingleFlight(Generic[T]):
         return task
 
     async def join(self, key: str, *, alone: Work[T] | None = None, max_age: float = math.inf) -> T:
-        """Wait for the work for the key, starting it if there is none.
+        """Wait for the key's work, starting it if there is none.
 
         Args:
             key: The key.
-            alone: Start this work in any case.
+            alone: Work to start in any case.
             max_age: The age in seconds from which work is not joined.
 
         Raises:
@@ -107,7 +107,7 @@ class SingleFlight(Generic[T]):
             raise
 
     def outdate(self, key: str) -> None:
-        """Make later callers start new work for the key. The old work runs to its end."""
+        """Make later callers start new work for the key. The old work still completes."""
         for flight in self._flights.get(key, ()):
             flight.is_outdated = True
 
@@ -126,7 +126,7 @@ class SingleFlight(Generic[T]):
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
 
     def _joinable(self, key: str, max_age: float = math.inf) -> Flight | None:
-        """Return the most recently started work, if callers may join it."""
+        """Return the latest work, if callers may join it."""
         flights = self._flights.get(key)
         if not flights:
             return None
@@ -152,7 +152,7 @@ class SingleFlight(Generic[T]):
         del self._tasks[flight]
         self._end(flight)
         if not task.cancelled():
-            task.exception()  # retrieved here because nobody may be waiting any more
+            task.exception()  # mark it as retrieved: there may be no callers left
 
 
 def _is_being_cancelled() -> bool:

@@ -1,14 +1,15 @@
-"""TCP listening sockets: opens, reserves, checks and prints them."""
+"""Opens, reserves and checks TCP listening sockets."""
 
 import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 
 
 class CannotListen(Exception):
-    """An address is in use or not local, or its certificate unusable; the message has a remedy."""
+    """An address is in use or not local, or its certificate is unusable. Messages have remedies."""
 
 
 _REMEDIES: Final = {
@@ -19,15 +20,15 @@ _REMEDIES: Final = {
 
 
 class UnusableFile(CannotListen):
-    """A file that belongs to an address is unusable; the message names its key."""
+    """A file of a listener is unusable; the message names its setting."""
 
 
 def open_tcp(host: str, port: int) -> socket.socket:
-    """Return a listening socket. With port 0, the system chooses one. Raises CannotListen."""
+    """Open a listening socket. With port 0, the system chooses a port. Raises CannotListen."""
     with _listen_errors(host, port):
         opened = _bind(host, port)
         try:
-            # Binding succeeds on a port on which another server listens; only listening fails.
+            # If another server is listening on the port, binding succeeds, and listening fails.
             opened.listen()
         except OSError:
             opened.close()
@@ -36,10 +37,10 @@ def open_tcp(host: str, port: int) -> socket.socket:
 
 
 def reserve_tcp(host: str, port: int) -> socket.socket:
-    """Return a socket that reserves a port, chosen by the system if 0, for processes that share it.
+    """Reserve a port, chosen by the system if 0, for processes that share it.
 
-    It does not listen, and gets no connections. Raises CannotListen, including if another process
-    listens there, which would share the port.
+    The socket does not listen. Raises CannotListen, even if another process is listening on the
+    port and would share it.
     """
     check_free(host, port)
     with _listen_errors(host, port):
@@ -47,45 +48,43 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise CannotListen if another process listens on an address of a name: gRPC would bind only
-    the others, and clients could reach either server.
+    """Raise CannotListen if another process is listening on any of a host's addresses: gRPC would
+    bind only the free ones, and clients could reach either server.
     """
-    # gRPC uses both of these for localhost, regardless of its resolution on the machine.
+    # gRPC uses both of these for localhost, regardless of how the machine resolves it.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
-    places = []
+    infos = []
     for each in hosts if port else ():
         with suppress(OSError):  # reported when it is bound
-            places += socket.getaddrinfo(
-                each, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-    for family, kind, protocol, _, place in places:
+            infos += _address_infos(each, port)
+    for family, kind, protocol, _, address in infos:
         try:
             with socket.socket(family, kind, protocol) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(place)
+                probe.bind(address)
                 probe.listen()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                at = "" if place[0] == host else f" ({place[0]})"
+                at = "" if address[0] == host else f" ({address[0]})"
                 raise CannotListen(_failure(host, port, error, at)) from None
 
 
 def address_of(opened: socket.socket) -> str:
-    """Return the address of a socket as text, with the port in use."""
-    host, port = opened.getsockname()[:2]
-    return _text(host, port)
+    """Return the local address of a socket as text."""
+    return _text(*opened.getsockname()[:2])
+
+
+_address_infos = partial(socket.getaddrinfo, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
 
 
 def _bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    family, kind, protocol, _, place = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    family, kind, protocol, _, address = _address_infos(host, port)[0]
     opened = socket.socket(family, kind, protocol)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        opened.bind(place)
+        opened.bind(address)
     except OSError:
         opened.close()
         raise

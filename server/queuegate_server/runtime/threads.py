@@ -25,10 +25,10 @@ class AllThreadsHang(Exception):
 
 
 class AbandonableThreadPool:
-    """A pool of at most `limit` daemon threads, started on demand, for which exit does not wait.
+    """A pool of up to `limit` daemon threads, started on demand, which do not delay exit.
 
-    If a caller is cancelled before its call has begun, the call is skipped. Otherwise its thread is
-    lost until the call returns.
+    If a caller is cancelled before its call has started, the call is skipped. Otherwise, its thread
+    is unavailable until the call returns.
     """
 
     def __init__(self, limit: int, name: str) -> None:
@@ -46,8 +46,8 @@ class AbandonableThreadPool:
         """Call a function in a thread, and return its result or raise its exception.
 
         Args:
-            key: While an abandoned call still runs, no other thread is risked for the same key;
-                None for a unique key.
+            key: Refuse the call while an abandoned call with the same key is running; None for a
+                unique key.
             function: Called without arguments.
 
         Raises:
@@ -77,7 +77,7 @@ class AbandonableThreadPool:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """End idle threads. Hanging threads end with the process."""
+        """Stop idle threads. Hanging threads end with the process."""
         self._closed = True
         for _ in range(self._started):
             self._jobs.put(None)
@@ -87,7 +87,7 @@ class AbandonableThreadPool:
         self._hung.append(key)
 
         def returned(_: Future[T]) -> None:
-            with contextlib.suppress(RuntimeError):  # The loop has been closed.
+            with contextlib.suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(self._hung.remove, key)
 
         future.add_done_callback(returned)
@@ -108,7 +108,7 @@ async def look_up_host(threads: AbandonableThreadPool, host: str, port: int) -> 
     Raises:
         OSError: The host has no address, or the name service failed.
         StillRunning: An earlier lookup of the host is still hanging.
-        AllThreadsHang: All threads are occupied by lookups that hang.
+        AllThreadsHang: All threads are occupied by hanging lookups.
     """
     try:
         ipaddress.ip_address(host)

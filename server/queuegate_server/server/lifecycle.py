@@ -210,7 +210,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.draining.set()
     await parts.server.stop(grace)
     # A successor relies on this: once this process has exited, no gate uses its state.
-    await parts.core.sync.leases_ended()
+    await parts.core.sync.wait_for_leases()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()
     parts.core.sync.close()

@@ -1,1 +1,1 @@
-"""Ships policies and groups to callers that decide in their own process."""
+"""Ships policies and groups to gates, which decide in their callers' processes."""

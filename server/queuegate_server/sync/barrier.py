@@ -16,13 +16,13 @@ EARLIER_PROCESS: Final = "callers of the previous process"
 class _Lease(NamedTuple):
     name: str
     caller: tuple[str, bytes]
-    """The name of a principal, and the instance of a gate."""
+    """The principal's name and the gate's instance."""
     until: float
     session: Session | None
-    """None if the stream has ended."""
+    """None once the stream is closed."""
 
     def may_be_old(self, sequence: int, leases: "Leases") -> bool:
-        """Return whether the caller may not have applied a change with this number."""
+        """Return whether the caller may not have applied the change with this number."""
         stream = self.session
         if stream is not None and (stream.has_released or stream.applied >= sequence):
             return False
@@ -39,45 +39,45 @@ class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Start at a monotonic time in seconds, when no earlier process grants leases any more."""
+        """Start at a monotonic time in seconds, from which no earlier process grants leases."""
         self._started = now
         self._open: dict[Session, None] = {}
         self._closed: list[_Lease] = []
 
     def add(self, session: Session) -> None:
-        """Wait for this stream from now on."""
+        """Track a new stream."""
         self._open[session] = None
 
     def remove(self, session: Session, now: float) -> None:
-        """Wait for this stream, which has ended, only until its lease ends."""
+        """Track a closed stream only until its lease expires."""
         self._open.pop(session, None)
         self._closed = [each for each in self._closed if now < each.until]
         if now < session.lease_until:
             self._closed.append(_lease(session)._replace(session=None))
 
     def __iter__(self) -> Iterator[Session]:
-        """Return the open streams."""
+        """Iterate over the open streams."""
         return iter(self._open)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def barrier(self, sequence: int, now: float) -> "Barrier":
-        """Return what to wait for after a change that was just added to the log."""
+        """Return a barrier for the change that was just added to the log."""
         earlier = self._started + LEASE + CLOCK_MARGIN
         return Barrier(self, sequence, self._granted(now), earlier if now < earlier else None)
 
     def newest(self, caller: tuple[str, bytes]) -> Session | None:
-        """Return the newest open stream of a caller that identifies itself."""
+        """Return a caller's newest open stream; None if it does not identify itself."""
         streams = (x for x in reversed(self._open) if (x.caller, x.instance) == caller)
         return next(streams, None) if caller[1] else None
 
     def last_end(self, now: float) -> float | None:
-        """Return when the last lease ends; None if all have ended."""
+        """Return when the last lease expires; None if all have expired."""
         return max((each.until for each in self._granted(now)), default=None)
 
     def _granted(self, now: float) -> list[_Lease]:
-        """Return the streams whose leases have not ended."""
+        """Return the leases that have not expired."""
         return [each for each in (*map(_lease, self._open), *self._closed) if now < each.until]
 
 
@@ -87,17 +87,17 @@ class Barrier:
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Wait for some of the leases, and for those of an earlier server process to end."""
+        """Wait for some leases, and until `earlier` for those of an earlier server process."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting
         self._earlier = earlier
         self.waited_out: list[str] = []
-        """The names of callers whose lease ended before they had applied the change."""
+        """The names of callers whose lease expired before they had applied the change."""
 
     def next_end(self, now: float) -> float | None:
-        """Return the end of the next lease to wait for; None if nobody decides from the state
-        before the change. Leases are waited for one by one, so a confirmation costs little.
+        """Return the expiry of the next lease to wait for; None if no caller decides from the old
+        state. Leases are checked one at a time, so a confirmation costs little.
         """
         while self._waiting:
             last = self._waiting[-1]

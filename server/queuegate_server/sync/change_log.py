@@ -1,8 +1,8 @@
-"""The newest changes to the state that decides, numbered in their order.
+"""Logs of the newest changes to policies and groups, numbered in order.
 
-A replica has two such logs. `GateLog` numbers what this process tells its own gates, including what
-is not an event of a fleet: a policy that was just loaded, a lease that has ended.
-`fleet/replica_log.py` keeps the events of the fleet under the numbers that Redis gave them.
+A replica has two. `GateLog` numbers the changes sent to this process's gates, some of which are not
+fleet events, such as a newly loaded policy or an expired lease. `fleet/replica_log.py` keeps fleet
+events under the numbers assigned by Redis.
 """
 
 import os
@@ -18,19 +18,19 @@ MAX_CHANGES: Final = 65_536
 MAX_NAMES: Final = 262_144
 """The maximum number of names in all these changes."""
 MAX_INVALIDATED: Final = 1_000
-"""The maximum number of names in one change. More names count as all users of the partition."""
+"""The maximum number of names in a change. More invalidate all users of the partition."""
 
 
 class StateChange(NamedTuple):
-    """A change: another policy, or groups that are invalid."""
+    """A new policy, or an invalidation of groups."""
 
     partition: str | None
-    """The partition of the users; None for another policy."""
+    """The users' partition; None for a new policy."""
     users: frozenset[str] = frozenset()
-    """The users; empty for all of the partition."""
+    """The users whose groups are invalid; empty for all users of the partition."""
 
     def invalidated(self) -> Iterator[tuple[str, str | None]]:
-        """Yield the partition with each user; with None for all users."""
+        """Yield pairs of partition and user; None stands for all users."""
         if self.partition is not None:
             yield from ((self.partition, user) for user in self.users or (None,))
 
@@ -42,39 +42,39 @@ class ChangeLog:
     """The newest changes and their numbers. Used from one event loop."""
 
     def __init__(self, start: int = 0, max_changes: int = MAX_CHANGES) -> None:
-        """Start without changes, after the change with the number `start`."""
+        """Create an empty log whose first change will have the number `start + 1`."""
         self.head = start
         """The number of the newest change."""
         self._max_changes = max_changes
         self._changes: deque[StateChange] = deque()
         self._names = 0
         self._invalidated: dict[tuple[str, str | None], int] = {}
-        """The newest change that invalidated each user; None for all of the partition."""
+        """The newest change that invalidated each user; None stands for all users."""
 
     def policy_changed(self) -> int:
-        """Record that another policy is served; return the change's number."""
+        """Record a new policy; return the change's number."""
         return self._append(POLICY_CHANGED)
 
     def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
-        """Record that groups are invalid, by default those of all users; return the number."""
+        """Record that groups, by default of all users, are invalid; return the change's number."""
         named = frozenset(users) if len(users) <= MAX_INVALIDATED else frozenset()
         return self._append(StateChange(partition, named))
 
     @property
     def tail(self) -> int:
-        """The number of the change after which all changes are kept."""
+        """The number of the change before the oldest one in the log."""
         return self.head - len(self._changes)
 
     def has_all_since(self, sequence: int) -> bool:
-        """Return whether every change after a number is still kept."""
+        """Return whether every change after a number is still in the log."""
         return self.tail <= sequence <= self.head
 
     def since(self, sequence: int) -> list[StateChange]:
-        """Return the changes after a number, which must still be kept, oldest first."""
+        """Return the changes after a number, oldest first, all of which must be in the log."""
         return [*islice(reversed(self._changes), self.head - sequence)][::-1]
 
     def is_valid(self, partition: str, user: str, since: int) -> bool:
-        """Return whether the groups of a user that were looked up at a position still hold."""
+        """Return whether a user's groups are still valid that were looked up after a change."""
         invalidated = max(
             self._invalidated.get((partition, user), 0), self._invalidated.get((partition, None), 0)
         )
@@ -97,18 +97,18 @@ class ChangeLog:
 
 
 class GateLog(ChangeLog):
-    """The changes that the gates of this process must learn of."""
+    """The changes to be sent to the gates of this process."""
 
     def __init__(self, server: bytes, max_changes: int = MAX_CHANGES) -> None:
-        """Start without changes. The 8 bytes identify the server; each worker has its own log."""
+        """Create an empty log. `server` is the server's 8-byte ID; each worker has its own log."""
         super().__init__(max_changes=max_changes)
         self.epoch: Final = server + os.urandom(EPOCH_BYTES - len(server))
         """Identifies this log."""
         self._server = server
 
     def has_seen(self, epoch: bytes, sequence: int) -> bool:
-        """Return whether this process knows of a change that was reported to a caller, which a
-        worker does when all workers have carried the change out.
+        """Return whether this process has applied a change that was reported to a caller. Workers
+        report changes only after all of them have applied it.
         """
         if epoch == self.epoch:
             return sequence <= self.head

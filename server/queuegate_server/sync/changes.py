@@ -1,7 +1,7 @@
-"""Changes that callers ask for: groups are invalidated, the policy is read again.
+"""Changes requested by callers: invalidations of groups, and reloads of the policy.
 
-`LocalChanges` carries them out in this process and its gates; with a fleet, `fleet/changes.py`
-carries them out in all replicas.
+`LocalChanges` applies them to this process and its gates; with a fleet, `fleet/changes.py` applies
+them to all replicas.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,50 +15,49 @@ from queuegate_server.sync.hub import SyncHub
 
 
 class NotReached(Exception):
-    """A change took effect here, but not in all other replicas; the message names the cause."""
+    """A change was applied here, but not in all other replicas; the message names the cause."""
 
 
 class InvalidationResult(NamedTuple):
     """The result of an invalidation."""
 
     invalidated: int
-    """How many cached answers of this process were invalidated."""
+    """The number of invalidated cache entries in this process."""
     cursor: cursor_pb2.Cursor
     waited_out: Sequence[str] = ()
-    """The callers and replicas whose lease ended before they had confirmed."""
+    """The callers and replicas whose lease expired before they had confirmed."""
 
 
 class ReloadResult(NamedTuple):
-    """The result of reading the policy again."""
+    """The result of a reload."""
 
     state: ReloadState
     cursor: cursor_pb2.Cursor | None
-    """The reload in the order of changes; None if the files have errors and other replicas cannot
-    be told to read theirs."""
+    """The position of the reload; None if the files have errors and the other replicas could not be
+    notified."""
     waited_out: Sequence[str] = ()
     disagreeing: Sequence[str] = ()
-    """Sentences about replicas that serve another policy, or were not reached."""
+    """Messages about replicas that serve another policy or were not reached."""
 
 
 class Changes(Protocol):
-    """Carries changes out."""
+    """Applies changes."""
 
     async def invalidate(
         self, partition: str, users: Collection[str], *, wait: bool
     ) -> InvalidationResult:
-        """Invalidate the groups of users, or of all users of the partition if none is named. If
-        told to, wait until nobody decides from them. Raises NotReached.
+        """Invalidate the groups of the given users, or of all users if none are given. If `wait`,
+        wait until no caller decides from the old groups. Raises NotReached.
         """
 
     async def reload(self, *, wait: bool) -> ReloadResult:
-        """Read the policy again. Raises NotReached."""
+        """Reload the policy. Raises NotReached."""
 
 
 class LocalChanges:
     """Changes in this process and its gates."""
 
     def __init__(self, engine: Engine, reloader: Reloader, hub: SyncHub) -> None:
-        """Use an engine, a reloader, and the hub of the gates."""
         self._engine = engine
         self._reloader = reloader
         self._hub = hub
@@ -66,13 +65,13 @@ class LocalChanges:
     async def invalidate(
         self, partition: str, users: Collection[str], *, wait: bool
     ) -> InvalidationResult:
-        """Invalidate groups, as `Changes` describes."""
+        """Invalidate groups; see `Changes`."""
         invalidated = await self.invalidate_groups(partition, users)
         cursor = self._hub.cursor
         return InvalidationResult(invalidated, cursor, await self.gates_follow() if wait else ())
 
     async def reload(self, *, wait: bool) -> ReloadResult:
-        """Read the policy again, as `Changes` describes."""
+        """Reload the policy; see `Changes`."""
         state = await self.read_policy()
         cursor = self._hub.cursor
         return ReloadResult(state, cursor, await self.gates_follow() if wait else ())
@@ -93,28 +92,28 @@ class LocalChanges:
 
     def invalidate_gates(self) -> None:
         """Invalidate all groups in the gates only."""
-        # Until another policy has been shipped, gates still use the previous one.
+        # Gates use the previous policy until the new one has been shipped.
         for partition in {*self.partitions, *self._hub.shipped}:
             self._hub.invalidate(partition)
 
     async def read_policy(self) -> ReloadState:
-        """Read the policy again, and send it to gates. Raises CannotShip."""
+        """Reload the policy and send it to gates. Raises CannotShip."""
         state = await self._reloader.reload()
         await self._hub.policy_shipped()
         return state
 
     async def gates_follow(self) -> Sequence[str]:
-        """Wait until no gate decides from an earlier state, as `SyncHub.barrier` describes."""
+        """Wait until no gate decides from an earlier state; see `SyncHub.barrier`."""
         return await self._hub.barrier(self._hub.log.head)
 
     @property
     def partitions(self) -> Collection[str]:
-        """The partitions that are served."""
+        """The served partitions."""
         return () if self.policy is None else self._engine.snapshot.served
 
     @property
     def policy(self) -> Policy | None:
-        """The policy that is served; None until it is loaded."""
+        """The served policy; None until it is loaded."""
         try:
             return self._engine.snapshot.policy
         except NotReady:
@@ -122,5 +121,5 @@ class LocalChanges:
 
     @property
     def gates(self) -> int:
-        """How many gates are connected."""
+        """The number of connected gates."""
         return self._hub.streams

@@ -1,9 +1,8 @@
-"""Compiles the ACLs of partitions into the tables from which gates decide, and the tables into
-messages.
+"""Compiles the ACLs of partitions into tables for gates, and the tables into messages.
 
-The tables hold the chains of `policy/chain.py`. Their order depends only on the policy, so equal
-policies have equal tables on all replicas and after a restart. The work is done in steps, and keeps
-only the chains that queues below will extend.
+The tables contain the chains of `policy/chain.py`. Their order depends only on the policy, so equal
+policies have equal tables on all replicas and after a restart. Compilation runs in steps, and
+retains only the chains that child queues will extend.
 """
 
 import asyncio
@@ -27,13 +26,13 @@ from queuegate_server.sync.session import ShippedPolicy
 
 MAX_PART_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 10_000
-"""If more are needed to describe the queues that the scheduler will create, gates ask."""
+"""If auto-created queues need more patterns, gates query the server."""
 _STEP_QUEUES: Final = 250
-"""The number of queues in one step, which takes about 5 ms."""
+"""The number of queues per step, which takes about 5 ms."""
 _STEP_TEXT: Final = 65_536
-"""The number of characters of ACLs after which a step ends."""
+"""The number of ACL characters after which a step ends."""
 _STEP_NAMES: Final = 4_096
-"""The maximum number of names of one list that are sorted or numbered in one step."""
+"""The maximum number of names in a list that are sorted or numbered per step."""
 _REASONS: Final = {
     Reason.WILDCARD: access_pb2.REASON_WILDCARD,
     Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
@@ -49,7 +48,7 @@ Rows: TypeAlias = sync_pb2.PolicyPart
 
 
 def queue_naming(partition: Partition) -> sync_pb2.QueueNaming.ValueType:
-    """Return how a partition names its queues."""
+    """Return a partition's scheme for naming queues."""
     if partition.cluster is None:
         if partition.acl_names is AclNames.ANY:
             return sync_pb2.QUEUE_NAMING_YUNIKORN_ANY_USER
@@ -60,16 +59,16 @@ def queue_naming(partition: Partition) -> sync_pb2.QueueNaming.ValueType:
 
 
 class Link(NamedTuple):
-    """The part of a queue's chain on which the chains below it depend."""
+    """The start of a queue's chain, to which child queues link."""
 
     level: int
-    """The index of the level at which it begins in the table."""
+    """The index of the chain's first level in the table."""
     otherwise: Decision | None
     """See `Chain.otherwise`."""
 
 
 class QueueLinks(NamedTuple):
-    """The number of a queue in the table, and its chains."""
+    """A queue's number in the table, and its chains."""
 
     number: int
     submit: Link
@@ -77,13 +76,12 @@ class QueueLinks(NamedTuple):
 
 
 class NameTable(dict[str, int]):
-    """The index of each name. A name that is looked up for the first time gets the next one."""
+    """The index of each name. Looking up a new name assigns the next index."""
 
     def __init__(self) -> None:
-        """Start without names."""
         super().__init__()
         self.new: list[str] = []
-        """The names that were added since this list was last replaced."""
+        """The names added since this list was last replaced."""
 
     def __missing__(self, name: str) -> int:
         """Add a name."""
@@ -96,30 +94,30 @@ class ChainCompiler:
     """Compiles one partition, once."""
 
     def __init__(self, partition: Partition) -> None:
-        """Start before the first step. The ACLs of the partition are parsed but not kept."""
+        """Create a compiler for a partition, whose ACLs are parsed but not retained."""
         self._partition = partition
         self._names = NameTable()
         self._levels = 0
         self._queues = 0
         """The number of queues and patterns in the table."""
         self._links: dict[str, QueueLinks] = {}
-        """The configured queues that have queues below them, by path."""
+        """The configured queues with child queues, by path."""
         self._parents: dict[str, QueueLinks] = {}
-        """The queues that will be created above others, by pattern."""
+        """The auto-created queues with child queues, by pattern."""
         self._lists: list[frozenset[str]] = []
-        """The names of the levels in the current step, in the order of the table."""
+        """The names in the levels of the current step, in table order."""
         self._level_rows: list[tuple[int, ...]] = []
-        """Rows of the current step, as below: appending to a message would take longer."""
+        """Rows of the current step, like those below. Appending to a message would be slower."""
         self._listed: list[int] = []
         self._end_reasons: list[access_pb2.Reason.ValueType] = []
         self._queue_rows: list[tuple[int, str, int, int]] = []
         self._created_rows: list[tuple[int, str, int, int]] = []
         self._text = 0
-        """The number of characters of ACLs in the current step."""
+        """The number of ACL characters in the current step."""
 
     def steps(self) -> Iterator[Rows]:
-        """Yield the next rows of the tables, step by step. A step may have no rows."""
-        # Gates decide about an ambiguous short name from level 0.
+        """Yield the rows of the tables, step by step. A step may have none."""
+        # Gates use level 0 for ambiguous short names.
         self._append_chain(self._partition.ambiguous_chain())
         yield from self._configured()
         if self._partition.creation is not None:
@@ -198,7 +196,7 @@ class ChainCompiler:
         return QueueLinks(above.number, submit, admin)
 
     def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
-        """Append what the ACLs of a queue add to the chain above: a level, an end, or both."""
+        """Extend a chain by a queue's ACLs, which add a level, an end, or both."""
         level = own_level(path, acls, above.otherwise)
         depth = path.count(SEPARATOR) + 1
         if level.end is not None:
@@ -241,7 +239,7 @@ class ChainCompiler:
         return self._levels - 1
 
     def _finish_step(self) -> Iterator[Rows]:
-        """List the sorted names of the levels, in several steps if needed, and yield the rows."""
+        """Add the levels' sorted names, in several steps if needed, and yield the rows."""
         lists, self._lists = self._lists, []
         for names in filter(None, lists):
             if len(names) > _STEP_NAMES:
@@ -265,7 +263,7 @@ class ChainCompiler:
         self._listed.extend(map(self._names.__getitem__, names))
 
     def _next_rows(self) -> Rows:
-        """Return the rows so far, and begin the next ones."""
+        """Return the accumulated rows, and start over."""
         rows = Rows(
             names=self._names.new,
             levels=sync_pb2.LevelColumns(
@@ -285,12 +283,12 @@ class ChainCompiler:
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """Return rows by column. Without rows, there are no columns."""
+    """Transpose rows to columns. Without rows, return no columns."""
     return dict(zip(names, zip(*rows, strict=True), strict=False))
 
 
 async def ship(snapshot: Snapshot) -> Mapping[str, ShippedPolicy]:
-    """Return the policy of each partition of a snapshot as messages; other work runs meanwhile."""
+    """Convert each partition's policy to messages, yielding to other work."""
     revision = snapshot.policy.revision
     return {name: await _ship(served, revision) for name, served in snapshot.served.items()}
 

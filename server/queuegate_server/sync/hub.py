@@ -1,9 +1,10 @@
-"""The state that all streams of a server share: changes, shipped policies, leases."""
+"""The state shared by all streams of a server: changes, shipped policies, leases."""
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Final
 
 from queuegate.v1 import cursor_pb2, sync_pb2
@@ -23,11 +24,11 @@ _KINDS: Final = [
 
 
 class CannotShip(Exception):
-    """The policy that is served cannot be sent to gates."""
+    """The served policy cannot be sent to gates."""
 
 
 class SyncHub:
-    """Passes changes to streams, and waits until callers have applied them. For one event loop."""
+    """Passes changes to streams; waits until callers have applied them. For one event loop."""
 
     def __init__(
         self,
@@ -37,31 +38,31 @@ class SyncHub:
         lease: CacheLease | None = None,
         fleet_events: FleetEvents | None = None,
     ) -> None:
-        """Ship the snapshots of an engine. Eight bytes identify the server. The lease of the group
-        caches also covers gates, and never ends without a fleet. The clock is in seconds.
+        """Ship the snapshots of an engine. `server` is an 8-byte ID. The lease of the group caches
+        also covers gates; None never expires. The clock is monotonic, in seconds.
         """
         self.log: Final = GateLog(server)
         self.leases: Final = Leases(clock())
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
-        """Messages to callers, by kind; `reset` is an `opened` that is not resumed."""
+        """The number of messages to callers, by type; `reset` is an `opened` without resumption."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
-        """Barriers by result: all callers confirmed, or leases had to end."""
+        """The number of barriers, by result: all callers confirmed, or leases had to expire."""
         self.reported: Final = {"recorded": 0, "refused": 0}
-        """Decisions in the reports of callers by result."""
+        """The number of reported decisions, by result."""
         self._fleet_events = fleet_events
         self._clock = clock
         self._engine = engine
         self._served: Snapshot | None = None
         self._new_resolvers: set[str] = set()
-        """Partitions whose groups become invalid with the policy that is about to be sent."""
+        """Partitions whose groups the next policy invalidates."""
         self.shipped: Mapping[str, ShippedPolicy] = {}
-        """The policies by partition. Empty until a stream has been opened."""
+        """The policies by partition; empty until a stream has been opened."""
         self._lease = lease or EndlessLease()
         self._can_ship = True
         self._shipping: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()
         self._encoded: dict[int, bytes] = {}
-        """The parts of shipped policies by the identity of their messages; empty until sent."""
+        """The serialized parts of shipped policies, by message identity; empty until sent."""
         self._wake_streams: dict[Session, Callable[[], None]] = {}
         self._applied = asyncio.Event()
         self._lag_timer: asyncio.TimerHandle | None = None
@@ -75,8 +76,9 @@ class SyncHub:
     async def open_session(
         self, rights: SyncRights, caller: str, wake: Callable[[], None]
     ) -> Session:
-        """Return the state of a caller's new stream, once there are policies to send. `wake` is
-        called when there is a change. Raises NotReady, CannotShip.
+        """Return the state of a caller's new stream once a policy has been shipped.
+
+        `wake` is called on each change. Raises NotReady and CannotShip.
         """
         _ = self._engine.snapshot
         if self._shipping is None:
@@ -93,32 +95,33 @@ class SyncHub:
         return session
 
     def close_session(self, session: Session) -> None:
-        """End a stream, whose lease may last longer."""
+        """Close a stream, whose lease may outlive it."""
         self._streams[session.caller] -= 1
         del self._wake_streams[session]
         self.leases.remove(session, self._clock())
-        self.applied()  # it may have given up its lease
+        self.wake_barriers()  # it may have released its lease
 
-    async def leases_ended(self) -> None:
-        """Wait until all leases have ended. Call it when no stream is open."""
+    async def wait_for_leases(self) -> None:
+        """Wait until all leases have expired. No stream may be open."""
         now = self._clock()
-        if (end := self.leases.last_end(now)) is not None:
-            _LOG.info("waiting for gate leases to expire", extra={"seconds": round(end - now, 1)})
-            await asyncio.sleep(end - now)
+        if (expiry := self.leases.last_end(now)) is not None:
+            seconds = expiry - now
+            _LOG.info("waiting for gate leases to expire", extra={"seconds": round(seconds, 1)})
+            await asyncio.sleep(seconds)
 
-    def applied(self) -> None:
-        """Wake the barriers: a caller has confirmed changes."""
+    def wake_barriers(self) -> None:
+        """Make barriers check their leases again, after a caller has confirmed changes."""
         self._applied.set()
         self._applied = asyncio.Event()
 
     def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
-        """Invalidate groups in all gates, as `ChangeLog.invalidate` describes."""
+        """Invalidate groups in all gates; see `ChangeLog.invalidate`."""
         sequence = self.log.invalidate(partition, users)
         self._wake()
         return sequence
 
     async def policy_shipped(self) -> int:
-        """Wait until the served policy has been shipped, if streams were ever opened; return the
+        """Wait until the served policy has been shipped, if any stream was ever opened; return the
         number of the newest change. Raises CannotShip.
         """
         while (task := self._shipping) is not None:
@@ -131,36 +134,34 @@ class SyncHub:
 
     async def barrier(self, sequence: int) -> list[str]:
         """Wait until no caller decides from the state before a change; return the names of callers
-        whose lease ended before they had applied it.
+        whose lease expired before they had applied it.
         """
         barrier = self.leases.barrier(sequence, self._clock())
-        while (end := barrier.next_end(self._clock())) is not None:
+        while (expiry := barrier.next_end(self._clock())) is not None:
             applied = self._applied
-            try:
-                async with asyncio.timeout(end - self._clock()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(expiry - self._clock()):
                     await applied.wait()
-            except TimeoutError:
-                pass
         self.waited["waited_out" if barrier.waited_out else "confirmed"] += 1
         return barrier.waited_out
 
     @property
     def lag(self) -> float:
-        """Seconds for which the slowest caller has not confirmed a change; 0 if all have."""
+        """How long the slowest caller has left a change unconfirmed, in seconds; 0 if none has."""
         now = self._clock()
         return max((each.lag(now) for each in self.leases), default=0.0)
 
     @property
     def streams(self) -> int:
-        """How many streams are open, or about to be."""
+        """The number of streams that are open or being opened."""
         return self._streams.total()
 
     def streams_of(self, caller: str) -> int:
-        """Return how many of these streams a caller has."""
+        """Return the number of a caller's streams."""
         return self._streams[caller]
 
     def encoded(self, response: sync_pb2.SyncResponse) -> bytes:
-        """Return a message as bytes. A part of a policy is encoded once for all callers."""
+        """Serialize a message. Parts of a policy are serialized once for all callers."""
         key = id(response)
         data = self._encoded.get(key) or response.SerializeToString()
         if key in self._encoded:
@@ -169,7 +170,7 @@ class SyncHub:
 
     @property
     def cursor(self) -> cursor_pb2.Cursor:
-        """The newest change as callers know it."""
+        """The position of the newest change."""
         return cursor_pb2.Cursor(epoch=self.log.epoch, sequence=self.log.head)
 
     def close(self) -> None:
@@ -181,7 +182,7 @@ class SyncHub:
             self._lag_timer.cancel()
 
     def _log_lagging(self) -> None:
-        """Log which callers have left a change unconfirmed for long."""
+        """Log callers that have left a change unconfirmed for LAG_SECONDS."""
         now = self._clock()
         self._lag_timer = None
         behind = [(each, round(each.lag(now), 1)) for each in self.leases if each.lag(now)]
@@ -211,13 +212,13 @@ class SyncHub:
             # Gates must not decide from a policy other than the server's for longer than a lease.
             self._can_ship = False
             _LOG.exception(
-                "the policy cannot be sent to gates; they ask the server until the next reload"
+                "the policy cannot be sent to gates, which query the server until the next reload"
             )
             raise CannotShip from error
         self._can_ship = True
         self.shipped = shipped
         self._encoded = {id(part): b"" for each in shipped.values() for part in each.parts}
-        # Both at once: a caller first invalidates the groups, and keeps deciding from the previous
+        # Both at once: a caller first drops the groups, and then keeps deciding from the previous
         # policy, without groups, until the new one is complete.
         for name in sorted(self._new_resolvers):
             self.log.invalidate(name)

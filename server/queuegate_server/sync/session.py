@@ -1,6 +1,6 @@
-"""One caller's stream: the messages that it is owed, and the end of its lease.
+"""One caller's stream: the messages to send, and the expiry of the lease.
 
-Pure: messages and times come in, messages come out. `rpc/sync_service.py` moves them.
+Pure: takes messages and times, and returns messages. `rpc/sync_service.py` performs the I/O.
 """
 
 from collections import deque
@@ -12,27 +12,27 @@ from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.sync.change_log import MAX_INVALIDATED, POLICY_CHANGED, GateLog, StateChange
 
 LEASE: Final = 5.0
-"""Seconds that a caller may decide after it sent a ping."""
+"""Seconds for which a caller may decide after sending a ping."""
 PING_INTERVAL: Final = 1.0
 CLOCK_MARGIN: Final = 0.1
-"""Seconds that the server adds to a lease, for clocks that run at different rates."""
+"""Seconds that the server adds to a lease, to allow for clock drift."""
 
 
 class ShippedPolicy(NamedTuple):
-    """The policy of a partition, ready to be sent."""
+    """A partition's policy as messages."""
 
     checksum: bytes
     revision: int
     parts: Sequence[sync_pb2.SyncResponse]
-    """The whole policy."""
+    """The complete policy."""
     unchanged: sync_pb2.SyncResponse
-    """The message for a caller that has a policy with this checksum, of any revision."""
+    """For callers that have a policy with this checksum, of any revision."""
     resolver_fingerprint: bytes = b""
     """Identifies the resolver's settings; empty if the groups are not shared."""
 
 
 class InvalidSync(Exception):
-    """The caller does not follow the protocol; the message says how."""
+    """The caller violates the protocol, as described in the message."""
 
 
 class Policies(Protocol):
@@ -40,7 +40,7 @@ class Policies(Protocol):
 
     @property
     def may_decide(self) -> bool:
-        """Whether gates may decide: not while the policy that is served cannot be sent."""
+        """Whether gates may decide; False while the served policy cannot be sent."""
 
     @property
     def shipped(self) -> Mapping[str, ShippedPolicy]:
@@ -48,13 +48,13 @@ class Policies(Protocol):
 
 
 class SyncRights(NamedTuple):
-    """The decisions that a caller may make on its own."""
+    """The decisions that a caller may make locally."""
 
     local_decisions: bool
     assert_groups: bool
-    """Use groups that a request gives."""
+    """Whether it may use the groups in requests."""
     report_decisions: bool = False
-    """Decide only if it reports each decision."""
+    """Whether it must report each decision."""
 
 
 class KeptGroups(NamedTuple):
@@ -62,31 +62,31 @@ class KeptGroups(NamedTuple):
 
     partitions: Sequence[str] = ()
     events: Sequence[StateChange] = ()
-    """The changes that make some of them invalid."""
+    """The changes that invalidate some of them."""
 
 
 NOTHING_KEPT: Final = KeptGroups()
 
 
 class FleetEvents(Protocol):
-    """The events of the fleet that the server belongs to, as far as it has applied them."""
+    """The events of the server's fleet, as far as the server has applied them."""
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The newest event whose invalidations are in the log of this server, though a reload may
-        not have been carried out; None while groups of other replicas cannot be judged.
+        """The newest event whose invalidations are in this server's log, even if its reload is
+        pending; None while the validity of other replicas' groups is unknown.
         """
 
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
     ) -> KeptGroups:
-        """Return the groups that a caller may keep when it comes from another replica, given its
-        first message and the resolver fingerprint of each partition that it gets.
+        """Return the groups that a caller from another replica may keep, given its first message
+        and the resolver fingerprint of each of its partitions.
         """
 
 
 class OfferedGroups(NamedTuple):
-    """The groups of a user, and the position before they were looked up."""
+    """A user's groups, and the newest change before their lookup."""
 
     groups: sync_pb2.UserGroups
     since: int
@@ -103,20 +103,19 @@ class Session:
         caller: str = "",
         fleet_events: FleetEvents | None = None,
     ) -> None:
-        """Start before the first message of a caller."""
         self.name = ""
         self.caller: Final = caller
         self.instance = b""
-        """Identifies the caller's state across its streams; empty if it does not say."""
+        """Identifies the caller's state across its streams; empty if unspecified."""
         self.applied = 0
-        """The number of the change up to which the caller has applied all changes."""
+        """The caller has applied all changes up to this number."""
         self.lease_until = 0.0
-        """When the last lease that was granted ends, on the server's clock."""
+        """When the last granted lease expires, on the server's clock."""
         self.has_released = False
-        """Whether the caller has given up its leases, and no longer decides."""
+        """Whether the caller has released its leases and stopped deciding."""
         self._behind: tuple[int, float] | None = None
         self.invalidated: list[tuple[str, str]] = []
-        """Partitions and users whose offered groups became invalid before they were sent."""
+        """Partitions and users whose groups were invalidated before they were sent."""
         self._log = log
         self._policies = policies
         self._rights = rights
@@ -125,24 +124,24 @@ class Session:
         self._is_open = False
         self._is_draining = False
         self._sent: dict[str, tuple[bytes, int]] = {}
-        """Checksums and revisions (0: not confirmed) of policies that the caller has or is sent."""
+        """The checksum and revision (0: unconfirmed) of each policy that was sent to the caller."""
         self._position = 0
-        """All changes up to this one have been sent, or wait in `_changes`."""
+        """All changes up to this number have been sent or queued in `_changes`."""
         self._changes: deque[sync_pb2.SyncResponse | str] = deque()
-        """Messages to send. A name, of which there may be many, stands for a policy's removal."""
+        """Messages to send. To save memory, removals of policies are stored as partition names."""
         self._sent_cursor: cursor_pb2.Cursor | None = None
         """The fleet cursor of the newest checkpoint."""
         self._ping: tuple[int, float] | None = None
         self._groups: deque[OfferedGroups] = deque()
         self.offered_bytes = 0
-        """The bytes of groups that wait to be sent."""
+        """The number of bytes of unsent groups."""
         self._confirmed: sync_pb2.SyncReported | None = None
 
     def receive(
         self, request: sync_pb2.SyncRequest, now: float
     ) -> sync_pb2.SyncWant | sync_pb2.SyncReport | None:
-        """Handle a message from the caller, which arrived at a monotonic time in seconds. Return it
-        if it asks for the groups of users or reports decisions. Raises InvalidSync.
+        """Handle a message from the caller that arrived at a monotonic time in seconds. Return
+        requests for groups and reports of decisions to be processed. Raises InvalidSync.
         """
         kind = request.WhichOneof("message")
         if (kind == "open") is self._is_open:
@@ -167,7 +166,7 @@ class Session:
         return None
 
     def note_change(self, now: float) -> None:
-        """Note that the log has a change that was added now, in monotonic seconds."""
+        """Note that a change was added to the log at a monotonic time in seconds."""
         if self._is_open and self._behind is None:
             self._behind = (self._log.head, now)
 
@@ -176,7 +175,7 @@ class Session:
         return 0.0 if self._behind is None else now - self._behind[1]
 
     def drain(self) -> None:
-        """Grant no more leases, and have the caller release those that it has."""
+        """Grant no more leases, and make the caller release those it has."""
         if self.lease_until and not self._is_draining:
             draining = sync_pb2.SyncResponse(draining=sync_pb2.SyncDraining())
             self._changes.appendleft(draining)
@@ -184,21 +183,21 @@ class Session:
 
     @property
     def offered(self) -> int:
-        """The number of users whose groups wait to be sent."""
+        """The number of users whose groups are unsent."""
         return len(self._groups)
 
     def confirm(self, report: sync_pb2.SyncReported) -> None:
-        """Confirm a report, whose decisions the audit log has."""
+        """Confirm a report whose decisions are in the audit log."""
         self._confirmed = report
 
     def offer(self, offered: OfferedGroups) -> None:
-        """Send the groups of a user, unless they become invalid first."""
+        """Send a user's groups, unless they are invalidated first."""
         self._groups.append(offered)
         self.offered_bytes += offered.groups.ByteSize()
 
     def next_response(self) -> sync_pb2.SyncResponse | None:
-        """Return the next message to the caller, or None. All changes come before a pong: a lease
-        must not cover the state before a change that the caller has not been sent.
+        """Return the next message to the caller, or None. All changes precede a pong: a lease must
+        not cover the state before an unsent change.
         """
         if not self._is_open:
             return None
@@ -254,7 +253,7 @@ class Session:
             self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
     def _reset(self, kept: KeptGroups = NOTHING_KEPT) -> None:
-        """Have the caller drop its state, except these groups and confirmed policies."""
+        """Make the caller drop its state, except for these groups and confirmed policies."""
         self._position = self._log.head
         self._groups.clear()
         self.offered_bytes = 0
@@ -265,7 +264,7 @@ class Session:
 
     def _collect_changes(self) -> None:
         if self._position == self._log.head:
-            # A change of this server becomes an event of the fleet only after it was sent.
+            # This server's changes become fleet events only after they have been sent.
             if self._ping is not None and self._fleet_cursor not in (None, self._sent_cursor):
                 self._changes.append(self._checkpoint())
             return
@@ -287,7 +286,7 @@ class Session:
                 self._changes.append(sync_pb2.SyncResponse(forget=forget))
 
     def _add_policies(self) -> None:
-        """Send the policies that differ from those of the caller, then a checkpoint."""
+        """Send the policies that differ from the caller's, then a checkpoint."""
         self._remove_policies()
         for partition, policy in self._wanted().items():
             checksum, revision = self._sent.get(partition, (b"", 0))
@@ -299,7 +298,7 @@ class Session:
         self._changes.append(self._checkpoint())
 
     def _remove_policies(self) -> None:
-        """Have the caller drop the policies of partitions that it no longer gets."""
+        """Make the caller drop the policies of partitions that it no longer receives."""
         removed = self._sent.keys() - self._wanted().keys()
         for partition in removed:
             del self._sent[partition]
@@ -343,7 +342,7 @@ def _removal(partition: str) -> sync_pb2.SyncResponse:
 
 
 def _merged(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
-    """Return, by partition, the users whose groups are invalid; none stands for all."""
+    """Return the users with invalid groups, by partition; an empty set stands for all users."""
     invalid: dict[str, set[str]] = {}
     for partition, users in events:
         if partition is None:

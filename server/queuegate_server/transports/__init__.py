@@ -1,1 +1,1 @@
-"""Transports, which bind addresses and pass gRPC calls to their handlers."""
+"""Transports bind addresses and dispatch gRPC calls to handlers."""

@@ -18,19 +18,19 @@ Responses = AsyncIterator[bytes]
 
 _SPARE_CALLS: Final = 1_000
 """Calls that gRPC accepts beyond our own limit: health, reflection, and refused calls until their
-status is sent. gRPC's own refusals have no details."""
+status is sent. Refusals by gRPC itself have no details."""
 _MAX_MESSAGE: Final = 4 * KIB
-"""The maximum size of requests to health and reflection, which are parsed before authorization."""
+"""The maximum size of health and reflection requests, which are parsed before authorization."""
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
 )
-"""Methods with a queue of their own, as streams have: other calls must not delay health and single
-checks, and gRPC drops calls from a queue that is too long, such as thousands of new streams."""
+"""Methods with their own queues, like streams: other calls must not delay health and single checks,
+and gRPC drops calls from overlong queues, such as thousands of new streams."""
 
 
 def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
-    """Return the function that parses the requests of a handler, or ends their calls."""
+    """Return a function that parses a handler's requests, or aborts their calls."""
     deserialize = handler.request_deserializer
 
     async def unchanged(request: bytes, _context: Context) -> bytes:
@@ -51,18 +51,18 @@ async def _parsed(
     requests: AsyncIterator[bytes],
     context: Context,
 ) -> AsyncIterator[Any]:
-    # A generator expression would call `aiter` at once, and gRPC warns if nothing is read then.
+    # A generator expression would call `aiter` immediately, and gRPC warns if nothing is then read.
     async for request in requests:
         yield await parse(request, context)
 
 
 def max_calls(limits: Limits) -> int:
-    """Return the number of calls that a transport accepts concurrently."""
+    """Return the maximum number of concurrent calls in a transport."""
     return limits.max_concurrent_calls + MAX_RECEIVING + _SPARE_CALLS
 
 
 def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
-    """Return a grpc.aio server with limits."""
+    """Create a grpc.aio server with limits."""
     return grpc.aio.server(
         maximum_concurrent_rpcs=max_calls(limits),
         options=(
@@ -76,17 +76,17 @@ def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
 
 
 def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
-    """Yield the channel arguments that bound connections."""
+    """Yield the channel arguments that limit connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
     yield "grpc.max_concurrent_streams", bounds.max_streams
-    # Without room for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
+    # Without a margin for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # After these, other connections are read. Callers that make one call at a time lose no time.
+    # Then read other connections. Callers with one call at a time are not slowed down.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings is part of the handshake.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
-    # Above the first size gRPC refuses at random, above the second one always.
+    # Above the first size, gRPC refuses calls at random; above the second, always.
     yield "grpc.max_metadata_size", bounds.max_metadata
     yield "grpc.absolute_max_metadata_size", bounds.max_metadata
     if bounds.max_age:
@@ -96,7 +96,7 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     yield "grpc.keepalive_timeout_ms", milliseconds(bounds.keepalive_timeout)
     yield "grpc.http2.min_ping_interval_without_data_ms", milliseconds(bounds.min_ping_interval)
     yield "grpc.http2.max_ping_strikes", bounds.max_ping_strikes
-    # Otherwise a client without calls may only ping every two hours.
+    # Otherwise, a client without calls may ping only every two hours.
     yield "grpc.keepalive_permit_without_calls", 1
 
 
@@ -106,11 +106,11 @@ def milliseconds(seconds: float) -> int:
 
 
 class GrpcioServer:
-    """Serves what `grpc.aio.Server` serves, with one queue for most methods.
+    """Wraps a `grpc.aio.Server`, using one queue for most methods.
 
     For every call, `grpc.aio` scans the queues of all registered methods, at about 2 µs each: with
-    twenty, a third of a call's processor time. So only a few are registered, and generic handlers
-    serve the others.
+    twenty, a third of a call's CPU time. So only a few are registered, and generic handlers serve
+    the others.
     """
 
     def __init__(self, server: grpc.aio.Server, stalls: Stalls) -> None:
@@ -121,7 +121,7 @@ class GrpcioServer:
     def add_generic_rpc_handlers(
         self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]
     ) -> None:
-        """Do nothing: the same handlers are added by method name."""
+        """Do nothing: the same handlers are also added by method name."""
 
     def add_registered_method_handlers(
         self, service_name: str, method_handlers: Mapping[str, Any]
@@ -139,10 +139,10 @@ class GrpcioServer:
             self._server.add_registered_method_handlers(service_name, registered)
 
     def _watched(self, handler: Any) -> Any:
-        """Return a handler whose calls end if they stall.
+        """Wrap a handler to abort calls that stall.
 
-        Unary methods are served as methods with a stream of requests, which clients do not notice,
-        so that their handlers are called before the request arrives.
+        Unary methods are served with request streaming, which clients do not notice, so that their
+        handlers are called before the request arrives.
         """
         stalls = self._stalls
         parse, serialize = _parser(handler), handler.response_serializer or bytes

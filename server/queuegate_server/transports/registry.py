@@ -1,4 +1,4 @@
-"""Chooses the transport, compares transports by capability, and sets up gRPC for both."""
+"""Chooses and builds the transport, and configures gRPC for both."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,19 +15,19 @@ if TYPE_CHECKING:  # checking a file needs no gRPC
     from queuegate_server.transports.stalls import Refusal
 
 GRPC_ENVIRONMENT: Final = {
-    # Our own log already contains what gRPC logs to stderr.
+    # Our own log already contains the messages that gRPC writes to stderr.
     "GRPC_VERBOSITY": "NONE",
-    # From 1.80 on, gRPC's event engine passes each call between more threads, which takes a fifth
-    # more processor time.
+    # Since 1.80, gRPC's event engine passes each call between more threads, at a fifth more CPU
+    # time.
     "GRPC_EXPERIMENTS": "-event_engine_listener",
 }
 
 
 class Server(Protocol):
-    """The subset of `grpc.aio.Server` that this server uses."""
+    """The subset of `grpc.aio.Server` used here."""
 
     def add_generic_rpc_handlers(self, handlers: "Sequence[grpc.GenericRpcHandler]", /) -> None:
-        """Serve services, each with its handlers by method name."""
+        """Add the handlers of services."""
 
     def add_registered_method_handlers(
         self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
@@ -48,13 +48,13 @@ class Server(Protocol):
 
 
 def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
-    """Set the variables that are unset. Has no effect once gRPC has been imported."""
+    """Set GRPC_ENVIRONMENT where unset. This has no effect after gRPC has been imported."""
     for name, value in GRPC_ENVIRONMENT.items():
         environment.setdefault(name, value)
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the transport to use, and the reason if it is not the native one.
+    """Return the transport to use, with the reason if it is not native.
 
     Raises CannotListen if the requested transport cannot serve the configuration.
     """
@@ -71,13 +71,13 @@ def choose(wanted: str, listeners: Sequence[Listener], connections: Connections)
 def build(
     transport: str, limits: Limits, unread: ByteBudget, refusal: "Refusal", *, shares_port: bool
 ) -> Server:
-    """Return a server without ports.
+    """Create a server without ports.
 
     Args:
         transport: The result of `choose`.
         limits: The limits on calls and connections.
-        unread: Counts the bytes of answers until they are written.
-        refusal: Refuses calls before a handler sees them.
+        unread: The budget of unwritten response bytes.
+        refusal: The status of calls refused before they reach a handler.
         shares_port: Whether other processes listen on the same port.
     """
     if transport == "native":

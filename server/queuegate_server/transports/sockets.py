@@ -1,6 +1,6 @@
-"""Binds the addresses to listen on, with or without TLS, and reports why binding fails.
+"""Binds listening addresses, with or without TLS, and reports why binding fails.
 
-gRPC itself only logs the reason, and takes over the Unix socket of a server that is still running.
+gRPC itself only logs the reason, and takes over the Unix socket of a running server.
 """
 
 import grp
@@ -32,7 +32,7 @@ class ListenerCertificate(CertificateReloader):
         *,
         requires_client: bool = True,
     ) -> None:
-        """Load the files of a listener; see CertificateReloader. Raises BadFile."""
+        """Load a listener's files; see CertificateReloader. Raises BadFile."""
         super().__init__(
             tls.certificate_file,
             tls.key_file,
@@ -47,7 +47,7 @@ class ReloadingCredentials(ListenerCertificate):
     """Credentials for gRPC. New connections get the most recently loaded certificate."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
-        """Load the files of a listener. Raises BadFile."""
+        """Load a listener's files. Raises BadFile."""
 
         def check(loaded: ServerCertificate) -> None:
             if not _grpc_supports(loaded):
@@ -67,8 +67,8 @@ class ReloadingCredentials(ListenerCertificate):
     def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the configuration if it has changed since the last handshake, else None.
 
-        gRPC calls this at each handshake, in its own threads. Replacing a configuration that is in
-        use by other handshakes may crash the process.
+        gRPC calls this on each handshake, in its own threads. Replacing a configuration in use by
+        another handshake may crash the process.
         """
         current = self.value
         if current is self._given:
@@ -85,10 +85,10 @@ def bind(
     owner: str | None = None,
     group: str | None = None,
 ) -> str:
-    """Bind a gRPC server to an address, and return the address as text, with the port in use.
+    """Bind a gRPC server to an address; return the address as text, with the actual port.
 
     Args:
-        add_port: The server's method for ports with or without TLS.
+        add_port: The server's method for adding a port, with or without TLS.
         address: The address.
         socket_mode: The file mode of a Unix socket.
         owner: The owner of a Unix socket, by name or number.
@@ -101,20 +101,20 @@ def bind(
         _check_socket_path(address)
     uid = _account_number(address, "user", owner, lambda name: pwd.getpwnam(name).pw_uid)
     gid = _account_number(address, "group", group, lambda name: grp.getgrnam(name).gr_gid)
-    # gRPC decodes the path of a Unix socket; ours is meant literally.
+    # gRPC decodes the path of a Unix socket, so it is escaped.
     text = f"unix:{quote(address.path)}" if address.path else address.at_port(address.port)
     try:
-        # Nobody may connect until the socket has its owner, group and mode.
+        # No client may connect before the socket has its owner, group and mode.
         with _umask(0o777):
             port = add_port(text)
     except RuntimeError:
-        raise CannotListen(_why_not(address)) from None
+        raise CannotListen(_bind_failure(address)) from None
     if address.path:
         try:
             os.chown(address.path, uid, gid)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
-            # With mode 0, a server started later could not check whether the socket is in use.
+            # With mode 0, a later server could not check whether the socket is in use.
             Path(address.path).unlink(missing_ok=True)
             account = f"{owner or ''}:{group or ''}"
             raise CannotListen(
@@ -127,7 +127,7 @@ def bind(
 def _account_number(
     address: ListenAddress, kind: str, account: str | None, look_up: Callable[[str], int]
 ) -> int:
-    """Return the number of a user or group, or -1 if none is given."""
+    """Return the ID of a user or group, or -1 if none is given."""
     if account is None:
         return -1
     if account.isdecimal():
@@ -159,8 +159,8 @@ def _check_socket_path(address: ListenAddress) -> None:
     raise CannotListen(f"{address.text!r}: another server is listening on this socket")
 
 
-def _why_not(address: ListenAddress) -> str:
-    """Find the reason by trying the same with a plain socket, since gRPC only logs it."""
+def _bind_failure(address: ListenAddress) -> str:
+    """Find the reason, which gRPC only logs, by binding a plain socket."""
     if address.path:
         return f"{address.text!r}: cannot create the socket; check the permissions of its folder"
     try:
@@ -184,7 +184,7 @@ def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfigura
 
 
 def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC can use the key; with another, it silently keeps the old certificate."""
+    """Return whether gRPC supports the key. If not, it would silently keep the old certificate."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
     from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above

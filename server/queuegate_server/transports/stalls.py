@@ -1,8 +1,8 @@
-"""Ends stalled calls: their requests do not arrive, or their answers are not read.
+"""Aborts stalled calls, whose requests do not arrive or whose responses are not read.
 
-`grpc.aio` cannot end such a call before its deadline or the end of its connection: it sends no
-status while an answer waits, and cannot close a connection. So requests that do not arrive are
-abandoned here, and connections whose clients do not read are shut down at the socket.
+`grpc.aio` cannot abort such a call before its deadline or disconnection: it sends no status while a
+response is pending, and cannot close a connection. So this module stops waiting for requests, and
+shuts down the sockets of clients that do not read.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""The maximum number of calls that wait for their requests, which should take milliseconds. Another
-one ends the oldest."""
+"""The maximum number of calls waiting for their requests, which should take milliseconds. Another
+call aborts the oldest."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
-"""The time after which an unread answer ends its connection while too much is unread."""
+"""The time after which an unread response closes its connection while too much is unread."""
 _GRACE_SECONDS: Final = 0.05
 """The end of a request and the end of its call may arrive in either order."""
 _ACKNOWLEDGED: Final = slice(120, 128)
@@ -41,16 +41,16 @@ _LOG: Final = logging.getLogger("queuegate_server.transports")
 
 
 class Refusal(NamedTuple):
-    """The refusal of calls before a handler sees them."""
+    """The status of calls refused before they reach a handler."""
 
     message: str
     trailing: tuple[tuple[str, str | bytes], ...]
     """The trailing metadata."""
     counts: MutableMapping[str, int]
-    """Counts refused calls by the bound that was reached."""
+    """The number of refused calls, by limit."""
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     peer: str
     size: int
     since: float
@@ -58,22 +58,22 @@ class _Answer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stalls:
-    """The calls of a `grpc.aio` server that wait for their callers."""
+    """The calls of a `grpc.aio` server that are waiting for their callers."""
 
     _seconds: float
-    """The time in which a request must arrive, and an answer must be read."""
+    """The time limit for a request to arrive, and for a response to be read."""
     _unread: ByteBudget
-    """Counts the bytes of unwritten answers."""
+    """The budget of unwritten response bytes."""
     _refusal: Refusal
     _receiving: dict[Task, float] = field(default_factory=dict)
-    """The calls that wait for their requests, with their start times, oldest first."""
-    _sending: dict[Task, _Answer] = field(default_factory=dict)
-    """The answers not yet written, oldest first."""
+    """The start times of calls waiting for their requests, oldest first."""
+    _sending: dict[Task, _Response] = field(default_factory=dict)
+    """The unwritten responses, oldest first."""
     _given_up: dict[Task, bool] = field(default_factory=dict)
-    """Calls being ended, and whether because there were too many."""
+    """Calls being aborted, and whether because there were too many."""
 
     async def receive(self, context: Context) -> Any:
-        """Return the request of a unary call, or end the call."""
+        """Return the request of a unary call, or abort the call."""
         task, now = _current_task(), asyncio.get_running_loop().time()
         if len(self._receiving) >= MAX_RECEIVING:
             self._give_up(next(iter(self._receiving)), is_surplus=True)
@@ -88,29 +88,29 @@ class Stalls:
         finally:
             self._receiving.pop(task, None)
         if request is grpc.aio.EOF:
-            await asyncio.sleep(_GRACE_SECONDS)  # if the caller is gone, the call is cancelled now
+            await asyncio.sleep(_GRACE_SECONDS)  # if the caller is gone, this is cancelled
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the call ended without a request")
         return request
 
-    def send(self, context: Context, answer: bytes) -> bytes:
-        """Watch the answer of a unary call until it is written, and return the answer."""
+    def send(self, context: Context, response: bytes) -> bytes:
+        """Track the response to a unary call until it is written; return the response."""
         task = _current_task()
-        self._begin(task, context, answer)
+        self._track(task, context, response)
         task.add_done_callback(self._written)
-        return answer
+        return response
 
     @contextmanager
-    def sending(self, context: Context, answer: bytes) -> Iterator[None]:
-        """Watch an answer of a stream. The block ends when it is written."""
+    def sending(self, context: Context, response: bytes) -> Iterator[None]:
+        """Track a response on a stream. The block must end when it is written."""
         task = _current_task()
-        self._begin(task, context, answer)
+        self._track(task, context, response)
         try:
             yield
         finally:
             self._written(task)
 
     async def sweep(self) -> None:
-        """End stalled calls, until cancelled."""
+        """Abort stalled calls until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
@@ -118,13 +118,13 @@ class Stalls:
             for task in [task for task, since in self._receiving.items() if since < oldest]:
                 self._give_up(task, is_surplus=False)
             if peers := self._stalled_peers(loop.time()):
-                await cut(peers)
+                await disconnect(peers)
 
-    def _begin(self, task: Task, context: Context, answer: bytes) -> None:
+    def _track(self, task: Task, context: Context, response: bytes) -> None:
         # Not later: once the call has ended, its pointer is NULL, and `peer` crashes the process.
-        peer, size = context.peer(), len(answer)
+        peer, size = context.peer(), len(response)
         self._unread.take(size)
-        self._sending[task] = _Answer(peer, size, asyncio.get_running_loop().time())
+        self._sending[task] = _Response(peer, size, asyncio.get_running_loop().time())
 
     def _written(self, task: Task) -> None:
         self._unread.give_back(self._sending.pop(task).size)
@@ -145,35 +145,35 @@ class Stalls:
         )
 
     def _stalled_peers(self, now: float) -> set[str]:
-        """Return the peers to disconnect: peers that did not read an answer in time and, while too
+        """Return the peers to disconnect: peers that did not read a response in time and, while too
         much is unread, slow ones with the most unread bytes.
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
         waiting = {
-            task: answer
-            for task, answer in self._sending.items()
-            if answer.since < now - min(self._seconds, _PROMPT_SECONDS)
+            task: response
+            for task, response in self._sending.items()
+            if response.since < now - min(self._seconds, _PROMPT_SECONDS)
         }
-        for answer in waiting.values():
-            if answer.since < now - self._seconds:
-                stalled.add(answer.peer)
+        for response in waiting.values():
+            if response.since < now - self._seconds:
+                stalled.add(response.peer)
             else:
-                slow[answer.peer] += answer.size
+                slow[response.peer] += response.size
         excess = self._unread.excess
         for peer, size in slow.most_common():
             if excess <= 0:
                 break
             stalled.add(peer)
             excess -= size
-        for task, answer in waiting.items():
-            if answer.peer in stalled:  # once is enough
-                self._sending[task] = answer._replace(since=math.inf)
+        for task, response in waiting.items():
+            if response.peer in stalled:  # disconnect only once
+                self._sending[task] = response._replace(since=math.inf)
         return stalled
 
 
-async def cut(peers: Collection[str]) -> None:
-    """Disconnect peers that do not read their answers, and log it."""
+async def disconnect(peers: Collection[str]) -> None:
+    """Disconnect peers that do not read their responses, and log them."""
     _LOG.warning(
         "connections closed: their callers do not read the responses",
         extra={"peers": sorted(peers)[:10], "connections": len(peers)},
@@ -182,7 +182,7 @@ async def cut(peers: Collection[str]) -> None:
 
 
 def shut_down(peers: Iterable[str]) -> None:
-    """End the TCP connections of peers, such as `ipv4:127.0.0.1:1234`. Thread-safe."""
+    """Shut down the TCP connections of peers, such as `ipv4:127.0.0.1:1234`. Thread-safe."""
     wanted = {address for peer in peers if (address := _parsed(peer)) is not None}
     for connection in _connections():
         with connection:
@@ -190,19 +190,19 @@ def shut_down(peers: Iterable[str]) -> None:
                 host, port, *_ = connection.getpeername()
                 if (_unmapped(host), port) in wanted:
                     connection.shutdown(socket.SHUT_RDWR)
-            except (OSError, ValueError):  # it is closed, or listens
+            except (OSError, ValueError):  # closed or listening
                 continue
 
 
-def acknowledged() -> dict[str, int]:
-    """Return the number of bytes that the peer of each TCP connection has acknowledged so far."""
+def acknowledged_bytes() -> dict[str, int]:
+    """Return the number of bytes acknowledged by the peer of each TCP connection."""
     bytes_by_peer = {}
     for connection in _connections():
         with connection:
             try:
                 host, port, *_ = connection.getpeername()
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
-            except OSError:  # it is closed, or listens
+            except OSError:  # closed or listening
                 continue
             kind = "ipv6" if ":" in host else "ipv4"
             peer = f"[{host}]:{port}" if kind == "ipv6" else f"{host}:{port}"
@@ -211,7 +211,7 @@ def acknowledged() -> dict[str, int]:
 
 
 def _connections() -> Iterator[socket.socket]:
-    """Yield copies of the TCP sockets of this process."""
+    """Yield duplicates of this process's TCP sockets."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the numbers matter
         try:
             copy = os.dup(int(name))
@@ -219,7 +219,7 @@ def _connections() -> Iterator[socket.socket]:
             continue
         try:
             connection = socket.socket(fileno=copy)
-        except OSError:  # it is not a socket
+        except OSError:  # not a socket
             os.close(copy)
             continue
         if connection.family in {socket.AF_INET, socket.AF_INET6}:

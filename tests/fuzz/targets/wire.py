@@ -92,11 +92,11 @@ def _made(number: int, rng: random.Random) -> bytes:
 
 
 def _batch_of(queues: RequestGenerator, _: YarnRequestGenerator) -> bytes:
-    return wire.embedded(1, queues.question()) * 2 + wire.embedded(1, queues.question())
+    return wire.embed(1, queues.question()) * 2 + wire.embed(1, queues.question())
 
 
 def _batch_of_applications(queues: RequestGenerator, yarn: YarnRequestGenerator) -> bytes:
-    return wire.embedded(1, yarn.about_application()) * 2 + wire.embedded(1, queues.question())
+    return wire.embed(1, yarn.about_application()) * 2 + wire.embed(1, queues.question())
 
 
 def _columns_of(queues: RequestGenerator, _: YarnRequestGenerator) -> bytes:
@@ -328,7 +328,7 @@ _METHODS: Final[Sequence[tuple[_Judge, _Make]]] = (
     (_columns, _columns_of),
     (_list, _list_of),
     (_application, lambda _, yarn: yarn.about_application()),
-    (_explained_application, lambda _, yarn: wire.embedded(1, yarn.about_application())),
+    (_explained_application, lambda _, yarn: wire.embed(1, yarn.about_application())),
     (_application_batch, _batch_of_applications),
 )
 """The judge and the generator of requests, by method."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.rpc.wire import embedded as field
+from queuegate_server.rpc.wire import embed as field
 
 MOST: Final = 4_000_000
 """The size of a message, a little less than the default of `limits.max_message`."""

@@ -221,7 +221,7 @@ async def test_no_long_call_begins_while_too_many_answers_are_unread() -> None:
     async with lines.queue.for_call(b"") as begun:
         lines.unread.take(100)
         for slot in (lines.queue.for_call(b""), lines.queue.for_stream(b"")):
-            with pytest.raises(Overloaded, match="answers are waiting to be read"):
+            with pytest.raises(Overloaded, match="responses are waiting to be read"):
                 await slot.__aenter__()
         begun.release()
         await begun.reacquire()

@@ -70,22 +70,22 @@ def answer(number: int) -> bytes:
 async def test_which_records_are_due(allowed: bool, reason: int, recorded: bool) -> None:
     audit = Audit()
     decisions, calls = logs(audit, allowed=allowed)
-    await calls.decided("CheckQueueAccess", b"", answer(reason), reason)
+    await calls.record("CheckQueueAccess", b"", answer(reason), reason)
     assert len(audit.records) == recorded
     assert decisions.counts[reason] == 1
     audit.is_full = True
     if recorded:
         with pytest.raises(AuditUnavailable):
-            await calls.decided("CheckQueueAccess", b"", answer(reason), reason)
+            await calls.record("CheckQueueAccess", b"", answer(reason), reason)
     else:
-        await calls.decided("CheckQueueAccess", b"", answer(reason), reason)
+        await calls.record("CheckQueueAccess", b"", answer(reason), reason)
 
 
 async def test_a_record_names_the_caller_and_forges_nothing() -> None:
     audit = Audit()
     decisions, calls = logs(audit, now=1.5)
     set_current_principal(Principal("spiffe://cluster/shim", Rights()))
-    await calls.failed("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
+    await calls.record_failure("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
     (record,) = audit.records
     assert record == {
         "time": "1970-01-01T00:00:01.500000Z",
@@ -113,7 +113,7 @@ async def test_batches(allowed: bool, number: int, made: int) -> None:
         results.append(access_pb2.CheckResult(decision=decision))
     request = access_pb2.BatchCheckQueueAccessRequest(checks=[REQUEST] * 5).SerializeToString()
     response = access_pb2.BatchCheckQueueAccessResponse(results=results).SerializeToString()
-    await calls.decided_batch("BatchCheckQueueAccess", request, response, bytes(reasons), ())
+    await calls.record_batch("BatchCheckQueueAccess", request, response, bytes(reasons), ())
     assert decisions.counts[NO_MATCH] == 2
     assert audit.numbers == [number]
     assert len(audit.records) == made
@@ -129,7 +129,7 @@ async def test_requests_that_are_no_messages_have_a_record_too(
 ) -> None:
     audit = Audit()
     _, calls = logs(audit)
-    await calls.failed("CheckQueueAccess", b"\xff", error)
+    await calls.record_failure("CheckQueueAccess", b"\xff", error)
     assert audit.records[0]["reason"] == reason
     assert "user" not in audit.records[0]
 
@@ -152,7 +152,7 @@ async def test_an_error_that_was_sent_once_is_in_each_record(method: str, result
     response.results.add().same_error_as = 1
     kinds = bytes([NO_MATCH, ERROR, ERROR, ERROR])
     errors = ["not_ready", "invalid_field", "not_ready"]
-    await calls.decided_batch(method, request, response.SerializeToString(), kinds, errors)
+    await calls.record_batch(method, request, response.SerializeToString(), kinds, errors)
     assert ("error", "not_ready", 2) in decisions.tallied()
     reasons = [record["reason"] for record in audit.records]
     assert reasons == ["no_match", "not_ready", "invalid_field", "not_ready"]
@@ -163,7 +163,7 @@ async def test_names_are_cut_to_the_longest_allowed() -> None:
     _, calls = logs(audit)
     request = access_pb2.CheckQueueAccessRequest(queue="q" * 100_000, partition="p" * 100_000)
     request.user.user = "u" * 100_000
-    await calls.failed("CheckQueueAccess", request.SerializeToString(), RuntimeError())
+    await calls.record_failure("CheckQueueAccess", request.SerializeToString(), RuntimeError())
     assert len(json.dumps(audit.records[0])) < 7_000
 
 
@@ -172,9 +172,9 @@ async def test_a_withheld_decision_counts_as_an_error() -> None:
     audit.is_full = True
     decisions, calls = logs(audit, allowed=True)
     with pytest.raises(AuditUnavailable):
-        await calls.decided("CheckQueueAccess", REQUEST.SerializeToString(), answer(USER), USER)
+        await calls.record("CheckQueueAccess", REQUEST.SerializeToString(), answer(USER), USER)
     with pytest.raises(AuditUnavailable):
-        await calls.decided_batch("BatchCheckQueueAccess", b"", b"", bytes([USER] * 3), ())
+        await calls.record_batch("BatchCheckQueueAccess", b"", b"", bytes([USER] * 3), ())
     assert [each for each in decisions.tallied() if each[2]] == [("error", "audit_unavailable", 4)]
 
 
@@ -208,13 +208,13 @@ async def test_reports_leave_half_of_the_buffer_to_others() -> None:
         await asyncio.to_thread(blocked.wait, 60)
         assert audit.is_half_full
         with pytest.raises(AuditUnavailable):
-            await calls.reported("gate", [LOCAL], 100)
+            await calls.record_report("gate", [LOCAL], 100)
         assert decisions.counts == [0] * len(decisions.counts)
         written.set()
         await asyncio.gather(*appending)
         while audit.is_half_full:  # noqa: ASYNC110 - the thread of the log empties the buffer
             await asyncio.sleep(0.01)
-        await calls.reported("gate", [LOCAL], 100)
+        await calls.record_report("gate", [LOCAL], 100)
         assert decisions.counts[USER] == 1
         await audit.close()
 

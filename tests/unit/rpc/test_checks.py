@@ -57,9 +57,7 @@ def test_all_ways_of_asking_give_one_answer(asked: list[bytes], trusted: bool) -
                     found = to_status(error).proto.message
                 assert found == expected
             for access in (servicer(engine), cached):
-                response = await access.BatchCheckQueueAccess(
-                    wire.embedded(1, data), trusted=trusted
-                )
+                response = await access.BatchCheckQueueAccess(wire.embed(1, data), trusted=trusted)
                 (result,) = access_pb2.BatchCheckQueueAccessResponse.FromString(response).results
                 if isinstance(expected, bytes):
                     assert result.decision.SerializeToString() == expected
@@ -92,7 +90,7 @@ async def test_names_of_yarn_are_no_names_of_yunikorn() -> None:
             access=access_pb2.ACCESS_TYPE_SUBMIT,
         )
         response = await access.BatchCheckQueueAccess(
-            wire.embedded(1, check.SerializeToString()), trusted=True
+            wire.embed(1, check.SerializeToString()), trusted=True
         )
         (result,) = access_pb2.BatchCheckQueueAccessResponse.FromString(response).results
         assert result.HasField("decision") is is_valid

@@ -60,7 +60,7 @@ def test_any_bytes_are_split_or_refused(split: Split, data: bytes) -> None:
 
 @pytest.mark.parametrize("size", [1, 300])
 def test_no_more_items_than_one_too_many(size: int) -> None:
-    part = wire.embedded(1, bytes(size))
+    part = wire.embed(1, bytes(size))
     assert len(wire.first_field_items(part * 10_000)) == 10_000
     assert len(wire.first_field_items(part * 20_000)) == 10_001
 
@@ -68,7 +68,7 @@ def test_no_more_items_than_one_too_many(size: int) -> None:
 @given(st.integers(0, 300))
 def test_embedded_message(results: int) -> None:
     information = UserGroupInformation(user="u", groups=["g"] * results)
-    data = wire.embedded(1, information.SerializeToString())
+    data = wire.embed(1, information.SerializeToString())
     assert access_pb2.CheckQueueAccessRequest.FromString(
         data
     ) == access_pb2.CheckQueueAccessRequest(user=information)
@@ -90,7 +90,7 @@ def test_faults_name_their_fields(data: bytes, fields: list[str]) -> None:
 
 
 def user_with(groups: bytes) -> bytes:
-    return wire.embedded(1, groups)
+    return wire.embed(1, groups)
 
 
 @pytest.mark.parametrize(

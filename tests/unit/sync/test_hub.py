@@ -53,7 +53,7 @@ class Served:
         sent = kinds(session)
         request = sync_request("applied", sequence=self.hub.log.head)
         session.receive(request, self.clock())
-        self.hub.applied()
+        self.hub.wake_barriers()
         return sent
 
 
@@ -117,7 +117,7 @@ async def test_a_stream_that_ends_with_its_lease_given_up_ends_a_barrier(served:
     session.receive(sync_request("release"), served.clock())
     hub.close_session(session)
     assert await barrier == []
-    await hub.leases_ended()
+    await hub.wait_for_leases()
 
 
 async def test_streams_are_counted_by_caller(served: Served) -> None:

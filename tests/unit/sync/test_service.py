@@ -65,7 +65,7 @@ async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() ->
 
 
 class FaultyLog:
-    async def reported(self, *_: object) -> None:
+    async def record_report(self, *_: object) -> None:
         raise RuntimeError("a fault of this server")
 
 

@@ -1,4 +1,4 @@
-"""The pygrpc-native transport, an extra that runs gRPC in Rust. Only this folder knows it."""
+"""The optional pygrpc-native transport, which runs gRPC in Rust. Only this folder imports it."""
 
 import importlib.util
 import os
@@ -12,7 +12,7 @@ from queuegate_server.settings.listeners import Listener
 
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
-"""Streams are forwarded through this socket, in a temporary folder with the prefix above."""
+"""The socket to which streams are forwarded, in a temporary folder with the prefix above."""
 
 _PACKAGE: Final = "pygrpc_native"
 _SUPPORTED_BOUNDS: Final = frozenset(
@@ -30,7 +30,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
             yield f"{text!r}: transport native does not support Unix sockets"
         if listener.tls:
             yield f"{text!r}: transport native does not support TLS"
-        # It reads messages of any size before it refuses them, and hides the peers of streams.
+        # It reads messages of any size before refusing them, and hides the peers of streams.
         if not listener.parsed.is_local:
             yield f"{text!r}: transport native serves only loopback addresses"
         elif len(hosts := _local_addresses(listener.parsed.host)) > 1:
@@ -38,7 +38,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves only one address"
     first = repr(listeners[0].address)
-    # A bound explicitly set to its default counts as well: the operator relies on it.
+    # This includes bounds explicitly set to their defaults, on which the operator relies.
     for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
         yield f"{first}: transport native does not support limits.connections.{key}"
     if fault := _folder_fault():
@@ -48,12 +48,12 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
 
 
 def _local_addresses(host: str) -> list[str]:
-    """Return the local addresses of a host name; none if they cannot be resolved."""
+    """Return the local addresses of a host name; empty if it cannot be resolved."""
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except OSError:
         return []
-    return sorted({str(place[0]) for *_, place in infos})
+    return sorted({str(address[0]) for *_, address in infos})
 
 
 def _folder_fault() -> str:

@@ -1,7 +1,7 @@
 """The server of the native transport.
 
-Unary calls arrive as events of the package's low-level API, and are answered by number. Streams are
-forwarded to a `grpc.aio` server over a Unix socket in a private folder, which is their `peer()`.
+Unary calls arrive as numbered events of the package's low-level API. Streams are forwarded to a
+`grpc.aio` server over a Unix socket in a private folder, which is their `peer()`.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from queuegate_server.settings.limits import Limits
 from queuegate_server.throttling import ByteBudget, CoDel
 from queuegate_server.transports.grpcio import aio_server, max_calls, milliseconds
 from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET
-from queuegate_server.transports.native.unread import SHORT_ANSWERS, Unread
-from queuegate_server.transports.stalls import SWEEP_SECONDS, Refusal, cut
+from queuegate_server.transports.native.unread import SHORT_RESPONSES, Unread
+from queuegate_server.transports.stalls import SWEEP_SECONDS, Refusal, disconnect
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
@@ -32,25 +32,25 @@ _MAX_EVENTS: Final = 10_000
 _EVENTS_PER_CALLBACK: Final = 64
 """The number of events handled before the event loop does other work."""
 IO_THREADS: Final = 1
-"""One thread outpaces the interpreter; with two, a call takes a tenth more processor time."""
+"""One thread outpaces the interpreter; with two, a call takes a tenth more CPU time."""
 _HEALTH: Final = "/grpc.health."
 _NO_DEADLINE: Final = float(sys.maxsize)
-"""The remaining time that gRPC returns for a call without a deadline."""
+"""gRPC's remaining time for a call without a deadline."""
 _INSECURE: Final = {"transport_security_type": [b"insecure"]}
 _RESERVED_TRAILER: Final = "grpc-retry-pushback-ms"
-"""A trailer that only grpcio lets a server send."""
+"""A trailer that servers can send only with grpcio."""
 
 Metadata = Sequence[tuple[str, str | bytes]]
 Details = tuple[tuple[tuple[str, str | bytes], ...], str, float | None]
 
 
 class NativeContext:
-    """The subset of grpc.aio's ServicerContext that this server's handlers use."""
+    """The subset of grpc.aio's ServicerContext used by this server's handlers."""
 
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Describe a call, by its metadata, peer and remaining seconds at a monotonic time."""
+        """Describe a call by its metadata, peer, and remaining seconds at its arrival."""
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -68,7 +68,7 @@ class NativeContext:
         return self._details[0]
 
     def auth_context(self) -> Mapping[str, list[bytes]]:
-        """Return the credentials of the caller: none."""
+        """Return that the caller has no credentials."""
         return _INSECURE
 
     def time_remaining(self) -> float:
@@ -99,7 +99,7 @@ Handler = Callable[[Any, NativeContext], Coroutine[Any, Any, Any]]
 
 
 class NativeServer:
-    """Serves what `grpc.aio.Server` serves, on one insecure TCP port."""
+    """Serves one insecure TCP port, as `grpc.aio.Server` does."""
 
     def __init__(
         self, limits: Limits, unread: ByteBudget, refusal: Refusal, *, shares_port: bool
@@ -114,8 +114,7 @@ class NativeServer:
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
         self._methods: list[tuple[Handler, bool, bool]] = []
-        """By number: the handler, whether its calls may be shed, and whether its answers may be
-        long."""
+        """Handlers by number; whether their calls may be shed, and their responses may be long."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -125,7 +124,7 @@ class NativeServer:
     def add_generic_rpc_handlers(
         self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]
     ) -> None:
-        """Pass handlers to the server of streams, which takes them in this form."""
+        """Pass handlers to the server of streams, which uses this form."""
         self._stream_server.add_generic_rpc_handlers(generic_rpc_handlers)
 
     def add_registered_method_handlers(
@@ -134,7 +133,7 @@ class NativeServer:
         """Serve the unary methods of a service."""
         for name, handler in method_handlers.items():
             if not (handler.request_streaming or handler.response_streaming):
-                self._handlers[f"/{service_name}/{name}"] = _of_bytes(handler)
+                self._handlers[f"/{service_name}/{name}"] = _bytes_handler(handler)
 
     def add_insecure_port(self, address: str) -> int:
         """Bind the port and return it. Raises RuntimeError if it is taken."""
@@ -175,7 +174,7 @@ class NativeServer:
         front.set_fallback(path)
         # Health checks are never shed: probes must see that the server works.
         self._methods = [
-            (handler, not method.startswith(_HEALTH), method not in SHORT_ANSWERS)
+            (handler, not method.startswith(_HEALTH), method not in SHORT_RESPONSES)
             for method, handler in self._handlers.items()
         ]
         front.add_methods([(method, False) for method in self._handlers])
@@ -185,17 +184,17 @@ class NativeServer:
         self._sweeping = asyncio.create_task(self._sweep(front))
 
     async def stop(self, grace: float | None) -> None:
-        """Stop after letting calls in progress finish within `grace` seconds.
+        """Stop after giving calls in progress up to `grace` seconds to finish.
 
-        Until then, new calls are answered: a refused client would retry here, since only the end of
-        its connection sends it elsewhere.
+        Until then, new calls are served: a refused client would retry here, since only
+        disconnecting sends it elsewhere.
         """
         streams = asyncio.ensure_future(self._stream_server.stop(grace))
         if grace and self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
         await self._cancel_calls()
-        # Closing drops unsent responses and ends of streams, and nothing reports their sending.
+        # Closing drops unsent responses and trailers, and nothing reports when they are sent.
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()
@@ -208,11 +207,11 @@ class NativeServer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _sweep(self, front: NativeGrpcFront) -> None:
-        """Abort connections whose clients do not read, until cancelled."""
+        """Disconnect clients that do not read, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            if (metrics := front.metrics()) and (peers := self._unread.look(metrics)):
-                await cut(peers)
+            if (metrics := front.metrics()) and (peers := self._unread.update(metrics)):
+                await disconnect(peers)
 
     async def _cancel_calls(self) -> None:
         tasks = list(self._tasks.values())
@@ -228,7 +227,7 @@ class NativeServer:
 
     def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
         """Pass events to the event loop until the port is closed. Runs in a separate thread."""
-        # All events at once: the time that an event waits in the transport is not measured.
+        # Take all events at once: their waiting time inside the transport is not measured.
         while (events := front.recv_batch_details(_MAX_EVENTS)) is not None:
             now = time.monotonic()
             try:
@@ -260,10 +259,10 @@ class NativeServer:
             else:
                 context = NativeContext(details, arrived)
                 self._tasks[number] = asyncio.create_task(
-                    self._answer(front, number, method, payload, context)
+                    self._serve(front, number, method, payload, context)
                 )
 
-    async def _answer(
+    async def _serve(
         self,
         front: NativeGrpcFront,
         number: int,
@@ -271,7 +270,7 @@ class NativeServer:
         payload: bytes,
         context: NativeContext,
     ) -> None:
-        """Answer a call unless it has waited too long."""
+        """Serve a call unless it has waited too long."""
         handler, may_be_shed, is_long = self._methods[method]
         try:
             now = time.monotonic()
@@ -286,7 +285,7 @@ class NativeServer:
                 if front.respond(number, response, None, None) and is_long:
                     self._unread.add(context.peer(), len(response))
         except asyncio.CancelledError:
-            # This does nothing if the client is gone.
+            # This has no effect if the client is gone.
             _fail(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
             raise
         except Exception:
@@ -305,8 +304,8 @@ def _fail(front: NativeGrpcFront, number: int, code: grpc.StatusCode, message: s
     front.fail(number, code.value[0], message)
 
 
-def _of_bytes(handler: Any) -> Handler:
-    """Return the handler of a unary method as a function from bytes to bytes."""
+def _bytes_handler(handler: Any) -> Handler:
+    """Wrap the handler of a unary method to take and return bytes."""
     serve: Handler = handler.unary_unary
     parse, serialize = handler.request_deserializer, handler.response_serializer
     if parse is None and serialize is None:
@@ -315,7 +314,7 @@ def _of_bytes(handler: Any) -> Handler:
     async def converted(data: bytes, context: NativeContext) -> bytes:
         try:
             request = parse(data)
-        except Exception:  # any exception of the parser for the bytes
+        except Exception:  # parsers may raise anything
             await context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
         response: bytes = serialize(await serve(request, context))
         return response

@@ -1,53 +1,52 @@
-"""Tracks long answers of the native transport that callers have not read.
+"""Tracks long responses of the native transport that callers have not read.
 
-`respond` does not report when an answer is written, but the transport's metrics count its bytes
-once it is written or its connection has ended, and the kernel knows how many bytes a peer
-acknowledged.
+`respond` does not report when a response is written, but the transport's metrics count its bytes
+once it is written or disconnected, and the kernel counts the bytes acknowledged by each peer.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from queuegate_server.throttling import ByteBudget
-from queuegate_server.transports.stalls import acknowledged
+from queuegate_server.transports.stalls import acknowledged_bytes
 
-SHORT_ANSWERS: Final = frozenset(
+SHORT_RESPONSES: Final = frozenset(
     {
         "/grpc.health.v1.Health/Check",
         "/queuegate.v1.AccessService/CheckApplicationAccess",
         "/queuegate.v1.AccessService/CheckQueueAccess",
     }
 )
-"""Methods whose answers are not tracked."""
+"""Methods whose responses are not tracked."""
 _MAX_PEERS: Final = 1_000
-"""The number of connections above which closed ones are dropped."""
+"""The number of tracked connections from which closed ones are dropped."""
 
 
 class Unread:
-    """Counts the bytes of long answers until they are written."""
+    """Counts the bytes of long responses until they are written."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
         self._unread = self._answered = self._longest = 0
         self._given: dict[str, int] = {}
-        """The bytes of all long answers on each connection."""
+        """The total bytes of long responses on each connection."""
         self._stalled: dict[str, int] = {}
-        """The bytes that each peer with unread answers had acknowledged at the last sweep."""
+        """The bytes acknowledged at the last sweep by each peer with unread responses."""
 
     def add(self, peer: str, size: int) -> None:
-        """Count an answer."""
+        """Count a response."""
         self._budget.take(size)
         self._unread += size
         self._answered += size
         self._longest = max(self._longest, size)
         self._given[peer] = self._given.get(peer, 0) + size
 
-    def look(self, metrics: Mapping[str, Any]) -> set[str]:
-        """Stop counting written answers; return the peers that stall while too much is unread."""
-        long = [each for name, each in metrics["methods"].items() if name not in SHORT_ANSWERS]
+    def update(self, metrics: Mapping[str, Any]) -> set[str]:
+        """Stop counting written responses; return the peers that stall while too much is unread."""
+        long = [each for name, each in metrics["methods"].items() if name not in SHORT_RESPONSES]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
-        # The answer to a call cancelled at that moment is never counted as written.
+        # The response to a call cancelled at that moment is never counted as written.
         open_calls = sum(each["started"] for each in long) - sum(end["count"] for end in ends)
         unread = min(self._answered - written, open_calls * self._longest)
         self._budget.give_back(self._unread - unread)
@@ -56,7 +55,7 @@ class Unread:
         is_spent = self._budget.is_spent
         if not is_spent and len(self._given) < _MAX_PEERS:
             return set()
-        read = acknowledged()
+        read = acknowledged_bytes()
         self._given = {peer: size for peer, size in self._given.items() if peer in read}
         if is_spent:
             self._stalled = {
