@@ -181,7 +181,7 @@ def test_app_check_on_the_command_line(
     assert "queue submit of root.Test 'John': grants" in output
     assert "queue submit of root.Dev ' developers': grants" in output
     assert main([*moved, "--target-queue", "Dave"]) == 1
-    assert "the queue to move it to does not exist" in capsys.readouterr().out
+    assert "the target queue does not exist" in capsys.readouterr().out
     spark = ["--spark", "--property", "spark.acls.enable=true", "--spark-user", "own"]
     assert main([*base, "own", "view", *spark]) == 0
     assert "the user owns the application" in capsys.readouterr().out

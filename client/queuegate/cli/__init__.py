@@ -15,9 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: allowed or done; 1: denied; 2: wrong usage or configuration; 3: no answer.
     """
-    # gRPC would log failed connections to standard error; the command reports them itself.
+    # The command reports failed connections itself, so silence gRPC's log on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # The first socket would take the number of a closed standard stream.
+    # Otherwise the first socket would take the file descriptor of a closed standard stream.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115

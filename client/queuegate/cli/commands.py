@@ -1,4 +1,4 @@
-"""The commands, the calls that they make, and their exit statuses."""
+"""The commands, with their calls and exit statuses."""
 
 import time
 from dataclasses import asdict
@@ -111,10 +111,9 @@ def _meant(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return the queue to suggest to people; empty if the requested one exists.
+    """Return a queue to suggest; empty if the requested queue exists or the output is a document.
 
-    This takes another call, whose role the caller may lack. Documents for programs contain
-    no suggestion and skip the call. Both calls share the time limit of the first.
+    This takes another call, for which the caller may lack the role. Both calls share a time limit.
     """
     is_text = session.output in {None, FORMATS[0]}
     left = (session.timeout or TIMEOUT) - (time.monotonic() - started)
@@ -129,12 +128,12 @@ def _meant(
 @click.argument(
     "action", metavar="ACTION", type=click.Choice([action.replace("_", "-") for action in Action])
 )
-@click.option("--queue", default="", help="The queue in which the application runs.")
-@click.option("--owner", default="", metavar="USER", help="The user who started it.")
+@click.option("--queue", default="", help="The queue of the application.")
+@click.option("--owner", default="", metavar="USER", help="The user who started the application.")
 @click.option("--view-acl", default="", metavar="ACL", help="Its view ACL.")
 @click.option("--modify-acl", default="", metavar="ACL", help="Its modify ACL.")
-@click.option("--target-queue", default="", metavar="QUEUE", help="The queue to move it to.")
-@click.option("--spark", is_flag=True, help="Ask about a Spark application, by Spark's own rules.")
+@click.option("--target-queue", default="", metavar="QUEUE", help="For a move, the target queue.")
+@click.option("--spark", is_flag=True, help="Check a Spark application, under Spark's own rules.")
 @click.option(
     "--property",
     "properties",
@@ -142,7 +141,7 @@ def _meant(
     metavar="NAME=VALUE",
     help="A property of the Spark application; repeatable.",
 )
-@click.option("--spark-user", default="", metavar="USER", help="The user for whom it runs.")
+@click.option("--spark-user", default="", metavar="USER", help="The user on whose behalf it runs.")
 @click.option("--process-user", default="", metavar="USER", help="The owner of its process.")
 @click.option("--explain", "explained", is_flag=True, help="Show the evaluated lists.")
 @partition_option
@@ -185,7 +184,7 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
 @partition_option
 @access_option
 @groups_options
-@click.option("--why", is_flag=True, help="Show the ACL entry that lets the user in.")
+@click.option("--why", is_flag=True, help="Show the ACL entry that grants access.")
 @files_options
 def queues(session: Session, user: str, *, access: str, why: bool, **options: Any) -> Report:
     """List the configured queues that USER may use."""
@@ -217,7 +216,9 @@ queuegate.add_command(tree)
 @session_options
 @click.argument("user")
 @click.option(
-    "--bypass-cache", is_flag=True, help="Ask the directory instead of the cache; cache its answer."
+    "--bypass-cache",
+    is_flag=True,
+    help="Query the directory instead of the cache, and cache the result.",
 )
 @partition_option
 def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) -> Report:
@@ -243,13 +244,13 @@ def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) 
 def invalidate(
     session: Session, users: tuple[str, ...], *, everyone: bool, wait: bool, partition: str
 ) -> Report:
-    """Invalidate the cached groups of each USER, or of all."""
+    """Invalidate the cached groups of each USER, or of all users."""
     if bool(users) == everyone:
         message = "name the users to invalidate, or use --all, but not both"
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
-        # If Redis hangs, the server takes a few seconds to report it.
+        # The server takes a few seconds to report that Redis hangs.
         timeout = session.timeout or (None if wait else 5.0)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
@@ -257,7 +258,7 @@ def invalidate(
     if wait:
         document["waited_out"] = answer.waited_out
         lines += _waited(answer.waited_out, "groups from before the call")
-    # A call that waits also reaches gates, so it has an effect even if no answer is dropped.
+    # With --wait, gates drop their groups as well, so the call matters even if nothing was cached.
     nothing = not everyone and not wait and not answer.dropped
     note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
@@ -268,7 +269,7 @@ def invalidate(
 @prefix_option
 @policy_partition_option
 def policy(session: Session, prefix: str, partition: str) -> Report:
-    """Show the policy that the server is serving."""
+    """Show the server's current policy."""
     with session.client() as client:
         answer = client.get_policy(partition, prefix)
     rows = [(queue.path, queue.submit_acl, queue.admin_acl) for queue in answer.queues]
@@ -329,7 +330,7 @@ def fleet(session: Session) -> Report:
 
 @queuegate.command()
 @session_options
-@click.option("--service", default="", metavar="NAME", help="One service, by its full name.")
+@click.option("--service", default="", metavar="NAME", help="The full name of a service.")
 def health(session: Session, service: str) -> Report:
     """Check whether the server is serving."""
     with session.client() as client:
@@ -346,7 +347,7 @@ def health(session: Session, service: str) -> Report:
 
 
 def _application_fault(arguments: dict[str, Any]) -> str:
-    """Return how the arguments of app-check contradict each other; empty if they do not."""
+    """Return how the arguments of app-check conflict; empty if they do not."""
     if arguments["spark"]:
         of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
         if of_yarn:
@@ -367,7 +368,7 @@ def _application_fault(arguments: dict[str, Any]) -> str:
 
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
-    """Return the lines about the gates and replicas that the server waited for."""
+    """Return the lines about gates and replicas after a wait."""
     return [*_waited_out(waited_out), f"no shim or other server still uses {state}"]
 
 

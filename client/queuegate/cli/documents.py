@@ -1,4 +1,4 @@
-"""Answers for programs as JSON and YAML, and lists as tables."""
+"""Output as JSON, YAML and tables."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,19 +10,19 @@ from queuegate.cli.terminal import escape
 
 
 def plain(document: Any) -> dict[str, Any]:
-    """Return a dataclass as a dictionary. Dictionaries are returned unchanged."""
+    """Return a dataclass as a dictionary, and a dictionary unchanged."""
     if is_dataclass(document) and not isinstance(document, type):
         return asdict(document)
     return dict(document)
 
 
 def to_json(document: Mapping[str, Any]) -> str:
-    """Return a document as indented JSON in ASCII, so that no terminal interprets it."""
+    """Return a document as indented ASCII JSON, which is safe to print on a terminal."""
     return json.dumps(document, indent=2, default=_text).replace("\x7f", "\\u007f")
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """Return a document as YAML. All texts are quoted, so that none is read as another type."""
+    """Return a document as YAML. All strings are quoted, to keep their type."""
     return "\n".join(_yaml(document, ""))
 
 
@@ -41,7 +41,7 @@ def _yaml(value: Any, indent: str) -> Iterator[str]:
 def _item(key: str, value: Any, indent: str) -> list[str]:
     if isinstance(value, Mapping | list | tuple) and value:
         return [*([key] if key else []), *_yaml(value, indent)]
-    # JSON's texts, numbers and empty lists are valid YAML once characters are written as `\u202e`.
+    # JSON strings in ASCII, numbers and empty lists are valid YAML.
     text = escape(json.dumps(value, ensure_ascii=False, default=_text))
     return [f"{key} {text}"]
 

@@ -1,4 +1,4 @@
-"""Exit statuses, and the messages for failures."""
+"""Exit statuses and error messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,30 +33,30 @@ class Exit(IntEnum):
     WRONG = 2
     NO_ANSWER = 3
     INTERRUPTED = 130
-    """The status that shells report for a process ended by SIGINT."""
+    """The status reported by shells for a process killed by SIGINT."""
     BROKEN_PIPE = 141
-    """The status that shells report for a process ended by SIGPIPE."""
+    """The status reported by shells for a process killed by SIGPIPE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why there is no answer."""
+    """The failure of a command."""
 
     status: Exit
-    """Differs from the statuses of answers."""
+    """The exit status, never that of a successful check."""
     reason: str
-    """The reason for programs: a value of the contract's `ErrorReason`, the name of a gRPC status,
-    or `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`, `INCOMPLETE`,
-    `FLEET_DISAGREES`, `NO_FLEET`, `REDIS_UNAVAILABLE` and `UNEXPECTED`.
+    """The machine-readable reason: a value of the contract's `ErrorReason`, the name of a gRPC
+    status, or `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`,
+    `INCOMPLETE`, `FLEET_DISAGREES`, `NO_FLEET`, `REDIS_UNAVAILABLE` or `UNEXPECTED`.
     """
     message: str
-    """The message for people, with the remedy."""
+    """The message, with a remedy."""
     retry_after: int | None = None
-    """The whole seconds after which the server suggests a retry."""
+    """The delay before a retry suggested by the server, in whole seconds."""
 
 
 def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
-    """Return the failure for an exception, given the arguments of the command by name."""
+    """Return the problem for an exception, given the command's arguments by name."""
     match error:
         case QueuegateError():
             status = Exit.WRONG if isinstance(error, RequestRejected) else Exit.NO_ANSWER
@@ -90,7 +90,7 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
             return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if (seconds := _retry_after(error)) is not None:
             return f"{error.message}; try again in {seconds} s"
-    # Errors in settings contain their keys, which are not terms of the Python client.
+    # Errors in settings contain setting names, which must not be translated to options.
     is_of_file = error.reason == INVALID_CONFIGURATION
     return error.message if is_of_file else in_command_words(error.message)
 

@@ -1,9 +1,9 @@
-"""Decides without a server by running the server's code in this process behind the client's calls.
+"""Decisions without a server, by running the server's code in this process.
 
-No other module of the client imports the server, which the extra `server` installs.
+No other module of the client imports the server, which is installed by the extra `server`.
 """
 
-# ruff: noqa: PLC0415 - the server's code is imported when it is needed
+# ruff: noqa: PLC0415 - the server's code is imported on first use
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _TIMEOUT: Final = 30.0
 """The time limit of a call, in seconds. Directory lookups have their own limits."""
 _ASK_NOBODY: Final = frozenset({"none", "test"})
-"""Types of resolvers that give the same answers on every machine."""
+"""Resolver types whose results do not depend on the machine."""
 _NO_GROUPS: Final = (
     "the decision depends on the groups of the user: pass them with --group, or the server's"
     " settings with --config"
@@ -44,7 +44,7 @@ _NO_MEMBERS: Final = "pass the server's settings with --config"
 
 
 class OfflineClient(ClientMethods):
-    """A client that decides in this process, with the methods of the real one."""
+    """A client that decides in this process."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class OfflineClient(ClientMethods):
 
         Args:
             settings: The settings of the server.
-            substitute: Returns the resolver to use instead of those of a type.
-            timeout: The time limit of a call in seconds.
-            without_groups: The message if the groups of a user are needed but not known; empty for
-                the server's.
+            substitute: Returns a resolver to replace those of a type, or None.
+            timeout: The time limit of a call, in seconds.
+            without_groups: The error message if a user's groups are required but unknown. Defaults
+                to the server's.
 
         Raises:
-            CannotServe: The policy is not valid.
+            CannotServe: The policy is invalid.
         """
         channel = _InProcessChannel(settings, substitute, without_groups)
         self.snapshot: Final = channel.snapshot
@@ -89,16 +89,16 @@ def offline_client(
     """Return a client that decides from files.
 
     Args:
-        policy: The scheduler's file, or None for the one that the settings name.
-        config: The settings of the server, or None for its defaults, without any directory.
-        timeout: The time limit of a call in seconds.
-        reading: Settings for reading the file, by key.
-        resolved: The groups that resolvers return for every user, or None to ask the resolvers.
+        policy: The scheduler's file, or None for the one named in the settings.
+        config: The server's settings file, or None for the defaults, without any directory.
+        timeout: The time limit of a call, in seconds.
+        reading: Settings for reading the policy, by key.
+        resolved: The groups of every user, or None to query the resolvers.
 
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
     """
-    # The command itself reports everything that a server would log, except failed lookups.
+    # The command reports everything that a server would log, except failed lookups.
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     if config is not None:
         lookups = logging.getLogger("queuegate_server.identity")
@@ -132,7 +132,7 @@ def offline_client(
 def _settings(
     policy: str | None, config: str | None, reading: Mapping[tuple[str, ...], str]
 ) -> "Settings":
-    """Return the settings of a server with these options. Raises SettingsError."""
+    """Return the settings of a server with these options. Raises SettingsError if invalid."""
     from queuegate_server.settings.load import load_settings
     from queuegate_server.settings.source_map import Override
 
@@ -153,12 +153,12 @@ class _StderrHandler(logging.Handler):
 
 
 class StaticDirectory:
-    """A resolver that answers from a function, in place of directories."""
+    """A resolver that replaces directories by a function."""
 
     is_local = True
 
     def __init__(self, outcome_of: "Callable[[str], Outcome]") -> None:
-        """Answer with the outcome that a function returns for the user."""
+        """Create a resolver that returns the function's outcome for a user."""
         self._outcome_of = outcome_of
 
     async def open(self) -> None:
@@ -172,15 +172,15 @@ class StaticDirectory:
         return self._outcome_of(user)
 
     async def members(self, listing: "MemberListing") -> None:
-        """Report that the members of groups are unknown."""
+        """Report that group members are unknown."""
         listing.give_up(_NO_MEMBERS)
 
 
 class _InProcessChannel:
-    """The subset of `grpc.Channel` that the stubs of unary calls need."""
+    """The subset of `grpc.Channel` required by stubs of unary calls."""
 
     def __init__(self, settings: "Settings", substitute: "Substitute", without_groups: str) -> None:
-        """Load the policy. Raises CannotServe."""
+        """Load the policy. Raises CannotServe if it is invalid."""
         from queuegate_server.server.offline import OfflineServices
 
         self._runner = asyncio.Runner()
@@ -199,7 +199,7 @@ class _InProcessChannel:
         response_deserializer: Callable[[bytes], Any],
         **_: object,
     ) -> Callable[..., Any]:
-        """Return a call of one method."""
+        """Return a function that calls a method."""
         name = method.rpartition("/")[2]
 
         def call(request: Any, *, timeout: float, **_: object) -> Any:
@@ -209,7 +209,7 @@ class _InProcessChannel:
         return call
 
     def stream_stream(self, *_: object, **__: object) -> None:
-        """Offer no streams, which commands do not use."""
+        """Do nothing, since commands do not use streams."""
 
     def close(self) -> None:
         """Close connections to directories."""
@@ -217,7 +217,7 @@ class _InProcessChannel:
         self._runner.close()
 
     async def _answer(self, method: str, data: bytes, seconds: float) -> bytes:
-        """Return the answer to a call. Raises QueuegateError."""
+        """Return the response to a call. Raises QueuegateError if it fails."""
         from queuegate_server.rpc.errors import to_status
 
         try:

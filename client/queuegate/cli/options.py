@@ -1,4 +1,4 @@
-"""The options of `queuegate`, and the shape of its commands. Without gRPC, so `--help` is fast."""
+"""Options shared by the commands of `queuegate`. Does not import gRPC, to keep `--help` fast."""
 
 import functools
 import shlex
@@ -20,8 +20,8 @@ from queuegate.policy.yarn_acl import Semantics
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 LIST_TIMEOUT: Final = 30.0
-"""The default time limit of lists: a policy may have 100 000 queues, and a page of users needs the
-directory."""
+"""The default time limit of lists, in seconds: a policy may have 100 000 queues, and listing users
+queries the directory."""
 OF_SERVER: Final = (
     *("admission", "convert", "diff", "ldap-check", "ldap-presets", "lint", "prove", "serve"),
     *("test", "token", "validate"),
@@ -30,12 +30,12 @@ OF_SERVER: Final = (
 _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
-"""The fields of the question to repeat in documents."""
+"""The fields of the check that documents repeat."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Command(click.Command):
-    """A command whose help lists its own options before those of a `Session`."""
+    """A command whose help lists its own options before those of `Session`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in two sections."""
@@ -52,7 +52,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command group whose help is arranged in the same way."""
+    """A command group with its help in the same order."""
 
     command_class = Command
 
@@ -72,7 +72,7 @@ class Group(Command, click.Group):
 
 
 def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Reject names that no ACL can list: they are mistakes, and would merely be denied."""
+    """Reject names that no ACL can list, since a mistyped name would simply be denied."""
     for name in names:
         parts = [part.strip() for part in name.split(",")]
         if parts == [name]:
@@ -89,7 +89,7 @@ def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tu
 def _resolved_groups(
     _: click.Context, __: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the groups that a resolver should know; None if none are given."""
+    """Return the groups to use as resolved; None if the option is absent."""
     if "" in names:
         raise click.BadParameter("a group must not be empty")
     return names or None
@@ -107,7 +107,7 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
 
 
 def _options(*options: _Decorator) -> _Decorator:
-    """Return a decorator that adds options, which the help lists in this order."""
+    """Return a decorator that adds options, in the order of the help."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -118,15 +118,15 @@ def _options(*options: _Decorator) -> _Decorator:
 
 
 def common_options(output: tuple[str, ...]) -> _Decorator:
-    """Return a decorator that adds the options of a `Session`, with these output formats. They are
-    allowed before and after the name of the command.
+    """Return a decorator that adds the options of a `Session`, with these output formats. Options
+    are allowed before and after the command's name.
     """
     return _options(
         click.option(
             "-o",
             "--output",
             type=click.Choice(output),
-            help="The format of the answer.  [default: text]",
+            help="The output format.  [default: text]",
         ),
         click.option(
             "--address",
@@ -137,7 +137,7 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
             "--timeout",
             callback=_seconds,
             metavar="SECONDS",
-            help="How long to wait for an answer.  [default: 1; queues, who-can, tree and"
+            help="The time limit.  [default: 1; queues, who-can, tree and"
             " reload: 30; invalidate: 5, with --wait: 15]",
         ),
         click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these CAs."),
@@ -153,14 +153,12 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
 
 
 def session_options(function: Callable[..., Report]) -> Callable[..., int]:
-    """Pass the options before and after the command's name as a `Session`, print its report, and
-    return the exit status.
-    """
+    """Wrap a command: pass its options as a `Session`, print its report, and return the status."""
     return _with_session(function, FORMATS)
 
 
 def session_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
-    """Do the same as `session_options` for a command that can print a table."""
+    """Wrap a command like `session_options`, and add tables to its output formats."""
     return _with_session(function, (*FORMATS, TABLE))
 
 
@@ -238,7 +236,7 @@ files_options: Final = _options(
     click.option(
         "--acl-names",
         type=click.Choice([*map(str, AclNames)]),
-        help="With --policy. Which names the ACLs of a queues.yaml may list.",
+        help="With --policy. The names allowed in the ACLs of a queues.yaml.",
     ),
     click.option(
         "--semantics",
@@ -247,7 +245,7 @@ files_options: Final = _options(
         " differ.",
     ),
 )
-"""The options of commands that can decide without a server."""
+"""Options of commands that can decide without a server."""
 groups_options: Final = _options(
     click.option(
         "--group",
@@ -262,7 +260,7 @@ groups_options: Final = _options(
         "--real-user",
         default="",
         metavar="NAME",
-        help="The service that acts for the user, for YARN ACLs that list ~NAME.",
+        help="The service acting for the user, for YARN ACLs that list ~NAME.",
     ),
     click.option(
         "--resolved-group",
@@ -273,11 +271,11 @@ groups_options: Final = _options(
         " repeatable. No directory is queried.",
     ),
 )
-"""The options about the user's groups."""
+"""Options for the user's groups."""
 
 
 def question(function: Callable[[Session, Check], Report]) -> Callable[..., Report]:
-    """Add the arguments of a question about a queue, and pass them as a `Check`."""
+    """Add the arguments of a check, and pass them as a `Check`."""
 
     @click.argument("user")
     @click.argument("queue")

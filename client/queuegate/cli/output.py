@@ -1,4 +1,4 @@
-"""Prints the answer of a command, or the reason why there is none."""
+"""Printing of a command's output or its failure."""
 
 import io
 import os
@@ -17,7 +17,7 @@ from queuegate.cli.terminal import escape
 
 FORMATS: Final = ("text", "json", "yaml")
 TABLE: Final = "table"
-"""A format that only lists have."""
+"""An output format supported only for lists."""
 
 _WRITERS: Final = {"json": to_json, "yaml": to_yaml}
 _ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITERS)})(?:\0|$)")
@@ -25,7 +25,7 @@ _ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITE
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The output of a command and its exit status."""
+    """The output of a command, with its exit status."""
 
     document: Any
     """The output for `--output json` and `yaml`: a dataclass, or a mapping of plain values."""
@@ -33,9 +33,9 @@ class Report:
     """The output for `--output text`."""
     status: Exit = Exit.OK
     problem: Problem | None = None
-    """A problem that exists despite the answer. Overrides the status."""
+    """A problem to print after the output, whose status takes precedence."""
     note: str = ""
-    """A note for people, on standard error."""
+    """A note printed to standard error."""
     table: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None
     """The headings and the rows for `--output table`."""
 
@@ -49,10 +49,10 @@ def answer(
     """Print the report of a command or its failure, and return the exit status.
 
     Args:
-        ask: The command.
-        question: The fields of the question to repeat in documents.
+        ask: Runs the command.
+        question: The fields of the check that documents repeat.
         output: The format.
-        arguments: All arguments of the command, which messages quote.
+        arguments: All arguments of the command, quoted in messages.
     """
     try:
         report = ask()
@@ -76,7 +76,7 @@ def answer(
 
 
 def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
-    """Print the usage of the command and the error, and return the exit status."""
+    """Print the command's usage and the error, and return the exit status."""
     if match := _ASKED_FOR.search("\0".join(arguments)):
         message = error.format_message()
         return _fail(Problem(Exit.WRONG, "WRONG_USAGE", message), {}, match[1])
@@ -90,7 +90,7 @@ def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
 def _fail(problem: Problem, question: Mapping[str, Any], output: str) -> int:
     if output in _WRITERS:
         return _print([_WRITERS[output]({**question, **_error(problem)})], problem.status)
-    # Further lines are indented, so that none looks like another message.
+    # Further lines are indented to distinguish them from other messages.
     text = "\n  ".join(map(escape, problem.message.split("\n")))
     sys.stderr.write(f"Error: {text}\n")
     return problem.status
@@ -107,8 +107,8 @@ def _error(problem: Problem) -> dict[str, Any]:
 
 
 def _print(lines: Iterable[str], status: int) -> int:
-    """Print to standard output. Return the status, or the status of a failure to print."""
-    # Characters missing from the terminal's encoding are written as escapes.
+    """Print to standard output. Return the given status, or that of a failure to print."""
+    # Characters missing from the terminal's encoding are printed as escapes.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -116,7 +116,7 @@ def _print(lines: Iterable[str], status: int) -> int:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter flushes the stream again at exit, where no error can be caught.
+        # At exit, the interpreter flushes the stream again, where errors cannot be caught.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return Exit.BROKEN_PIPE

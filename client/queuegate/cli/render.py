@@ -1,4 +1,4 @@
-"""Renders results as text for people. Untrusted text is escaped."""
+"""Rendering of results as text. Untrusted text is escaped."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from queuegate.policy.explain import StepOutcome
 from queuegate.policy.reach import SubjectKind
 
 CHECKSUM_SHOWN = 12
-"""The number of characters of a checksum, enough to compare."""
+"""The number of characters shown of a checksum."""
 VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 
 _REASONS = {
@@ -37,7 +37,7 @@ _REASONS = {
     Reason.ACLS_DISABLED: "the scheduler does not enforce ACLs",
     Reason.CLUSTER_ADMIN: "the user administers the cluster",
     Reason.OWNER: "the user owns the application",
-    Reason.UNKNOWN_QUEUE: "the queue to move it to does not exist",
+    Reason.UNKNOWN_QUEUE: "the target queue does not exist",
     Reason.UNSPECIFIED: "unknown reason (this client is too old for the server)",
 }
 
@@ -73,9 +73,9 @@ _LISTED = {
 
 
 def decision(asked: Check, answer: Decision, colours: Colours, meant: str = "") -> str:
-    """Return a decision as one line, plus a second one if the queue does not exist.
+    """Return a decision as a line, with a second line if the queue does not exist.
 
-    `meant` is the queue to suggest instead, if any.
+    `meant` is a queue to suggest, if any.
     """
     word = colours.good("allowed") if answer.allowed else colours.bad("denied")
     can = "may" if answer.allowed else "may not"
@@ -102,7 +102,7 @@ def reason_words(partition: str, answer: Decision) -> str:
 def explanation(
     asked: Check, answer: Explanation, colours: Colours, meant: str = ""
 ) -> Iterator[str]:
-    """Yield a decision, as `decision` does, and its evaluation as a tree."""
+    """Yield the lines of `decision`, and the evaluation as a tree."""
     yield decision(asked, answer.decision, colours, meant)
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)
@@ -120,7 +120,7 @@ def explanation(
 
 
 def application_decision(asked: ApplicationCheck, answer: Decision, colours: Colours) -> str:
-    """Return a decision about an application as one line."""
+    """Return a decision about an application as a line."""
     word = colours.good("allowed") if answer.allowed else colours.bad("denied")
     can = "may" if answer.allowed else "may not"
     is_spark = isinstance(asked.application, SparkApplication)
@@ -137,7 +137,7 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colours: Col
 def application_explanation(
     asked: ApplicationCheck, answer: ApplicationExplanation, colours: Colours
 ) -> Iterator[str]:
-    """Yield a decision about an application and the evaluated lists."""
+    """Yield a decision about an application, and the evaluated lists."""
     yield application_decision(asked, answer.decision, colours)
     yield ""
     for step in answer.steps:
@@ -194,14 +194,14 @@ def _groups(groups: ExplainedGroups) -> str:
 
 
 def usable_queues(queues: Sequence[UsableQueue]) -> Iterator[str]:
-    """Yield a line for each queue, with the entry that lets the user in."""
+    """Yield a line for each queue, with the entry that grants access."""
     width = max((len(escape(each.queue)) for each in queues), default=0)
     for each in queues:
         yield f"{escape(each.queue):{width}}  {grant_words(each.via)}"
 
 
 def grant_words(grant: AccessGrant) -> str:
-    """Return a description of the ACL entry that lets a user in."""
+    """Return a description of the ACL entry that grants access."""
     if grant.kind is SubjectKind.EVERYONE:
         if grant.acl is None:
             return _REASONS[Reason.ACLS_DISABLED]
@@ -225,13 +225,13 @@ def place_of(grant: AccessGrant) -> str:
 
 
 def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
-    """Return the table cells of an entry: its meaning, its ACL, and the queue."""
+    """Return the table cells of an entry: its subject, its ACL and its queue."""
     via = " > ".join((f"{grant.kind or 'unknown'} {grant.name}", *grant.nested))
     return via, str(grant.acl or ""), grant.queue
 
 
 def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
-    """Yield the groups of a user, or why they are unknown."""
+    """Yield a user's groups, or why they are unknown."""
     user = escape(answer.user)
     by = f"resolver {escape(answer.resolver)}"
     detail = f": {escape(answer.detail)}" if answer.detail else ""

@@ -1,4 +1,4 @@
-"""The options that all commands of `queuegate` share, and the client that they describe."""
+"""The options common to all commands of `queuegate`, and the client that they configure."""
 
 import shlex
 import stat
@@ -19,16 +19,16 @@ TIMEOUT: Final = 1.0
 """The default time limit of a call to a server, in seconds."""
 _SERVER: Final = ("address", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file")
 COMMON: Final = frozenset({"output", "timeout", *_SERVER})
-"""The options that all commands have."""
+"""The options common to all commands."""
 _FILES: Final = ("policy", "config")
-"""Options that exclude a server."""
+"""Options that replace a server."""
 _READING: Final = ("acl_names", "semantics", "yarn_site")
 """Options for reading the file of `--policy`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The server to ask or the files to decide from, and the output format."""
+    """The server to call or the files to decide from, and the output format."""
 
     address: str | None = None
     timeout: float | None = None
@@ -45,7 +45,7 @@ class Session:
     yarn_site: str | None = None
     resolved_group: tuple[str, ...] | None = None
     of_partition: str = DEFAULT_PARTITION
-    """The partition to ask about."""
+    """The partition named in requests."""
 
     @property
     def is_offline(self) -> bool:
@@ -53,12 +53,12 @@ class Session:
         return self.policy is not None or self.config is not None
 
     def faults(self, groups: Collection[str] | None) -> Iterator[str]:
-        """Yield messages about options that are empty or contradict each other.
+        """Yield messages about options that are empty or conflict.
 
         Args:
             groups: The values of `--group`; None without any, empty for `--no-groups`.
         """
-        # An empty value usually comes from an unset variable in a script.
+        # An empty value is usually an unset variable in a script.
         if empty := self._select(*COMMON, *_FILES, *_READING, value=""):
             yield f"{_written(empty)} must not be empty"
         files, server, reading = (
@@ -83,7 +83,7 @@ class Session:
             yield f"--resolved-group: {message}"
 
     def _select(self, *names: str, value: str | None = None) -> list[str]:
-        """Return the options that were given, or that have a value."""
+        """Return the options among `names` that are set, or set to `value`."""
         given = [(name, getattr(self, name)) for name in names]
         return [name for name, own in given if own is not None and value in {None, own}]
 
@@ -95,7 +95,10 @@ class Session:
     def client(self) -> "Client | OfflineClient":
         """Return a client for the server, or one that decides from files.
 
-        Raises ValueError, OSError and RequestRejected.
+        Raises:
+            ValueError: An option is invalid.
+            OSError: A file cannot be read.
+            RequestRejected: The files cannot be used for decisions.
         """
         if self.is_offline:
             from queuegate.cli.offline import offline_client  # noqa: PLC0415
@@ -110,8 +113,7 @@ class Session:
             return offline_client(
                 self.policy, self.config, self.timeout, values, self.resolved_group
             )
-        # Imported late, together with gRPC, so that incorrect usage and --help are reported
-        # immediately.
+        # Imported late, since importing gRPC would delay --help and usage errors.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
 
@@ -125,11 +127,11 @@ class Session:
 
 
 def exposed_secret(file: str) -> str:
-    """Return a warning if other users of this machine can read a file; empty if not."""
+    """Return a warning if other users of this machine can read a file; otherwise empty."""
     try:
         mode = Path(file).stat().st_mode
     except OSError:
-        return ""  # reading it reports the reason
+        return ""  # reading the file will report the error
     if not mode & (stat.S_IRGRP | stat.S_IROTH):
         return ""
     return f"{file}: other users can read it; run: chmod 600 {shlex.quote(file)}"

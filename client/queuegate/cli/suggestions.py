@@ -1,4 +1,4 @@
-"""Suggests the queue that was probably meant when a queue does not exist."""
+"""Suggestions for the path of a queue that does not exist."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 _MAX_COMPARED: Final = 2_000
-"""The maximum number of queues searched, which takes a tenth of a second."""
+"""The maximum number of queues to search, which takes a tenth of a second."""
 
 
 def similar_queue(
@@ -20,14 +20,13 @@ def similar_queue(
 ) -> str:
     """Return the existing queue with the path most similar to the requested one; empty if none.
 
-    The client requests the policy, because answers to checks do not reveal queues that the caller
-    may not read. Callers who may not read the policy get no suggestion.
+    Queues are read from the policy, so callers without access to the policy get no suggestion.
 
     Args:
-        client: The client that asked.
-        asked: The question.
+        client: The client that made the check.
+        asked: The check.
         evaluated_queue: The nearest existing ancestor. Only queues below it are suggested.
-        timeout: The time limit in seconds; None: the client's default.
+        timeout: The time limit in seconds. Defaults to the client's.
     """
     try:
         queues = client.get_policy(asked.partition, evaluated_queue, timeout=timeout).queues
@@ -37,10 +36,10 @@ def similar_queue(
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
-    """Return the queue with the path most similar to another; empty if none is similar.
+    """Return the queue with the path most similar to a missing queue's; empty if none is similar.
 
     Args:
-        path: The path of a queue that does not exist.
+        path: The path of the missing queue.
         evaluated_queue: Its nearest existing ancestor.
         queues: The paths of the queues below that ancestor.
     """
@@ -52,7 +51,7 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
     missing = path[above:].casefold()
     below = {queue[above:].casefold(): queue for queue in queues}
     if SEPARATOR not in missing:
-        # The levels in between may have been omitted.
+        # The path may omit levels in between.
         names = {path.rpartition(SEPARATOR)[2]: queue for path, queue in below.items()}
         below = names | below
     similar = similar_name(missing, below)

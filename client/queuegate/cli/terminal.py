@@ -6,8 +6,8 @@ from typing import TextIO
 
 
 def escape(text: str) -> str:
-    r"""Escape characters that a terminal would interpret, or that would change the display of the
-    following text, as `\x1b` or `\u202e`.
+    r"""Escape characters that a terminal would interpret, or that affect how further text is
+    displayed, as `\x1b` or `\u202e`.
     """
     if text.isprintable():
         return text
@@ -19,7 +19,7 @@ def escape(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """Colours text if `on` is true."""
+    """The colours of text, if `on` is true."""
 
     on: bool
 

@@ -1,4 +1,4 @@
-"""The command `queuegate tree`: a partition's queues as a tree, with the people they let in."""
+"""The command `queuegate tree`, which draws a partition's queues and who may use them."""
 
 import re
 import shutil
@@ -28,9 +28,9 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
 
 _MAX_SHOWN: Final = 200
-"""The number of queues shown by default. The tree is cut at the level that would exceed it."""
+"""The maximum number of queues shown by default. The tree ends above the level that exceeds it."""
 _MAX_CHILDREN: Final = 50
-"""The number of children of one queue shown by default."""
+"""The maximum number of a queue's children shown by default."""
 _MIN_WIDTH: Final = 40
 
 
@@ -43,7 +43,7 @@ _MIN_WIDTH: Final = 40
     "--depth",
     type=click.IntRange(0),
     metavar="N",
-    help="How many levels below the first queue to show.",
+    help="The number of levels to show below the first queue.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show all queues, however many.")
 @groups_options
@@ -59,12 +59,11 @@ def tree(
     groups: tuple[str, ...] | None,
     real_user: str,
 ) -> Report:
-    """Show the queues as a tree, with the users and groups that their ACLs list.
+    """Show the queues as a tree, with the users and groups listed in their ACLs.
 
-    Below a queue where YARN creates queues, * stands for the queues that get their ACLs from a
-    template.
+    Below a queue where YARN creates queues, * represents queues with ACLs from a template.
 
-    A tree of more than 200 queues is cut, and shows where; --depth, --prefix and --all show more.
+    A tree of more than 200 queues is truncated where marked; --depth, --prefix and --all show more.
     """
     if user is None and (groups is not None or real_user):
         message = "--group, --no-groups and --real-user: only with --user"
@@ -103,13 +102,13 @@ def tree(
 
 
 def shown_partition(partition: str, answer: PolicyInfo) -> str:
-    """Return the name of the partition of an answer; `partition` is the requested name."""
+    """Return the name of the partition in a response, given the requested name."""
     only = answer.partitions[0] if len(answer.partitions) == 1 else DEFAULT_PARTITION
     return partition or only
 
 
 def _width() -> int | None:
-    """Return the width of the terminal in columns; None if output is not cut."""
+    """Return the width of the terminal in columns; None if lines are not truncated."""
     if not sys.stdout.isatty():
         return None
     return max(_MIN_WIDTH, shutil.get_terminal_size().columns)
@@ -129,7 +128,7 @@ def _described(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> dict
 
 
 class Drawing:
-    """A tree of queues, with each queue after its parent."""
+    """A drawing of a tree of queues."""
 
     def __init__(
         self,
@@ -142,10 +141,10 @@ class Drawing:
         """Create a drawing of queues.
 
         Args:
-            queues: The queues.
+            queues: The queues, parents first.
             usable: The queues that the user may use, by access; empty without a user.
             colours: The colours.
-            width: The number of columns at which lines are cut, or None for no limit.
+            width: The maximum number of columns, or None for no limit.
             templates: The templates of queues yet to be created.
         """
         self._queues = queues
@@ -154,7 +153,7 @@ class Drawing:
         self._width = width
         self._children: dict[str, list[PolicyQueue]] = {}
         self._opened_by: dict[str, str] = {}
-        """For each queue that everyone may use, the nearest queue whose ACL says so."""
+        """For each queue that everyone may use, the nearest queue whose ACL allows everyone."""
         for queue in queues:
             above = parent_path(queue.path)
             self._children.setdefault(above, []).append(queue)
@@ -162,7 +161,7 @@ class Drawing:
             if opened_by := queue.path if is_open else self._opened_by.get(above, ""):
                 self._opened_by[queue.path] = opened_by
         self._templates: dict[str, list[QueueTemplate]] = {}
-        """The templates by the path of the nearest queue at or above their own path."""
+        """The templates, by the nearest queue at or above their path."""
         paths = {queue.path for queue in queues}
         for template in templates:
             path = template.path
@@ -171,7 +170,7 @@ class Drawing:
             self._templates.setdefault(path, []).append(template)
 
     def fitting_depth(self) -> int:
-        """Return the number of levels below the first queue that fit by default."""
+        """Return the default number of levels below the first queue."""
         counts = Counter(queue.path.count(SEPARATOR) for queue in self._queues)
         shown = 0
         for depth, level in enumerate(sorted(counts)):
@@ -205,7 +204,7 @@ class Drawing:
     def _below(
         self, path: str, indent: str, depth: int | None, most: int | None
     ) -> list["_Branch | str"]:
-        """Return the items to draw below a queue, last one first."""
+        """Return the items to draw below a queue, in reverse order."""
         children = self._children.get(path, [])
         shown = children[:most] if depth is None or depth > 0 else []
         hidden = len(children) - len(shown)
@@ -227,7 +226,7 @@ class Drawing:
         return below[::-1]
 
     def _template(self, indent: str, path: str, template: QueueTemplate) -> str:
-        """Return the line of the queues that a template below a queue applies to."""
+        """Return the line for the queues created from a template below a queue."""
         name = f"{template.path[len(path) + 1 :]}{SEPARATOR}*".removeprefix(SEPARATOR)
         kind = template.kind.rpartition(SEPARATOR)[2]
         acls = [(template.submit_acl, ""), (template.admin_acl, "admin ")]
@@ -255,7 +254,7 @@ class Drawing:
         return f"{indent}{mark(shown)}  {self._colours.faint(text)}".rstrip()
 
     def _who(self, queue: PolicyQueue) -> str:
-        """Return a description of the people who get in."""
+        """Return a description of the users and groups with access."""
         parts: list[str] = []
         if self._usable:
             may = [access for access in Access if queue.path in self._usable[access]]
@@ -283,7 +282,7 @@ class _Branch(NamedTuple):
     indent: str
     is_last: bool
     depth: int | None
-    """The number of levels below it to draw, or None for all."""
+    """The number of levels to draw below the queue, or None for all."""
 
 
 def _is_everyone(acl: str) -> bool:
@@ -292,12 +291,12 @@ def _is_everyone(acl: str) -> bool:
 
 
 def _named(acl: str, dropped: Collection[str]) -> Iterator[str]:
-    """Yield descriptions of the users and the groups that an ACL lists."""
+    """Yield descriptions of the users and groups listed in an ACL."""
     users, _, groups = acl.partition(" ")
     first, _, beyond = groups.partition(" ")
     if all(name in dropped for name in re.split(r"[,\s]", beyond) if name):
-        # In documented YARN ACLs, a second space ends the groups. In Hadoop they may contain
-        # spaces.
+        # In documented YARN ACLs, a second space ends the list of groups. In Hadoop, group names
+        # may contain spaces.
         groups = first
     for kind, field in (("user", users), ("group", groups)):
         entries = (entry.strip() for entry in field.split(","))

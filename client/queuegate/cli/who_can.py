@@ -1,4 +1,4 @@
-"""The command `queuegate who-can`: the users of a queue, and why they may use it."""
+"""The command `queuegate who-can`, which lists the users of a queue and why they may use it."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.decision import Access
 
 _MAX_NAMED: Final = 5
-"""The maximum number of groups named in the message about an incomplete list."""
+"""The maximum number of groups named in the error for an incomplete list."""
 
 
 class _WhoCan(Command):
-    """The command, which used to take the kind of access as its first argument."""
+    """The command, with a remedy for a misplaced kind of access."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. The error about a kind of access among them names the option."""
+        """Parse the arguments. A kind of access among them is an error that names the option."""
         values, rest, _ = self.make_parser(ctx).parse_args([*args])
         words = {str(values.get("queue")), *rest}
         access = words & set(map(str, Access))
@@ -48,12 +48,12 @@ class _WhoCan(Command):
 @click.argument("queue")
 @partition_option
 @access_option
-@click.option("--all-pages", is_flag=True, help="All users, not only the first page.")
+@click.option("--all-pages", is_flag=True, help="Show all pages of users.")
 @click.option(
     "--page-size",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Users on a page, at most 1000; the server's default is 500.",
+    help="The number of users per page, at most 1000. The server's default is 500.",
 )
 @files_options
 def who_can(
@@ -67,7 +67,7 @@ def who_can(
 ) -> Report:
     """List the users who may use QUEUE, and why.
 
-    Exit status 3: the list is incomplete; the message says why.
+    Exit status 3 means that the list is incomplete; the message gives the reason.
     """
     with session.client() as client:
         iterator = client.list_users(
@@ -128,7 +128,7 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
 def _note(
     page: UserPage, users: Sequence[ListedUser], access: Access, queue: str, *, has_more: bool
 ) -> str:
-    """Return additional remarks in one line."""
+    """Return additional remarks as a line."""
     parts: list[str] = []
     if page.evaluated_queue:
         parts.append(f"{queue} does not exist; decided at {page.evaluated_queue}")

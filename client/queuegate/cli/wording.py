@@ -1,4 +1,4 @@
-"""Translates messages of the client and the server into terms of the command line."""
+"""Translation of the client's and the server's messages into terms of the command line."""
 
 import re
 import shlex
@@ -32,7 +32,7 @@ _ARGUMENTS: Final = {
     "timeout": "--timeout",
     "token_file": "--token-file",
 }
-"""Arguments of the Python client and request fields that a message may start with."""
+"""Command-line terms for the arguments and request fields at the start of a message."""
 _FIRST: Final = re.compile(rf"({'|'.join(map(re.escape, _ARGUMENTS))})(?:\[(\d+)\])?(?=[: ])")
 _ANYWHERE: Final = {
     "Tls(certificate_file=…, key_file=…)": "--tls-cert and --tls-key",
@@ -44,20 +44,20 @@ _ANYWHERE: Final = {
     "token_file": "--token-file",
     "server_name": "--tls-server-name",
 }
-"""Terms of the Python client that occur within a message."""
+"""Command-line terms for terms of the Python client anywhere in a message."""
 _TERM: Final = re.compile(
     rf"""'[^']*'|"[^"]*"|(?<![\w.])(?:{"|".join(map(re.escape, _ANYWHERE))})(?!\w)"""
 )
-"""A term, or a quoted value, which stays as it is."""
+"""Matches a term to translate, or a quoted value to keep."""
 
 
 def in_command_words(message: str) -> str:
-    """Return a message of the Python client with options in place of Python terms."""
+    """Return a message of the Python client in terms of the command line."""
     return _TERM.sub(lambda match: _ANYWHERE.get(match[0], match[0]), message)
 
 
 def argument_in_command_words(message: str) -> str:
-    """Return a message that starts with a Python argument, with its option instead."""
+    """Return a message of the Python client with the option for its initial argument."""
     match = _FIRST.match(message)
     if match is not None:
         message = _ARGUMENTS[match[1]] + message[match.end() :]
@@ -67,10 +67,10 @@ def argument_in_command_words(message: str) -> str:
 def violations_in_command_words(
     violations: Iterable[Violation], question: Mapping[str, object]
 ) -> str:
-    """Return the errors in the arguments of a command, with their values.
+    """Return a message about invalid arguments of a command, with their values.
 
     Args:
-        violations: The request fields that the server rejects.
+        violations: The request fields rejected by the server.
         question: The arguments of the command, by name.
     """
     return "; ".join(
@@ -79,7 +79,7 @@ def violations_in_command_words(
 
 
 def _argument(field: str, question: Mapping[str, object]) -> str:
-    """Return an argument by its command-line name, with its value if given."""
+    """Return the command-line name of an argument, with its value if given."""
     name, _, index = field.removesuffix("]").partition("[")
     argument = _ARGUMENTS.get(name, field)
     value = question.get("user" if name == "user.user" else name.rpartition(".")[2])
@@ -89,7 +89,7 @@ def _argument(field: str, question: Mapping[str, object]) -> str:
 
 
 def _hint(field: str, question: Mapping[str, object]) -> str:
-    """Return the command that was probably meant, if the value is not the path of a queue."""
+    """Return the probably intended command, if the value is not a queue path."""
     user, queue = question.get("user"), question.get("queue")
     if field != "queue" or not isinstance(queue, str) or queue_path(queue):
         return ""

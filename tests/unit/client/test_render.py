@@ -39,7 +39,7 @@ DECISIONS = [
     (Reason.ACLS_DISABLED, True, "the scheduler does not enforce ACLs"),
     (Reason.CLUSTER_ADMIN, True, "the user administers the cluster"),
     (Reason.OWNER, True, "the user owns the application"),
-    (Reason.UNKNOWN_QUEUE, False, "the queue to move it to does not exist"),
+    (Reason.UNKNOWN_QUEUE, False, "the target queue does not exist"),
     (Reason.UNSPECIFIED, False, "unknown reason (this client is too old for the server)"),
 ]
 
