@@ -247,9 +247,7 @@ class GroupCache:
     def _renew(
         self, entry: CacheEntry, shared: SharedAnswer | None = None, started_at: float | None = None
     ) -> CacheEntry:
-        """Give an entry a new TTL, or the remaining TTL of a shared result. `started_at` is the
-        start of the lookup.
-        """
+        """Give an entry a new TTL, or a shared result's remaining TTL, and return it."""
         options = self.options
         refresh_after = 1.0
         if isinstance(entry.outcome, KnownUser):
@@ -286,10 +284,7 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """Entries, spread over shards of about the same size.
-
-    The shards themselves are unbounded, because the bound of a cachetools cache is fixed.
-    """
+    """Entries in shards of similar size, unbounded because a cachetools bound is fixed."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
         self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]

@@ -71,7 +71,7 @@ class ResolverChain:
             listing.done(name)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all resolvers' users, at most `limit`. Raises CannotListUsers."""
+        """Return up to `limit` user names from all resolvers. Raises CannotListUsers."""
         users: dict[str, None] = {}
         for member in self._members:
             users.update(dict.fromkeys(await member.all_users(limit)))

@@ -272,9 +272,7 @@ class GroupResolver:
         return Resolution(entry, cached=True, stale=is_stale)
 
     def _outlives_refresh(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether an entry may be used while it is refreshed. Local resolvers are queried at
-        once instead.
-        """
+        """Return whether to use an entry while refreshing it, instead of querying at once."""
         return (
             not self._is_local
             and now < entry.expires_at

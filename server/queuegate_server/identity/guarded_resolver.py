@@ -339,9 +339,7 @@ class GuardedResolver:
         return outcome
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups, unless the circuit breaker is open. Never raises; incomplete
-        groups contain the reason.
-        """
+        """List the members of groups. Never raises; incomplete groups contain the reason."""
         if self._listings.can_list_members and self.breaker.refuses:
             listing.give_up(f"the resolver {self.name!r} keeps failing and is paused")
         else:
@@ -352,9 +350,7 @@ class GuardedResolver:
         return await self._listings.all_users(limit)
 
     async def open(self) -> None:
-        """Open the resolver, within 30 s. On failure, close it and raise its exception or
-        TimeoutError.
-        """
+        """Open the resolver, within 30 s. On failure, close it and raise the exception."""
         try:
             async with asyncio.timeout(OPEN_TIMEOUT) as limit:
                 await self.resolver.open()

@@ -1,6 +1,4 @@
-"""Looks up a user in the groups shared by other servers, then with the resolver, and caches the
-result.
-"""
+"""Looks up users in groups shared by servers, then with the resolver, and caches the results."""
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source

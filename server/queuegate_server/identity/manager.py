@@ -240,10 +240,7 @@ class ResolverManager:
 def unusable_resolvers(
     settings: IdentitySettings, partitions: Mapping[str, Partition]
 ) -> list[UnusableResolver]:
-    """Return the partitions' resolvers that cannot work with their settings.
-
-    Does not open or query any resolver.
-    """
+    """Return the partitions' resolvers that cannot work with their settings. Opens none."""
     unusable: list[UnusableResolver] = []
     for partition in partitions.values():
         for key in _members(settings, _key(settings, partition)):

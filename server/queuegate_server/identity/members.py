@@ -47,17 +47,13 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self.users: dict[str, tuple[str, ...]] = {}
-        """Users by name, each with the nested groups that lead to them, outermost first; empty for
-        direct members."""
+        """Users by name, each with the nested groups leading to them, outermost first."""
         self.missing = _NOT_REACHED
         """A human-readable reason why members may be missing; empty if none are."""
 
 
 class MemberListing:
-    """Collects group members within limits.
-
-    A group is incomplete until the resolver marks it as done.
-    """
+    """Collects group members within limits. Groups are incomplete until marked as done."""
 
     def __init__(
         self,
@@ -85,10 +81,7 @@ class MemberListing:
         return self._max_members - self._members
 
     def add(self, group: str, user: str, nested: tuple[str, ...] = ()) -> None:
-        """Add a member (`nested` as in GroupMembers), unless a shorter path is known.
-
-        Raises ListingLimit.
-        """
+        """Add a member, unless a shorter path (`nested`) is known. Raises ListingLimit."""
         users = self.groups[group].users
         known = users.get(user)
         if known is None:
@@ -115,9 +108,7 @@ class MemberListing:
             self.done(name, missing)
 
     def fork(self) -> "MemberListing":
-        """Return an empty listing of the same groups within the remaining limits, for another
-        resolver.
-        """
+        """Return an empty listing of the same groups with the remaining limits."""
         return MemberListing(
             self.groups, max_members=self.room, max_searches=self._max_searches - self.searches
         )

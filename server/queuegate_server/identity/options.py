@@ -24,8 +24,7 @@ class CacheOptions(Section):
     """How long expired groups may still be used while the resolver is unavailable or looks up other
     users first. 0: never."""
     stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = 0.25
-    """How long a caller waits for a lookup before such groups are used instead; the lookup
-    continues."""
+    """How long a caller waits for a lookup before using such groups; the lookup continues."""
 
 
 class ResolverOptions(Section):

@@ -28,13 +28,11 @@ class SharedGroups(Protocol):
         """Identifies the resolver's settings; equal on all servers that share its groups."""
 
     async def get(self, user: str) -> SharedAnswer | None:
-        """Return a user's valid result, or None. Never raises, and takes at most a few
-        milliseconds.
-        """
+        """Return a user's valid result, or None. Never raises; takes at most a few milliseconds."""
 
     def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:
-        """Register a lookup. Return a nonblocking function that shares its result unless it is
-        outdated by then, or None if the result cannot be shared.
+        """Register a lookup. Return a nonblocking function that shares its result unless outdated
+        by then, or None if the result cannot be shared.
         """
 
 
@@ -74,5 +72,5 @@ class EndlessLease:
         """Never call back."""
 
     def end_if_expired(self, now: float) -> bool:  # noqa: ARG002 - as of every lease
-        """Return that it has not expired."""
+        """Return False."""
         return False

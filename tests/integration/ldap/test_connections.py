@@ -141,7 +141,7 @@ async def test_row_11_unused_connection_to_the_second_server_is_closed(
         await until_asked(opened, own_directory.url)
         assert opened.directory
         server = opened.directory.pool.servers[1]
-        while server.answers:
+        while server.is_connected:
             await asyncio.sleep(0.02)
 
 

@@ -308,7 +308,7 @@ async def test_pauses_double_while_another_server_answers(
     given = options("ldap://127.0.0.1:1", retry_after=1, fail_back_after=5)
     servers = ServerPool(given, Connector(given, AbandonableThreadPool(1, "ldap"), lambda _: None))
     server = ServerConnection(parse_url("ldap://127.0.0.1:1"), servers, is_preferred=True)
-    another: Any = SimpleNamespace(answers=True)
+    another: Any = SimpleNamespace(is_connected=True)
     servers.servers = (server, another)
     # None has failed if requests failed on a connection that was there.
     for server._failed_attempts in range(6):

@@ -146,12 +146,7 @@ def group_members(
 ) -> tuple[dict[str, set[str]], str]:
     """Return each group's users, and why some may be missing (empty if none are). Blocks.
 
-    Args:
-        groups: The names of the groups.
-        nsswitch: The configuration of the name service switch.
-
-    Raises:
-        OSError: The database failed.
+    Raises OSError if the database failed.
     """
     others = _other_sources(nsswitch)
     by_primary: defaultdict[int, set[str]] = defaultdict(set)
@@ -190,9 +185,7 @@ def _has_name(gid: int) -> bool:
 
 
 def _other_sources(nsswitch: Path) -> str:
-    """Return the sources that may hide users or members, as the start of a sentence; empty if there
-    are none.
-    """
+    """Return the sources that may hide users or members, as the start of a sentence."""
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -281,10 +274,7 @@ def group_name(gid: int) -> bytes | None:
 
 
 def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
-    """Return a group's id and listed users, or None if there is no such group. Blocks.
-
-    Raises OSError if the database failed.
-    """
+    """Return a group's gid and listed users, or None if there is none. Blocks. Raises OSError."""
     entry = _Group()
     # The buffer owns the strings, so it must live until they are copied.
     buffer = _read(_LIBC.getgrnam_r, ctypes.c_char_p(name), entry)
@@ -298,10 +288,7 @@ def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
 
 
 def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[ctypes.c_char] | None":
-    """Fill in an entry and return the buffer that owns its strings, or None if there is no entry.
-
-    Raises OSError if the database failed.
-    """
+    """Fill in an entry and return the buffer with its strings, or None. Raises OSError."""
     size = INITIAL_BUFFER
     status = errno.ERANGE
     while status == errno.ERANGE and size <= MAX_BUFFER:

@@ -1,4 +1,4 @@
-"""Opening a connection and binding, within one time limit."""
+"""Opens connections and binds, within one time limit."""
 
 import asyncio
 import math
@@ -11,7 +11,7 @@ from queuegate_server.identity.resolvers.ldap.bridge import SASL_EXTERNAL_REQUES
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dialer import open_bridge
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import BadCredentials, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import (
     LdapStep,
     StepObserver,
@@ -62,22 +62,19 @@ class Connector:
     async def connect(self, url: ServerUrl) -> LdapConnection:
         """Return a bound connection, within `connect_timeout`. Raises LdapFault.
 
-        Tries once more if the password is rejected and its file has changed meanwhile.
+        Retries once if the password is rejected but its file has changed meanwhile.
         """
         password = await self.password()
         try:
             return await self._connect(url, password)
-        except BindRefused:
+        except BadCredentials:
             changed = await self.password()
             if changed == password:
                 raise
             return await self._connect(url, changed)
 
     async def password(self) -> bytes:
-        """Return the password that its file contains now; empty without a file.
-
-        Raises ServerFault.
-        """
+        """Return the password file's content; empty without a file. Raises ServerFault."""
         advice = "check bind_password_file"
         try:
             async with asyncio.timeout(self._options.connect_timeout):
@@ -90,7 +87,7 @@ class Connector:
 
     async def _connect(self, url: ServerUrl, password: bytes) -> LdapConnection:
         seconds = self._options.connect_timeout
-        # The step in progress when time runs out shows where the time was spent.
+        # On a timeout, the step in progress shows where the time was spent.
         unfinished: list[str] = []
 
         def observe(step: LdapStep) -> None:
@@ -146,19 +143,19 @@ class Connector:
 async def _bind_with_certificate(bridge: Bridge) -> None:
     reply = await bridge.request(SASL_EXTERNAL_REQUEST, BIND_RESPONSE)
     if reply.code != 0:
-        raise BindRefused(
+        raise BadCredentials(
             f"the server rejected the client certificate (code {reply.code}): {reply.text}",
             "check cert_file, and how the server maps certificates to accounts",
         )
 
 
 async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
-    """Bind the connection behind a descriptor using Kerberos, in a child process. Raises LdapFault.
+    """Bind a descriptor's connection using Kerberos, in a child process. Raises LdapFault.
 
-    libkrb5 talks to the KDC during the bind and waits for it without a limit, and the driver holds
-    Python's lock meanwhile: in a thread, that would stop the whole server. So a child inherits
-    libldap's end of the socket pair for the bind, and is killed when its time is up or this call is
-    cancelled. The bind belongs to the connection, which this process then uses.
+    During the bind, libkrb5 waits for the KDC without a time limit while the driver holds the GIL;
+    even in a thread, this would block the whole server. So a child process inherits libldap's end
+    of the socket pair, and is killed on timeout or cancellation. The bind applies to the
+    connection, which this process then uses.
     """
     seconds = math.ceil(options.connect_timeout) + 1
     try:
@@ -184,11 +181,11 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
 
 def _credentials(options: LdapOptions) -> dict[str, str]:
-    """Return the environment variables that name the credentials, if the settings name any."""
+    """Return environment variables for the credentials in the settings, if any."""
     variables: dict[str, str] = {}
     if options.keytab_file is not None:
         variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"
-        # The default cache is a file, in a directory that may be read-only or open to others.
+        # The default cache is a file in a directory that may be read-only or shared.
         variables["KRB5CCNAME"] = "MEMORY:queuegate"
     if options.credentials_cache is not None:
         variables["KRB5CCNAME"] = options.credentials_cache
@@ -198,8 +195,8 @@ def _credentials(options: LdapOptions) -> dict[str, str]:
 def _ticket_fault(output: str, status: int) -> LdapFault:
     name, _, text = output.partition(" ")
     if not name:
-        return ServerFault(f"the Kerberos bind ended with status {status} and without a message")
+        return ServerFault(f"the Kerberos bind failed with status {status} and no message")
     detail = "".join(char if char.isprintable() else " " for char in text[:_MAX_DETAIL_CHARS])
     what, advice = _TICKET_FAULTS.get(name, _OTHER_TICKET_FAULT)
-    kind = BindRefused if name == "INVALID_CREDENTIALS" else ServerFault
+    kind = BadCredentials if name == "INVALID_CREDENTIALS" else ServerFault
     return kind(f"{what}: {detail.strip()}", advice)

@@ -1,8 +1,8 @@
-"""A connection that asyncio owns, with its other end in the hands of libldap.
+"""Connects libldap to a server over an asyncio transport.
 
-libldap 2.5 has no options that bound a TLS handshake. So asyncio does TCP, StartTLS and TLS, and
-libldap gets one end of a socket pair that never blocks. The bridge carries the bytes; each end
-stops reading while the other cannot send. What the server sends is checked on the way.
+libldap 2.5 cannot bound a TLS handshake. So asyncio handles TCP, StartTLS and TLS, and libldap gets
+one end of a nonblocking socket pair. The bridge relays data in both directions: each end stops
+reading while the other cannot send. Data from the server is checked.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from queuegate_server.identity.resolvers.ldap.certificates import certificate_advice
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
-from queuegate_server.identity.resolvers.ldap.long_work import LONG_BYTES, STEP_SECONDS, TURNS
+from queuegate_server.identity.resolvers.ldap.long_work import LONG_BYTES, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
-"""The most that a server may send before a bind succeeds. Kerberos takes several answers."""
+"""The maximum size of responses before a bind succeeds. Kerberos needs several responses."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64
 _FIRST_ID: Final = 1
 SASL_EXTERNAL_REQUEST: Final = (
     bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
 )
-"""A bind request of LDAP version 3 with message id 1, without a name and with empty credentials."""
+"""An LDAPv3 bind request with message id 1, no name and empty credentials."""
 
 
 class MessageReceiver(Protocol):
-    """Decides which messages of a server reach libldap."""
+    """Filters messages from a server to libldap."""
 
     def admit(self, head: MessageHead) -> bool:
         """Return whether to read a message, given its head. Raises ServerFault."""
 
     def take(self, head: MessageHead, message: bytes) -> bool:
-        """Return whether to pass on a message. Raises ServerFault."""
+        """Return whether to forward a message. Raises ServerFault."""
 
     def close(self, reason: str) -> None:
-        """End the connection, which cannot be used after a fault."""
+        """Close the connection, which is unusable after a fault."""
 
 
 class _End(asyncio.Protocol):
@@ -62,43 +62,43 @@ class _End(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.peer: _End | None = None
         self.lost: str | None = None
-        """Why the connection ended; None while it has not."""
+        """Why the connection was lost; None while it is open."""
         self.on_lost: Callable[[str], None] | None = None
-        """Called with the reason when the connection has ended."""
+        """Called with the reason when the connection is lost."""
         self._holds = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes on."""
+        """Forward data to the peer."""
         if self.peer is not None and self.peer.transport is not None:
             self.peer.transport.write(data)
 
     def pause_writing(self) -> None:
-        """Stop the peer from reading: this end cannot send."""
+        """Pause the peer's reading, because this end cannot send."""
         if self.peer:
             self.peer.hold()
 
     def resume_writing(self) -> None:
-        """Let the peer read again."""
+        """Resume the peer's reading."""
         if self.peer:
             self.peer.release()
 
     def hold(self) -> None:
-        """Stop reading until `release` has been called once for each call of `hold`."""
+        """Pause reading until every `hold` has been undone by a `release`."""
         self._holds += 1
         if self._holds == 1 and self.transport and not self.transport.is_closing():
             self.transport.pause_reading()
 
     def release(self) -> None:
-        """Take back one call of `hold`."""
+        """Undo one `hold`."""
         self._holds -= 1
         if self._holds == 0 and self.transport and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Close the peer once it has sent what came before the end."""
+        """Close the peer after it has sent all pending data."""
         self.transport = None
         if self.lost is None:
             self.lost = (
@@ -112,15 +112,15 @@ class _End(asyncio.Protocol):
             self.on_lost(self.lost)
 
     def close(self) -> None:
-        """Close the connection once everything written has been sent."""
-        # asyncio's TLS transports forget their protocol when they are closed twice, and before
-        # Python 3.11.3 raise AttributeError if they are aborted then. So a transport is closed
-        # once, aborted once, and left alone when it is lost.
+        """Close the connection after sending all pending data."""
+        # Closing an asyncio TLS transport twice clears its protocol; before Python 3.11.3, aborting
+        # it then raises AttributeError. So a transport is closed once, aborted once, and not
+        # touched after it is lost.
         if self.lost is None and self.transport:
             self.transport.close()
 
     def abort(self, reason: str) -> None:
-        """Drop the connection immediately."""
+        """Abort the connection immediately."""
         if self.lost is None:
             self.lost = reason
             if self.transport:
@@ -128,59 +128,59 @@ class _End(asyncio.Protocol):
 
 
 class Bridge(_End):
-    """The server's end of a bridge; `hand_over` adds the end of libldap."""
+    """The server's end of a bridge; `hand_over` adds libldap's end."""
 
     def __init__(self, url: ServerUrl) -> None:
         super().__init__()
         self.url = url
         self.encrypted = False
         self.receiver: MessageReceiver | None = None
-        """None until the bind has succeeded, or libldap performs it."""
+        """None until the bind has succeeded or is left to libldap."""
         self._reader = MessageReader(self._admit)
         self._bytes_before_bind = 0
         self._expected: int | None = None
-        """The kind of the reply that `request` waits for."""
+        """The operation of the reply awaited by `request`."""
         self._reply: asyncio.Future[LdapReply] | None = None
         self._fault: ServerFault | None = None
         self._next_step: asyncio.TimerHandle | None = None
-        self._at_end: Callable[[], None] | None = None
-        """Passes the end of the connection on; None while it has not ended."""
+        self._propagate_loss: Callable[[], None] | None = None
+        """Propagates the loss of the connection; None while it is open."""
 
     def data_received(self, data: bytes) -> None:
-        """Check what the server sent and pass it on."""
+        """Check data from the server and forward it."""
         self._reader.add(data)
-        if self._next_step is None and self._reader.size > LONG_BYTES and (wait := TURNS.wait()):
-            self._rest(wait)
+        if self._next_step is None and self._reader.size > LONG_BYTES and (wait := PACER.wait()):
+            self._pause(wait)
         else:
             self._read_messages()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End once the messages before the end have been read."""
+        """Propagate the loss after reading the remaining messages."""
         self.transport = None
-        self._at_end = partial(super().connection_lost, error)
+        self._propagate_loss = partial(super().connection_lost, error)
         if self._next_step is None:
-            self._end()
+            self._finish()
 
     def _read_messages(self) -> None:
-        """Check messages for a few milliseconds, and the rest after a pause."""
+        """Check messages for a few milliseconds; continue after a pause."""
         if self._next_step is not None:
             return
-        begin = time.monotonic()
+        start = time.monotonic()
         try:
             for head, message in self._reader.messages():
                 if message is not None and (self.receiver or self).take(head, message):
                     super().data_received(message)
                 if self.lost is not None:
                     return
-                if (worked := time.monotonic() - begin) > STEP_SECONDS:
-                    self._rest(TURNS.wait(worked))
+                if (worked := time.monotonic() - start) > STEP_SECONDS:
+                    self._pause(PACER.wait(worked))
                     return
-            TURNS.wait(time.monotonic() - begin)
+            PACER.wait(time.monotonic() - start)
         except ServerFault as fault:
             self._fault = fault
             (self.receiver or self).close(fault.detail)
 
-    def _rest(self, seconds: float) -> None:
+    def _pause(self, seconds: float) -> None:
         self.hold()
         self._next_step = asyncio.get_running_loop().call_later(seconds, self._continue)
 
@@ -188,20 +188,20 @@ class Bridge(_End):
         self.release()
         self._next_step = None
         self._read_messages()
-        if self._at_end is not None and self._next_step is None:
-            self._end()
+        if self._propagate_loss is not None and self._next_step is None:
+            self._finish()
 
-    def _end(self) -> None:
-        """Pass the end on, and end `request`."""
-        if self._at_end is not None:
-            self._at_end()
+    def _finish(self) -> None:
+        """Propagate the loss, and fail a pending `request`."""
+        if self._propagate_loss is not None:
+            self._propagate_loss()
         self._fail_request()
 
     def _admit(self, head: MessageHead) -> bool:
         return (self.receiver or self).admit(head)
 
     def admit(self, head: MessageHead) -> bool:
-        """Accept the beginning of an answer to a bind or a request for TLS, and no other."""
+        """Admit only responses to a bind or a request for TLS."""
         self._bytes_before_bind += head.size
         if self._bytes_before_bind > _MAX_BYTES_BEFORE_BIND:
             raise ServerFault("the server sent too much before the bind")
@@ -212,7 +212,7 @@ class Bridge(_End):
         return True
 
     def take(self, head: MessageHead, message: bytes) -> bool:
-        """Keep the reply for `request`, unless libldap has sent the request."""
+        """Keep the reply to `request`; forward replies to libldap."""
         try:
             check_message(message, _MAX_ELEMENTS_BEFORE_BIND)
         except TooManyElements:
@@ -225,7 +225,7 @@ class Bridge(_End):
         return False
 
     def close(self, reason: str = "") -> None:
-        """Close the connection once everything written has been sent; immediately for a reason."""
+        """Close the connection after sending all pending data, or immediately for a reason."""
         if reason:
             self.abort(reason)
             self._fail_request()
@@ -233,11 +233,9 @@ class Bridge(_End):
             super().close()
 
     async def request(self, message: bytes, expected: int) -> LdapReply:
-        """Send a message and return the reply. Only before `hand_over`. Raises ServerFault.
+        """Send a request with message id 1 and return the reply, whose operation is `expected`.
 
-        Args:
-            message: A request with the message id 1.
-            expected: The operation of the reply.
+        Only before `hand_over`. Raises ServerFault.
         """
         transport = self._open_transport()
         self._expected, self._reply = expected, asyncio.get_running_loop().create_future()
@@ -245,9 +243,9 @@ class Bridge(_End):
         return await self._reply
 
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
-        """Do the TLS handshake for a name; return protocol and cipher. Raises ServerFault."""
+        """Perform the TLS handshake; return the protocol and cipher. Raises ServerFault."""
         if self._fault is not None or not self._reader.is_between_messages:
-            # Someone between the server and us could have inserted it.
+            # An attacker on the network path could have injected it.
             raise ServerFault(
                 "the server sent plain text instead of a TLS handshake",
                 "check whether the port speaks TLS",

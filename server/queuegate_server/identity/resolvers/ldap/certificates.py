@@ -1,14 +1,12 @@
-"""Certificates of directories: which authorities are trusted, and what to do about an invalid
-certificate, by OpenSSL's reason.
-"""
+"""Directory certificates: trusted authorities, and advice for OpenSSL's verification errors."""
 
 import ssl
 from pathlib import Path
 from typing import Final, Literal
 
 VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
-"""The same on every Python: certificates must conform to RFC 5280, and chains must end in a
-root."""
+"""The same on every Python version: certificates must conform to RFC 5280, and chains must end in a
+root certificate."""
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
@@ -46,11 +44,11 @@ _ADVICE: Final = {
     86: _KEY_IDENTIFIER,
     **dict.fromkeys((79, 80, 81, 82, 83, 84, 87, 88, 89, 90, 91, 92, 93, 94), _RFC_5280),
 }
-"""Advice by the codes of OpenSSL's x509_vfy.h."""
+"""Advice by error code in OpenSSL's x509_vfy.h."""
 
 
 def certificate_advice(code: int) -> str:
-    """Return the advice for the code with which the verification of a certificate failed."""
+    """Return the advice for a certificate verification error."""
     return _ADVICE.get(code, _OTHER_ADVICE)
 
 
@@ -60,7 +58,7 @@ def tls_context(
     """Return a context for connections to a server. Blocks. Raises ValueError.
 
     Args:
-        ca_file: The trusted certificates; None: those of the system.
+        ca_file: The trusted certificates; None: the system's.
         minimum: The minimum version of TLS.
         verify: Whether to verify the server's certificate.
     """
@@ -70,7 +68,7 @@ def tls_context(
         raise ValueError(
             f"ca_file {ca_file} contains no certificates: {openssl_reason(error)}"
         ) from None
-    # Python's own choice differs by version: 3.13 added VERIFY_X509_STRICT.
+    # Python's default differs by version: 3.13 added VERIFY_X509_STRICT.
     context.verify_flags = VERIFY_FLAGS
     context.minimum_version = _TLS_VERSIONS[minimum]
     if not verify:
@@ -80,14 +78,12 @@ def tls_context(
 
 
 def check_authorities(context: ssl.SSLContext) -> None:
-    """Raise ValueError if a context has no CA certificates, and no folder where OpenSSL looks for
-    them.
-    """
+    """Raise ValueError if neither a context nor OpenSSL's default directory has CA certificates."""
     folder = ssl.get_default_verify_paths().capath or ""
     if not context.cert_store_stats()["x509_ca"] and not (folder and any(Path(folder).iterdir())):
         raise ValueError("this machine has no CA certificates: install them, or set ca_file")
 
 
 def openssl_reason(error: OSError) -> str:
-    """Return why OpenSSL, or the system, refused a file."""
+    """Return why OpenSSL or the system rejected a file."""
     return getattr(error, "reason", None) or error.strerror or type(error).__name__

@@ -1,7 +1,7 @@
-"""Many concurrent requests on one connection, each with a time limit, and no threads.
+"""Concurrent requests on one connection, each with a time limit, without threads.
 
-Only python-ldap's asynchronous calls are used, on a descriptor that does not block; results are
-fetched when the event loop reports that there are bytes, a few milliseconds' worth at a time.
+Only python-ldap's asynchronous calls are used, on a nonblocking descriptor. Results are fetched
+when the event loop reports data, for a few milliseconds at a time.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     to_fault,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver
-from queuegate_server.identity.resolvers.ldap.long_work import STEP_SECONDS, TURNS
+from queuegate_server.identity.resolvers.ldap.long_work import PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     SEARCH_DONE,
@@ -41,7 +41,7 @@ _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedR
 
 
 class Query(NamedTuple):
-    """What a search asks for."""
+    """The parameters of a search."""
 
     base: str
     filter_text: str
@@ -55,7 +55,7 @@ class LdapConnection:
     def __init__(
         self, bridge: Bridge, descriptor: int, options: LdapOptions, observe: StepObserver
     ) -> None:
-        """Take over the descriptor that the bridge has handed over."""
+        """Take ownership of the descriptor returned by `hand_over`."""
         self._bridge = bridge
         self.options = options
         self.observe = observe
@@ -63,25 +63,25 @@ class LdapConnection:
         self.server = str(bridge.url)
         self.opened_at = self.heard_at = self.used_at = time.monotonic()
         self.lost: str | None = None
-        """Why the connection ended; None while it has not."""
+        """Why the connection was closed; None while it is open."""
         self.ended = asyncio.Event()
         self.quiet = asyncio.Event()
         """Set while no lookup uses the connection."""
         self.quiet.set()
         self.users = 0
-        """How many lookups use the connection."""
+        """The number of lookups using the connection."""
         self.long_work = asyncio.Lock()
-        """Held by the lookup that works on a long result."""
+        """Held by the lookup that is processing a long result."""
         self.is_active_directory: bool | None = None
-        """None until the server has been asked."""
+        """None until it has been determined."""
         self.schema_lock = asyncio.Lock()
         self.known_attributes: frozenset[str] | None = None
-        """The attributes of the server's schema: None until it is read, empty if it cannot be."""
+        """The attributes in the server's schema; None until read, empty if unreadable."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued
         self._requests = 0
-        """How many requests are in flight or wait for a slot."""
+        """The number of requests in flight or waiting for a slot."""
         self._descriptor = descriptor
         try:
             self._ldap: Any = ldap.initialize(f"ldap://{bridge.url.host}", fileno=descriptor)
@@ -97,14 +97,14 @@ class LdapConnection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their result."""
+        """The number of requests in flight."""
         return len(self._pending)
 
     async def bind(self, name: str, password: bytes) -> None:
-        """Bind; an empty name and password make the bind anonymous. Raises LdapFault."""
+        """Bind, anonymously if the name and password are empty. Raises LdapFault."""
         if password and not (self._bridge.encrypted or self.options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
-        # libldap takes text; it could not send a password that is not UTF-8.
+        # Sent as bytes, because a password need not be UTF-8.
         await self._request(
             lambda: self._ldap.simple_bind(name, password), Allowance(0), (BIND_RESPONSE,)
         )
@@ -117,10 +117,10 @@ class LdapConnection:
         allowance: Allowance,
         controls: Sequence[Any] = (),
     ) -> SearchResult:
-        """Search once; return the whole result. Raises LdapFault.
+        """Send one search request; return its complete result. Raises LdapFault.
 
-        The server is asked not to exceed `size_limit` entries, unless that is 0, and must not
-        exceed the allowance.
+        The server is asked not to exceed `size_limit` entries, unless that is 0. The allowance is
+        enforced.
         """
         seconds = max(1, round(self.options.operation_timeout))
         self.used_at = time.monotonic()
@@ -138,7 +138,7 @@ class LdapConnection:
         )
 
     async def verify(self) -> None:
-        """Raise LdapFault and close the connection if the server no longer answers."""
+        """Raise LdapFault and close the connection if the server no longer responds."""
         try:
             await self._request(
                 lambda: self._ldap.search_ext(
@@ -150,7 +150,7 @@ class LdapConnection:
             self.close(fault.detail)
             raise
         except LdapFault:
-            # A refusal to show the root entry is an answer.
+            # A denied read is a response as well.
             return
 
     async def _request(
@@ -204,7 +204,7 @@ class LdapConnection:
         )
         if not sent and self.in_flight:
             return fault
-        # A server that answers other requests is slow with this one; a silent server hangs.
+        # A server that responds to other requests is just slow; a silent server hangs.
         if self.heard_at == heard_at:
             self.close(fault.detail)
         return fault
@@ -220,17 +220,17 @@ class LdapConnection:
         self.heard_at = time.monotonic()
 
     def _read(self) -> None:
-        """Fetch what libldap has, and the rest after a pause if that takes long."""
-        begin = time.monotonic()
+        """Fetch results from libldap; continue after a pause if this takes long."""
+        start = time.monotonic()
         while self.lost is None and self._read_one():
-            if (worked := time.monotonic() - begin) > STEP_SECONDS:
+            if (worked := time.monotonic() - start) > STEP_SECONDS:
                 self._loop.remove_reader(self._descriptor)
-                self._loop.call_later(TURNS.wait(worked), self._read_on)
+                self._loop.call_later(PACER.wait(worked), self._resume_reading)
                 return
-        TURNS.wait(time.monotonic() - begin)
+        PACER.wait(time.monotonic() - start)
 
-    def _read_on(self) -> None:
-        # libldap may have read all there is, so the descriptor may not report it.
+    def _resume_reading(self) -> None:
+        # libldap may have read all available data, so the descriptor may not become readable.
         if self.lost is None:
             self._loop.add_reader(self._descriptor, self._read)
             self._read()
@@ -245,11 +245,11 @@ class LdapConnection:
             if message := message_id(error):
                 self._pending.settle(message, to_fault(error))
             else:
-                # It concerns the connection, not a request.
+                # The error concerns the connection, not a request.
                 self.close(self._bridge.lost or to_fault(error).detail)
             return True
         except Exception as error:
-            # For example a DN that is not UTF-8; which request it answers is unknown.
+            # For example, a DN that is not UTF-8; the request is unknown.
             self.close(f"the server sent an unreadable answer: {type(error).__name__}")
             return True
         if kind is None:
@@ -263,12 +263,12 @@ class LdapConnection:
         return True
 
     def _close_soon(self, reason: str) -> None:
-        """Give libldap time to read what the server sent before disconnecting."""
+        """Give libldap time to read the last data before disconnecting."""
         if self.lost is None:
             self._loop.call_later(_LAST_BYTES_SECONDS, self.close, reason)
 
     def close(self, reason: str = "closed") -> None:
-        """End the connection and fail every request on it."""
+        """Close the connection and fail all requests on it."""
         if self.lost is not None:
             return
         self.lost = reason
@@ -276,14 +276,14 @@ class LdapConnection:
         self._pending.fail_all(reason)
         self._loop.remove_reader(self._descriptor)
         self._writable.close()
-        self._ldap = None  # Its end closes the descriptor.
+        self._ldap = None  # Its destructor closes the descriptor.
         self._bridge.abort(reason)
 
 
 class _WritableDescriptor:
     """Waits until at least three quarters of a Unix socket's send buffer is free.
 
-    No request is larger. libldap would lose track of a request that is sent in part.
+    Requests are smaller than that, and libldap cannot track a partially sent request.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -295,7 +295,7 @@ class _WritableDescriptor:
         self._closed = False
 
     async def wait(self) -> None:
-        """Return when there is room, or after `close`."""
+        """Return when there is space, or after `close`."""
         while not self._closed and not self._poll.poll(0):
             self._changed.clear()
             self._loop.add_writer(self._descriptor, self._wake)

@@ -1,7 +1,7 @@
-"""Options that the settings leave out: those of a preset, and those in YuniKorn's LDAP Secret.
+"""Defaults for options that are not set: presets, and YuniKorn's LDAP Secret.
 
-The Secret is mounted as a directory with a file for each key. The keys, their defaults and which of
-them are required follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
+The Secret is mounted as a directory with one file per key. The keys, their defaults and which are
+required follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
 `pkg/common/security`. They are read with the settings; only the password is read again later.
 """
 
@@ -47,7 +47,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "primary_group": "gid_number",
     },
 }
-"""The preset options by the kind of directory."""
+"""Preset options by type of directory."""
 
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
 """Where YuniKorn expects its Secret."""
@@ -64,14 +64,14 @@ _NUMBER: Final = re.compile(r"\+?0*([0-9]{1,5})")
 
 
 class BadSecrets(ValueError):
-    """Keys are missing or wrong; the message continues a sentence about the directory."""
+    """Keys are missing or invalid; the message completes a sentence about the directory."""
 
 
 def read_secrets(folder: Path) -> dict[str, Any]:
-    """Return the resolver's options for the keys in a directory. Blocks. Raises BadSecrets.
+    """Return resolver options from the keys in a directory. Blocks. Raises BadSecrets.
 
     Values are trimmed. As in YuniKorn, optional values that are not booleans mean false. The
-    password stays in its file, TRIMMED_FILE, and is trimmed when it is read.
+    password stays in its file, TRIMMED_FILE, and is trimmed when read.
     """
     try:
         texts = {
@@ -110,13 +110,13 @@ def read_secrets(folder: Path) -> dict[str, Any]:
 
 
 def _port(text: str) -> int:
-    """Return the port as Go's `Atoi` parses it; 0 if it is not a port."""
+    """Return the port as parsed by Go's `Atoi`; 0 if it is invalid."""
     match = _NUMBER.fullmatch(text)
     number = int(match[1]) if match else 0
     return number if number <= _MAX_PORT else 0
 
 
 def preset_defaults(given: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the defaults of the preset that settings name; an unknown one is reported later."""
+    """Return the defaults of the preset in the settings; an unknown preset is reported later."""
     name = given.get("preset")
     return PRESETS.get(name, {}) if isinstance(name, str) else {}

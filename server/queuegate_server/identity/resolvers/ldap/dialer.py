@@ -1,4 +1,4 @@
-"""Opens bridges: resolves a server's name, connects to it, and encrypts as configured."""
+"""Opens bridges: resolves a server's name, connects, and starts TLS as configured."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 _TCP_USER_TIMEOUT_MS: Final = 10_000
-"""How long sent data may remain without TCP's acknowledgement."""
+"""How long sent data may remain unacknowledged."""
 _START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
 """An extended request with message id 1."""
 
@@ -25,7 +25,7 @@ async def open_bridge(
 ) -> Bridge:
     """Connect to a server, with TLS as configured. Raises LdapFault.
 
-    The caller bounds the time; a cancelled call leaves nothing behind.
+    The caller bounds the time; a cancelled call leaves no connection open.
     """
     with timed_step("resolve", str(url), observe) as step:
         addresses = await resolve_host(url.host, url.port, threads)
@@ -57,7 +57,7 @@ async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> 
 
 
 async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:
-    """Connect to the first address that answers; return it."""
+    """Connect to the first address that responds, and return it."""
     fault = "it has no address"
     loop = asyncio.get_running_loop()
     share = seconds / max(1, len(addresses))
@@ -70,7 +70,7 @@ async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -
         except TimeoutError:
             fault = f"no answer from {address} within {share:.2g} s"
         except OSError as error:
-            # asyncio's text contains the address instead of the reason.
+            # asyncio's message contains the address instead of the reason.
             fault = f"{address}: {os.strerror(error.errno) if error.errno else error}"
         else:
             connection = transport.get_extra_info("socket")

@@ -1,7 +1,4 @@
-"""Lookups in an open directory: which server is asked, and what is retried.
-
-This module and those that it imports need the driver.
-"""
+"""Lookups in an open directory: choice of server, and retries. Needs the driver."""
 
 import asyncio
 import unicodedata
@@ -39,7 +36,7 @@ class Directory:
     def __init__(
         self, options: LdapOptions, statistics: LdapStatistics, observe: StepObserver | None = None
     ) -> None:
-        """Create a closed directory; each step is passed to `observe` if given, else counted."""
+        """Create a closed directory. Steps are passed to `observe` if given, else counted."""
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
@@ -52,7 +49,7 @@ class Directory:
         self._lookup = UserLookup(options, self._users, self._kinds, statistics)
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user."""
+        """Look up a user."""
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME
         try:
@@ -68,20 +65,17 @@ class Directory:
             listing.give_up(fault.text)
 
     async def all_users(self, limit: int) -> list[str]:
-        """Return the names of all users below `user_base` that `user_filter` finds.
-
-        Raises CannotListUsers.
-        """
+        """Return the names of all users that match the settings. Raises CannotListUsers."""
         try:
             return await self._on_connection(partial(self._lookup.list_users, limit))
         except LdapFault as fault:
             raise CannotListUsers(fault.text) from None
 
     async def examine(self, url: ServerUrl, user: str) -> tuple[Outcome, list[str]]:
-        """Look up one user at one server, on a connection of its own, within `lookup_timeout`.
+        """Look up a user on one server, using a separate connection, within `lookup_timeout`.
 
-        Returns the outcome, and notes for people on what may not be as intended. Raises LdapFault
-        if the server could not be asked.
+        Returns the outcome, and human-readable notes on possible misconfigurations. Raises
+        LdapFault if the server could not be queried.
         """
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME, []
@@ -107,7 +101,7 @@ class Directory:
         self._threads.close()
 
     async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
-        """Do work, and retry it once on another connection if the server fails."""
+        """Do work on a connection; retry it once on another connection if the server fails."""
         server, connection = await self.pool.connection()
         try:
             outcome = await work(connection)
@@ -134,7 +128,7 @@ class Directory:
 
 
 def _is_possible_name(user: str) -> bool:
-    """Return whether a text can be the name of a user at all."""
+    """Return whether a text can be a user's name."""
     return (
         0 < len(user) <= _MAX_NAME_CHARS
         # Control characters, lone surrogates, and unassigned code points.

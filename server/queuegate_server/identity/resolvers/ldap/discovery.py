@@ -1,4 +1,4 @@
-"""Addresses of servers: their URLs, the IP addresses of a host, and the servers of a domain."""
+"""Server addresses: URLs, hosts' IP addresses, and domains' SRV records."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ class ServerUrl(NamedTuple):
 
     @property
     def encrypted(self) -> bool:
-        """True if the connection begins with TLS."""
+        """Whether the connection starts with TLS."""
         return self.scheme == "ldaps"
 
     def __str__(self) -> str:
@@ -43,24 +43,24 @@ class ServerUrl(NamedTuple):
 
 
 def is_domain(text: str) -> bool:
-    """Return whether a text can be a name in DNS, without regard to its top level."""
+    """Return whether a text is a valid DNS name, ignoring its top-level domain."""
     return _DOMAIN.fullmatch(text) is not None
 
 
 def is_host(text: str) -> bool:
-    """Return whether a text is an IP address, or can be the name of a host."""
+    """Return whether a text is an IP address or a valid host name."""
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(text)
         return True
     try:
-        # What the system's resolver and TLS do with names in other scripts.
+        # The system's resolver and TLS encode internationalized names like this.
         return is_domain(text.encode("idna").decode())
     except UnicodeError:
         return False
 
 
 def parse_url(text: str) -> ServerUrl:
-    """Return the address in a URL. Raises ValueError."""
+    """Return the server address in a URL. Raises ValueError."""
     if not text.isprintable() or " " in text:
         raise ValueError("contains spaces or control characters")
     try:
@@ -104,16 +104,14 @@ async def discover_servers(
     domain: str,
     *,
     encrypted: bool,
-    timeout: float,  # noqa: ASYNC109 - passed on to the library
+    timeout: float,  # noqa: ASYNC109 - passed to the library
     resolver: "dns.asyncresolver.Resolver | None" = None,
 ) -> tuple[ServerUrl, ...]:
-    """Return the servers that a domain's SRV records (RFC 2782) name, the best first.
+    """Return the servers in a domain's SRV records (RFC 2782), in order of preference.
 
-    Raises:
-        SetupFault: DNS names no server.
-        ServerFault: DNS does not answer.
+    Raises SetupFault if DNS has no servers, and ServerFault if it does not respond.
     """
-    # Imported here because it takes time and only `discover` needs it.
+    # Imported here because it is slow, and only `discover` needs it.
     from dns import asyncresolver, exception, name, rdatatype  # noqa: PLC0415
     from dns.rdtypes.IN.SRV import SRV  # noqa: PLC0415
 
@@ -136,7 +134,7 @@ async def discover_servers(
     servers = tuple(
         ServerUrl(scheme, record.target.to_text(omit_final_dot=True), record.port)
         for record in records
-        # A root target means that there is no such service.
+        # A root target means that the service is not available.
         if isinstance(record, SRV) and record.target != name.root
     )
     if not servers:

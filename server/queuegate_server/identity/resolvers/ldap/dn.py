@@ -1,4 +1,4 @@
-"""Distinguished names (RFC 4514), parsed by the driver and compared without regard to spelling."""
+"""Distinguished names (RFC 4514), parsed by the driver and compared independently of spelling."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ import ldap.dn
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 
 MAX_DN_BYTES: Final = 8192
-"""The longest DN that is parsed, as in OpenLDAP. The driver's time grows with the square of the
-number of components: 300 000 of them stop the process for seconds."""
+"""The maximum length of a DN, as in OpenLDAP. The driver's parsing time is quadratic in the number
+of components: 300 000 of them block the process for seconds."""
 
 ParsedDn = list[list[tuple[str, str, int]]]
-"""Components as the driver returns them, each of one or several attributes with their values."""
+"""Components as returned by the driver, each with one or more attributes and their values."""
 NormalizedDn = tuple[tuple[tuple[str, str], ...], ...]
-"""The same for all spellings of a DN; the root's has no components."""
+"""Equal for all spellings of a DN; the root DN has no components."""
 
 _SHORT_NAMES: Final = {
     "2.5.4.3": "cn", "commonname": "cn",
@@ -29,11 +29,11 @@ _SHORT_NAMES: Final = {
     "0.9.2342.19200300.100.1.1": "uid", "userid": "uid",
     "0.9.2342.19200300.100.1.25": "dc", "domaincomponent": "dc",
 }  # fmt: skip
-"""RFC 4514, section 3, and RFC 4519."""
+"""Short names of attributes by OID and alias (RFC 4514, section 3, and RFC 4519)."""
 
 
 def long_dn(length: int) -> SetupFault:
-    """Return the fault of a DN that is too long."""
+    """Return the fault for a DN that is too long."""
     return SetupFault(
         f"the directory sent a DN of {length} bytes, but the limit is {MAX_DN_BYTES}",
         "shorten it: it belongs to a user or group, or an attribute that lists them contains it",
@@ -41,9 +41,9 @@ def long_dn(length: int) -> SetupFault:
 
 
 def parse_dn(text: str) -> ParsedDn | None:
-    """Return the components of a DN, in the order of the text; None if it is not a DN.
+    """Parse a DN into its components, in textual order; return None if it is not a DN.
 
-    Raises SetupFault if it is too long to be parsed.
+    Raises SetupFault if it is too long.
     """
     if len(text) > MAX_DN_BYTES:
         raise long_dn(len(text))
@@ -55,10 +55,7 @@ def parse_dn(text: str) -> ParsedDn | None:
 
 
 def normalize(parsed: ParsedDn) -> NormalizedDn:
-    """Return a DN for comparison.
-
-    Case, spaces and width are dropped, as the attributes in DNs ignore them (RFC 4518).
-    """
+    """Normalize a DN's case, spacing and width, which comparisons ignore (RFC 4518)."""
     return tuple(
         tuple(sorted((short_name(attribute), _fold(value)) for attribute, value, _ in rdn))
         for rdn in parsed
@@ -66,7 +63,7 @@ def normalize(parsed: ParsedDn) -> NormalizedDn:
 
 
 def short_name(attribute: str) -> str:
-    """Return the name, in lower case, of an attribute in a DN, given as OID, alias or name."""
+    """Return the lowercase short name of an attribute in a DN, given its OID, alias or name."""
     name = attribute.lower()
     return _SHORT_NAMES.get(name, name)
 
@@ -76,18 +73,18 @@ def _fold(value: str) -> str:
 
 
 class SearchBase:
-    """The DNs at which searches start, and how far below them they reach."""
+    """The base DNs and scope of searches."""
 
     def __init__(
         self, dns: str | Sequence[str], scope: Literal["base", "one", "sub"] = "sub"
     ) -> None:
-        """Use one DN or several, which the settings have checked; the root's is empty."""
+        """Use one or more valid DNs; the root DN is empty."""
         self.dns: Final = (dns,) if isinstance(dns, str) else tuple(dns)
         self.scope: Final = scope
         self._bases = tuple(normalize(parse_dn(dn) or []) for dn in self.dns)
 
     def contains(self, dn: NormalizedDn) -> bool:
-        """Return whether such a search may find an entry with this DN."""
+        """Return whether a search may return an entry with this DN."""
         return any(
             (depth := len(dn) - len(base)) >= 0
             and dn[depth:] == base
@@ -96,6 +93,6 @@ class SearchBase:
         )
 
     def contains_entry(self, dn: str) -> bool:
-        """Return the same for a text, which may not be a DN."""
+        """Return the same for a DN's text; False if it is invalid."""
         parsed = parse_dn(dn)
         return parsed is not None and self.contains(normalize(parsed))

@@ -1,4 +1,4 @@
-"""The driver, and what else the resolver needs of this machine: checked with the settings."""
+"""Checks that the driver and the libraries needed by the settings are installed."""
 
 import ctypes
 import importlib
@@ -11,18 +11,18 @@ _KERBEROS_MECHANISM: Final = b"GSSAPI"
 
 
 class DriverUnusable(ValueError):
-    """Something is missing on this machine; the message has the remedy."""
+    """The driver or a library is missing; the message contains the remedy."""
 
 
 def check_driver(*, kerberos: bool, discovery: bool) -> None:
     """Load the driver.
 
     Args:
-        kerberos: Whether it must be able to bind using Kerberos.
-        discovery: Whether servers are found by DNS.
+        kerberos: Whether Kerberos binds are needed.
+        discovery: Whether servers are discovered through DNS.
 
     Raises:
-        DriverUnusable: The driver, or a module that it needs for that, is missing.
+        DriverUnusable: The driver or a required module is missing.
     """
     for name in (*_MODULES, *((_DISCOVERY_MODULE,) if discovery else ())):
         try:
@@ -45,9 +45,8 @@ def check_driver(*, kerberos: bool, discovery: bool) -> None:
 
 
 def _has_mechanism(name: bytes) -> bool:
-    """Return whether the SASL library that the driver uses has a mechanism."""
-    # The driver itself does not offer this list. The functions of the SASL library that it uses
-    # are found through its own file.
+    """Return whether the driver's SASL library has a mechanism."""
+    # The driver does not expose this list, so SASL's functions are called through its library.
     library = ctypes.CDLL(importlib.import_module("_ldap").__file__)
     try:
         library.sasl_client_init(None)

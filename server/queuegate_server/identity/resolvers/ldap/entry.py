@@ -1,4 +1,4 @@
-"""An entry of the directory, and what a server may send for its attributes."""
+"""Directory entries, and checks of the attributes sent by servers."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _RANGE: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(\*|0|[1-9][0-9]{0,8})")
 
 
 class LdapEntry:
-    """An entry of the directory. Names of attributes are compared without regard to case."""
+    """A directory entry. Attribute names are case-insensitive."""
 
     __slots__ = ("_attributes", "dn")
 
@@ -22,13 +22,13 @@ class LdapEntry:
         self._attributes = {name.lower(): values for name, values in attributes.items()}
 
     def values(self, attribute: str) -> list[bytes]:
-        """Return the values of an attribute; none if the entry does not have it."""
+        """Return an attribute's values; empty if the entry does not have it."""
         return self._attributes.get(attribute.lower(), [])
 
-    def part(self, attribute: str) -> "ValueRange | None":
-        """Return the range of values that comes as `attribute;range=…`; None without one.
+    def value_range(self, attribute: str) -> "ValueRange | None":
+        """Return the values sent as `attribute;range=…`; None if there are none.
 
-        Raises ServerFault if there are several, or if its bounds do not fit its values.
+        Raises ServerFault if there are several ranges, or if the bounds do not match the values.
         """
         prefix = f"{attribute}{RANGE_OPTION}".lower()
         parts = [
@@ -51,12 +51,10 @@ class LdapEntry:
         return ValueRange(start, values, is_last)
 
     def check_names(self, requested: frozenset[str]) -> None:
-        """Raise SetupFault if an attribute came under a name other than the requested one.
+        """Raise SetupFault if an attribute was sent under a name that was not `requested`.
 
-        Treating the attribute as missing would give a wrong answer.
-
-        Args:
-            requested: The names of the attributes, in lower case and without ranges.
+        Treating the attribute as missing would give a wrong result. `requested` contains lowercase
+        names without ranges.
         """
         has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
         for name in self._attributes:
@@ -68,7 +66,7 @@ class LdapEntry:
                     raise _option_fault(name)
                 continue
             is_alias = short_name(attribute) in map(short_name, requested)
-            # Any attribute may have the OID.
+            # The OID may be that of any attribute.
             if has_oid or is_alias or "." in attribute:
                 raise SetupFault(
                     f"the directory sent the attribute {name:.200}, but was asked for "
@@ -78,7 +76,7 @@ class LdapEntry:
                 )
 
     def check_options(self, attribute: str) -> None:
-        """Raise SetupFault if values of an attribute came with an option other than a range.
+        """Raise SetupFault if an attribute's values were sent with an option other than a range.
 
         They are values of the attribute as well (RFC 4512, 2.5.2.1).
         """
@@ -104,10 +102,10 @@ def _option_fault(name: str) -> SetupFault:
 
 
 class ValueRange(NamedTuple):
-    """A part of the values of an attribute (MS-ADTS 3.1.1.3.1.3.3)."""
+    """A range of an attribute's values (MS-ADTS 3.1.1.3.1.3.3)."""
 
     start: int
-    """How many values come before it."""
+    """The number of preceding values."""
     values: list[bytes]
     is_last: bool
-    """Whether no values come after it."""
+    """Whether this is the last range."""

@@ -1,6 +1,6 @@
-"""Faults of directories, and what the driver's errors mean. The texts contain no secrets.
+"""Directory faults, and their mapping from the driver's errors. Messages contain no secrets.
 
-The driver's errors are known by name, so that this module works without the driver.
+The driver's errors are identified by name, so that this module does not import the driver.
 """
 
 import re
@@ -9,10 +9,10 @@ from typing import Any, Final
 
 
 class LdapFault(Exception):
-    """A directory could not be asked."""
+    """A directory could not be queried."""
 
     def __init__(self, detail: str, advice: str = "") -> None:
-        """Create a fault from its description, and the advice if there is any."""
+        """Create a fault with a description and optional advice."""
         super().__init__(detail)
         self.detail = detail
         self.advice = advice
@@ -24,15 +24,15 @@ class LdapFault(Exception):
 
 
 class ServerFault(LdapFault):
-    """One server failed; another server, or a new connection, may answer."""
+    """One server failed; another server or a new connection may work."""
 
 
-class BindRefused(ServerFault):
-    """The server rejected the credentials. Trying again may lock the account."""
+class BadCredentials(ServerFault):
+    """The server rejected the credentials. Retrying may lock the account."""
 
 
 class SetupFault(LdapFault):
-    """The directory answered, and will answer the same until someone changes its setup or ours."""
+    """The directory responded, and will respond the same until its setup or ours changes."""
 
 
 class NoSuchEntry(SetupFault):
@@ -40,10 +40,10 @@ class NoSuchEntry(SetupFault):
 
 
 class TooManyEntries(LdapFault):
-    """The result exceeds the size limit of the server, or that of the request."""
+    """The result exceeds the size limit of the server or of the request."""
 
     received = 0
-    """How many entries came before the limit."""
+    """The number of entries received before the limit."""
 
 
 _FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {
@@ -54,7 +54,7 @@ _FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {
     **dict.fromkeys(
         ("INVALID_CREDENTIALS", "INAPPROPRIATE_AUTH", "AUTH_UNKNOWN", "STRONG_AUTH_REQUIRED",
          "STRONG_AUTH_NOT_SUPPORTED"),
-        (BindRefused, "the server rejected the credentials"),
+        (BadCredentials, "the server rejected the credentials"),
     ),
     **dict.fromkeys(
         ("SERVER_DOWN", "CONNECT_ERROR", "TIMEOUT", "TIMELIMIT_EXCEEDED", "BUSY", "UNAVAILABLE",
@@ -93,18 +93,18 @@ _AD_REASONS: Final[Mapping[str, str]] = {
     "773": "the password must be changed first",
     "775": "the account is locked",
 }
-"""The reasons that Active Directory adds to code 49, by their code."""
+"""Active Directory's reasons for result code 49, by their code."""
 _MAX_INFO_CHARS: Final = 200
 
 
 def message_id(error: Exception) -> int:
-    """Return the id of the request that an error of the driver answers, 0 if there is none."""
+    """Return the message id in a driver error; 0 if it has none."""
     number = _facts(error).get("msgid", 0)
     return number if isinstance(number, int) and number > 0 else 0
 
 
 def to_fault(error: Exception) -> LdapFault:
-    """Return the fault for an error of the driver."""
+    """Return the fault for a driver error."""
     name = type(error).__name__
     if name == "REFERRAL":
         return _referral(error)
@@ -113,7 +113,7 @@ def to_fault(error: Exception) -> LdapFault:
 
 
 def _referral(error: Exception) -> SetupFault:
-    """Return the fault of a server that does not have an entry and names one that does."""
+    """Return the fault for a referral to another server."""
     lines = str(_facts(error).get("info", "")).splitlines()
     urls = [line for line in lines if line.isprintable() and "://" in line]
     where = ", ".join(urls)[:_MAX_INFO_CHARS] or "another server, without naming it"

@@ -1,6 +1,6 @@
-"""Types of the settings of the resolver `ldap`: what each of them accepts.
+"""Validated types for the settings of the resolver `ldap`.
 
-Errors do not quote the value, which may be a secret at the wrong key: the caller shows its place.
+Errors do not quote the value, which may be a secret under the wrong key; the caller adds the key.
 """
 
 import re
@@ -32,7 +32,7 @@ _KEYTAB_VERSIONS: Final = (b"\5\1", b"\5\2")
 
 
 def is_dn(text: str) -> bool:
-    """Return whether a text is a distinguished name (RFC 4514); that of the root is empty."""
+    """Return whether a text is a distinguished name (RFC 4514); the root DN is empty."""
     return len(text) <= MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
 
 

@@ -1,4 +1,4 @@
-"""Search filters (RFC 4515): parsed with the settings, filled in safely for each user."""
+"""Search filters (RFC 4515), parsed with the settings and safely filled in for each user."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ _ESCAPES: Final = {ord(char): f"\\{ord(char):02x}" for char in "\\*()\0"}
 
 
 class BadFilter(ValueError):
-    """A text is not a filter; the message continues a sentence about it."""
+    """A filter is invalid; the message completes a sentence about it."""
 
 
 class Assertion(NamedTuple):
@@ -25,23 +25,23 @@ class Assertion(NamedTuple):
 
     attribute: str
     operator: str
-    """`=`, `~=`, `>=`, `<=`, or one that ends in `:=` for a matching rule."""
+    """`=`, `~=`, `>=`, `<=`, or a matching rule, ending in `:=`."""
     value: str
     """The value as written, including escapes and placeholders."""
 
 
 def escape(text: str) -> str:
-    """Return a text as a value that matches nothing but this text."""
+    """Escape a text as a value that matches only this text."""
     return text.translate(_ESCAPES)
 
 
 def escape_bytes(value: bytes) -> str:
-    """Return bytes as a value."""
+    """Escape bytes as a value."""
     return "".join(f"\\{byte:02x}" for byte in value)
 
 
 def enclosed(text: str) -> str:
-    """Return a filter in parentheses; directories also accept one without, such as `uid=%s`."""
+    """Return a filter in parentheses, which directories do not require: `uid=%s`."""
     text = text.strip()
     return text if text.startswith("(") else f"({text})"
 
@@ -58,15 +58,11 @@ def assertions(text: str) -> tuple[Assertion, ...]:
 
 
 def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the attributes that keep a filter from matching any entry.
+    """Return the attributes not in `known` (lowercase) that prevent a filter from matching any
+    entry.
 
-    A comparison with an attribute that the schema does not have is neither true nor false
-    (RFC 4511, 4.5.1.7). It makes a conjunction undefined, and a disjunction only if no other part
-    can be true.
-
-    Args:
-        text: A valid filter.
-        known: The names of the attributes that exist, in lower case.
+    A comparison with an unknown attribute is undefined (RFC 4511, 4.5.1.7). A conjunction that
+    contains one cannot be true; a disjunction can, if another part can.
     """
     tree = _parsed(text)
     if _can_match(tree, known):
@@ -142,7 +138,7 @@ class UserFilter:
     """A filter with placeholders for the user's name."""
 
     def __init__(self, text: str) -> None:
-        """Parse a filter. Raises BadFilter, including when no comparison names the user."""
+        """Parse a filter. Raises BadFilter if it is invalid or does not compare with the user."""
         self._parts = _PLACEHOLDER.split(enclosed(text))
         if len(set(_PLACEHOLDER.findall(text))) > 1:
             raise BadFilter("mixes %s and {user}; use one of them")
@@ -164,23 +160,22 @@ class UserFilter:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that are compared with the user's name."""
+        """The attributes compared with the user's name."""
         return tuple(dict.fromkeys(name.attribute for name in self._names))
 
     def for_user(self, user: str) -> str:
-        """Return the filter that finds a user, whatever characters the name contains."""
+        """Return the filter for a user, with the name escaped."""
         return escape(user).join(self._parts)
 
     def for_anyone(self) -> str:
-        """Return the filter that finds all users."""
+        """Return the filter that matches all users."""
         return "*".join(self._parts)
 
     def users(self, values: Callable[[str], Iterable[str]], *, fold: bool) -> tuple[str, ...]:
-        """Return the names by which the filter finds an entry.
+        """Return the user names with which the filter matches an entry.
 
-        Args:
-            values: Returns the values of an attribute of the entry.
-            fold: Whether case does not matter in the texts around the name.
+        `values` returns the entry's values of an attribute. `fold` ignores case in the text around
+        the name.
         """
         names: dict[str, None] = {}
         for name in self._names:
@@ -193,7 +188,7 @@ class UserFilter:
         return tuple(names)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
-        """Return attributes and values; the user's entry has at least one of these pairs."""
+        """Return attribute-value pairs; a user's entry has at least one of them."""
         return tuple(
             (name.attribute, user.join(map(_unescape, _PLACEHOLDER.split(name.value))))
             for name in self._names

@@ -1,4 +1,4 @@
-"""Groups that are found in one way: the filters that find them, and the names in their DNs."""
+"""One kind of group: its search filters, and the names in its DNs."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -13,55 +13,50 @@ from queuegate_server.identity.resolvers.ldap.options import GroupOptions
 
 _MAX_CACHED_DNS: Final = 65_536
 _MAX_CACHED_CHARS: Final = 256
-"""A directory can have longer DNs, but they must not make the cache grow to gigabytes."""
+"""Longer DNs are not cached, so that the cache does not grow to gigabytes."""
 
 
 class GroupDn(NamedTuple):
-    """The distinguished name of a group."""
+    """A group's distinguished name."""
 
     key: str
-    """The same for all spellings of the DN."""
+    """Equal for all spellings of the DN."""
     is_below_base: bool
     """Whether the group is below `group_base`."""
     name: str | None
-    """The group's name; None if it must be read from the entry."""
+    """The group's name; None if the entry must be read for it."""
 
 
 class GroupKind:
-    """Groups that are found in one way. Parses their DNs, and caches them: many users share few
-    groups.
-    """
+    """One kind of group. Parses and caches group DNs: many users share few groups."""
 
     def __init__(self, options: GroupOptions, *, lower_case: bool = False) -> None:
-        """Describe a kind; `lower_case`: whether to convert the names of its groups."""
+        """Describe a kind of group. `lower_case` converts group names to lowercase."""
         self.options = options
         self._apply_case = str.lower if lower_case else str
-        # Every group has a DN, which usually contains the name.
+        # The DN is always returned, and usually contains the name.
         self.attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )
-        """The attributes to read from an entry."""
+        """The attributes to request."""
         base = SearchBase(options.group_base or "")
-        # A method would make the cache part of a cycle that is never freed.
+        # Caching a method would create a reference cycle.
         parse = partial(_parse, options, base, self._apply_case)
         self._parse = parse
         self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
 
     def parse(self, dn: str) -> GroupDn | None:
-        """Return a group by its DN; None if the text is not a DN, or is the empty DN of the root.
-
-        Raises SetupFault if it is too long.
-        """
+        """Parse a group's DN; return None if it is invalid or the root DN. Raises SetupFault."""
         return (self._parse if len(dn) > _MAX_CACHED_CHARS else self._parse_and_cache)(dn)
 
     def name_in(self, entry: LdapEntry) -> str | None:
-        """Return the name in the entry of a group; None if it has none."""
+        """Return the name in a group's entry, or None."""
         values = entry.values(self.options.group_name_attribute)
         texts = sorted(filter(None, map(decode_value, values)))
         return self._apply_case(texts[0]) if texts else None
 
     def member_filters(self, members: list[str], rule: str = "") -> list[str]:
-        """Return filters for the groups that list these members."""
+        """Return filters for groups that list any of these members."""
         return [
             f"({attribute}{rule}={escape(member)})"
             for member in members
@@ -89,14 +84,14 @@ def _name_in(options: GroupOptions, parsed: ParsedDn) -> str | None:
         return None if kind & ldap.AVA_BINARY else value
     wanted = options.group_name_attribute.lower()
     for attribute, value, kind in rdn:
-        # A value written as `#hex` is not text, and the driver does not decode it.
+        # The driver does not decode `#hex` values, which are not text.
         if attribute.lower() == wanted and not kind & ldap.AVA_BINARY:
             return value
     return None
 
 
 def decode_value(value: bytes) -> str | None:
-    """Return a value as text; None if it is not UTF-8."""
+    """Decode a value; return None if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""The groups of a user: memberOf, group searches, nested groups and the primary group.
+"""Looks up a user's groups: memberOf, group searches, nested groups and the primary group.
 
-Everything raises LdapFault rather than returning a part of the groups.
+Raises LdapFault rather than return an incomplete list.
 """
 
 import logging
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_NAME_BYTES: Final = 1024
-"""The same limit as in requests."""
+"""The limit for group names in requests."""
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
 _GID: Final = "gidNumber"
@@ -36,7 +36,7 @@ _MIN_SID_BYTES: Final = 12
 
 
 def member_of_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the attributes of users that list their groups; none if in-chain searches do."""
+    """Return the user attributes that list groups; none with in-chain searches."""
     if options.nested == "in_chain":
         return ()
     return tuple(
@@ -45,7 +45,7 @@ def member_of_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 def user_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the attributes of users from which their groups are derived."""
+    """Return the user attributes from which groups are derived."""
     wanted = member_of_attributes(options)
     if options.primary_group == "gid_number":
         wanted += (_GID,)
@@ -55,10 +55,7 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 class GroupLookup:
-    """One lookup of one user's groups.
-
-    Group names are kept in order of arrival, without duplicates, up to `max_groups`.
-    """
+    """One lookup of one user's groups, kept in order of discovery, up to `max_groups`."""
 
     def __init__(
         self,
@@ -77,15 +74,11 @@ class GroupLookup:
         self._seen: set[str] = set()
         self._names: dict[str, None] = {}
 
-    async def groups(self, asked: str) -> tuple[str, ...]:
-        """Return the names of all groups, the primary group first.
-
-        Args:
-            asked: The user's name as the caller spells it.
-        """
+    async def groups(self, requested_name: str) -> tuple[str, ...]:
+        """Return the names of all groups, primary group first, given the name in the request."""
         options, first = self._options, self._kinds[0]
         if options.primary_group == "user_name":
-            self._add_name(asked, asked)
+            self._add_name(requested_name, requested_name)
         above: list[str] = []
         if options.primary_group == "active_directory":
             above += await self._add_ad_primary_group(first)
@@ -105,11 +98,7 @@ class GroupLookup:
         return tuple(self._names)
 
     def _add_name(self, name: str | None, source: str) -> None:
-        """Add a name; skip a group without one, or with a name that no request may state.
-
-        No access list names such a group, so leaving it out changes no answer; requests must not
-        state it either.
-        """
+        """Add a group's name, unless it is missing or not valid in requests: no ACL can name it."""
         if name and len(name.encode()) <= _MAX_NAME_BYTES and not CONTROL_CHARACTER.search(name):
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
@@ -117,7 +106,7 @@ class GroupLookup:
             self._statistics.note_skipped(source)
 
     async def _add_member_of(self, kind: GroupKind) -> list[str]:
-        """Add the groups in the user's memberOf; return the DNs of the new ones."""
+        """Add the groups in the user's memberOf; return the DNs of new ones."""
         new: list[str] = []
         nameless: list[str] = []
         attribute = kind.options.member_of_attribute
@@ -145,13 +134,13 @@ class GroupLookup:
     async def _add_groups_with(
         self, kind: GroupKind, members: list[str], step: StepName
     ) -> list[str]:
-        """Add the groups that list any of these DNs; return the DNs of the new ones."""
+        """Add the groups that list any of these DNs; return the DNs of new ones."""
         parts = kind.member_filters(members)
         results = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
         return await self._add_entries(kind, chain.from_iterable(results))
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
-        """Add the groups that list the user's name, and the group of the user's gidNumber."""
+        """Add the groups that list the user's name, and the group with the user's gidNumber."""
         parts = kind.member_filters([self._user_name])
         has_primary = self._options.primary_group == "gid_number" and kind is self._kinds[0]
         gid = _gid(self._user) if has_primary else None
@@ -164,12 +153,12 @@ class GroupLookup:
         if gid is not None:
             entries.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
             if not entries or gid.encode() not in entries[0].values(_GID):
-                # Like NSS: a group without a name goes by its number.
+                # As in NSS, a nameless group is identified by its number.
                 self._add_name(gid, gid)
         await self._add_entries(kind, entries)
 
     async def _add_gid_group(self, kind: GroupKind) -> None:
-        """Add the group of the user's gidNumber."""
+        """Add the group with the user's gidNumber."""
         gid = _gid(self._user)
         text = f"(&(objectClass=posixGroup)({_GID}={gid}))"
         entries = await self._search_primary_group(kind, text)
@@ -179,7 +168,7 @@ class GroupLookup:
             self._add_name(gid, gid)
 
     async def _add_ad_primary_group(self, kind: GroupKind) -> list[str]:
-        """Add the group of the user's primaryGroupID; return its DN."""
+        """Add the group identified by the user's primaryGroupID; return its DN."""
         entries = await self._search_primary_group(kind, _ad_primary_group_filter(self._user))
         if not entries:
             raise SetupFault(
@@ -189,7 +178,7 @@ class GroupLookup:
         return await self._add_entries(kind, entries)
 
     async def _add_in_chain(self, kind: GroupKind, above: list[str]) -> None:
-        """Add all groups that contain the user or one of these DNs, directly or by nesting."""
+        """Add all groups that contain the user or one of these DNs, directly or through nesting."""
         if not await self._session.is_active_directory():
             raise SetupFault(
                 "the server is not Active Directory, which in-chain searches require",
@@ -200,10 +189,7 @@ class GroupLookup:
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
-        """Add the groups of groups, one search for each kind and level; a cycle ends the walk.
-
-        A group may be in a group of another kind.
-        """
+        """Add parent groups of all kinds, one search per kind and level; a cycle ends the walk."""
         kinds = [kind for kind in self._kinds if kind.options.groups_from != "member_uid"]
         for _ in range(self._options.nested_depth):
             if not above:
@@ -215,15 +201,15 @@ class GroupLookup:
         if above:
             self._statistics.depth_reached += 1
             _LOG.warning(
-                "nested groups of %r were followed for %d levels, and any above are left out: "
-                "raise nested_depth of the resolver of %s if there are more",
+                "nested groups of %r were followed for %d levels, and any further ones are "
+                "ignored: raise nested_depth of the resolver of %s if there are more",
                 self._user_name,
                 self._options.nested_depth,
                 "; ".join(self._options.user_base),
             )
 
     async def _gather(self, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-        """Return the results of requests; meanwhile, other lookups get half of the connection."""
+        """Run requests concurrently, leaving half of the connection's capacity to other lookups."""
         return await gather(calls, max(1, self._options.max_in_flight // 2))
 
     async def _search(
@@ -250,7 +236,7 @@ class GroupLookup:
         return await self._below_base(kind, entries)
 
     async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
-        """Return the entries except those outside of `group_base`, which no search should find."""
+        """Drop entries outside `group_base`, which searches should not return."""
         inside: list[LdapEntry] = []
         async for entry in self._session.in_steps(entries):
             group = kind.parse(entry.dn)
@@ -261,7 +247,7 @@ class GroupLookup:
         return inside
 
     async def _add_entries(self, kind: GroupKind, entries: Iterable[LdapEntry]) -> list[str]:
-        """Add groups whose entries were read; return the DNs of the new ones."""
+        """Add groups from their entries; return the DNs of new ones."""
         new: list[str] = []
         async for entry in self._session.in_steps(entries):
             group = self._add_dn(kind, entry.dn)
@@ -272,7 +258,7 @@ class GroupLookup:
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:
-        """Return a group that is new and below the base, without adding its name; else None."""
+        """Return a group if it is new and below the base, else None. Does not add its name."""
         group = kind.parse(dn)
         if group is None:
             self._statistics.note_skipped(dn)
@@ -304,9 +290,9 @@ def _gid(entry: LdapEntry) -> str:
 
 
 def _ad_primary_group_filter(user: LdapEntry) -> str:
-    """Return the filter for the group that a user's primaryGroupID names.
+    """Return the filter for the group identified by a user's primaryGroupID.
 
-    Its SID is the user's with a different last number (MS-ADTS 3.1.1.1.3, MS-DTYP 2.4.2).
+    Its SID differs from the user's in the last number (MS-ADTS 3.1.1.1.3, MS-DTYP 2.4.2).
     """
     numbers, sids = (user.values(name) for name in _AD_PRIMARY_GROUP)
     number = numbers[0] if len(numbers) == 1 else b""
@@ -322,7 +308,7 @@ def _ad_primary_group_filter(user: LdapEntry) -> str:
 
 
 def _any_of(parts: list[str]) -> Iterator[str]:
-    """Yield filters that match any of the parts, as many in each as servers accept."""
+    """Yield disjunctions of the parts, each small enough for servers."""
     chunk: list[str] = []
     length = 0
     for part in parts:

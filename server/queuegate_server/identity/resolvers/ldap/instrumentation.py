@@ -1,4 +1,4 @@
-"""The steps that lookups and connections consist of, for metrics and for `ldap-check`."""
+"""The steps of lookups and connections, for metrics and `ldap-check`."""
 
 import logging
 import time
@@ -29,16 +29,16 @@ class LdapStep:
     server: str
     seconds: float = 0.0
     detail: str = ""
-    """The result in words."""
+    """A description of the result."""
     fault: str = ""
     """Why the step failed; empty if it succeeded."""
     advice: str = ""
     is_unfinished: bool = False
-    """Whether the step was given up, such as at the end of a time limit."""
+    """Whether the step was abandoned, such as on a timeout."""
 
 
 StepObserver = Callable[[LdapStep], None]
-"""Receives every step when it has ended."""
+"""Called with each finished step."""
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[L
 
 @dataclass(slots=True)
 class StepCount:
-    """How many times a step was taken at a server, and the total time that it took."""
+    """How often a step was performed on a server, and the total time taken."""
 
     succeeded: int = 0
     failed: int = 0
@@ -70,10 +70,10 @@ class StepCount:
 
 @dataclass(slots=True)
 class LdapStatistics:
-    """Counts since the resolver was created, which `server/metric_families.py` describes."""
+    """Counters since the resolver was created, described in `server/metric_families.py`."""
 
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
-    """The counts by server and step."""
+    """The counters by server and step."""
     retried: int = 0
     ambiguous: int = 0
     depth_reached: int = 0
@@ -81,16 +81,16 @@ class LdapStatistics:
     outside_base: int = 0
     skipped_names: int = 0
     other_base: int = 0
-    """Values that name groups outside of `group_base`, in attributes that list users' groups."""
+    """Groups outside `group_base` that users' memberOf attributes listed."""
     other_base_example: str = ""
-    """An example of such a value."""
+    """The DN of such a group."""
     log_rate: TokenBucket = field(
         default_factory=lambda: TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
     )
-    """The rate limit on log lines about entries: one lookup may cause thousands of them."""
+    """The rate limit on log lines about entries, since one lookup may cause thousands."""
 
     def note_outside(self, dn: str, base: str) -> None:
-        """Count an entry outside of a base, which is ignored, and log it unless there are many."""
+        """Count an ignored entry outside a base, and log it within the rate limit."""
         self.outside_base += 1
         if self.log_rate.acquire():
             _LOG.warning(
@@ -98,7 +98,7 @@ class LdapStatistics:
             )
 
     def note_skipped(self, source: str) -> None:
-        """Count a group without a readable name, and log it unless there are many."""
+        """Count a group without a readable name, and log it within the rate limit."""
         self.skipped_names += 1
         if self.log_rate.acquire():
             _LOG.warning("a group has no readable name: %.200r", source)

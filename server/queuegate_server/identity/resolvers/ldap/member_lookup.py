@@ -1,8 +1,8 @@
-"""The members of groups: the lookup of a user's groups, in reverse.
+"""Looks up group members: the reverse of a lookup of a user's groups.
 
-Members are found as `group_lookup` finds groups: by memberOf, by the DNs or names that groups list,
-by groups in groups, and by primary groups. A list may contain users whom a lookup of their groups
-would not confirm, since the result of that lookup is what counts.
+Members are found like groups in `group_lookup`: by memberOf, by DNs or names listed in groups,
+through nested groups, and by primary groups. The list may include users whose own lookup would not
+confirm the membership; that lookup is authoritative.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,35 +26,35 @@ from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 _CHUNK: Final = 100
-"""The number of DNs whose entries one search reads."""
+"""The number of DNs read in one search."""
 _MAX_DEPTH: Final = 50
-"""The maximum depth of nested groups where Active Directory follows them without a bound."""
+"""The maximum nesting depth where Active Directory itself sets no bound."""
 _MAX_SAME_NAME: Final = 100
 """The maximum number of groups with the same name."""
 _SID: Final = "objectSid"
 _GID: Final = "gidNumber"
 _RID_BYTES: Final = 4
 _RDN_ATTRIBUTES: Final = ("cn", "ou", "uid")
-"""The attributes by which to search for groups whose names are those in their DNs."""
+"""The attributes to search for groups whose names are in their DNs."""
 _NO_BASE: Final = "the resolver has no group_base below which to search for groups"
 _UNREADABLE_DN: Final = "a member has a DN that no filter can contain"
 _ADVICE: Final = "the members of smaller groups can be listed"
 
 
 class _Group(NamedTuple):
-    """A group whose members are looked up."""
+    """A group to list."""
 
     key: str
-    """The same for all spellings of the DN."""
+    """Equal for all spellings of the DN."""
     dn: str
     kind: GroupKind
     name: str
     rid: int | None
-    """In Active Directory, the number by which users name it as their primary group."""
+    """In Active Directory, the group's number in users' primaryGroupID."""
 
 
 class _DirectMembers(NamedTuple):
-    """The direct members of a group."""
+    """A group's direct members."""
 
     users: tuple[str, ...]
     groups: tuple[_Group, ...]
@@ -78,16 +78,14 @@ class MemberLookup:
         self._listing = listing
         self._direct: dict[str, _DirectMembers] = {}
         self._users: dict[NormalizedDn, tuple[str, ...]] = {}
-        """The names in the entries of users; empty where a DN is not that of a user."""
+        """User names by entry; empty for entries that are not users."""
         nested = {"off": 0, "walk": self._options.nested_depth, "in_chain": _MAX_DEPTH}
         self._depth = nested[self._options.nested]
 
     async def run(self) -> None:
-        """List the members of all pending groups.
+        """List the members of all pending groups. Raises ListingLimit.
 
-        Raises:
-            ServerFault: The server failed; another one may list the groups that are pending.
-            ListingLimit: The listing has reached a bound.
+        Raises ServerFault if the server failed; another one may list the pending groups.
         """
         for name in self._listing.pending:
             try:
@@ -117,12 +115,10 @@ class MemberLookup:
     async def _add_below(
         self, name: str, level: list[tuple[_Group, tuple[str, ...]]], missing: dict[str, None]
     ) -> None:
-        """Add the members of groups, and of the groups below them.
+        """Add the members of groups, and of groups nested in them, to the group `name`.
 
-        Args:
-            name: The group whose members they are.
-            level: The groups, each with the groups in between.
-            missing: Collects the reasons why some may be missing.
+        `level` contains the groups, each with the path of nested groups leading to it. `missing`
+        collects the reasons why members may be missing.
         """
         seen = {group.key for group, _ in level}
         for _ in range(self._depth + 1):
@@ -166,7 +162,7 @@ class MemberLookup:
         return groups
 
     async def _add_users_of_gid(self, name: str) -> None:
-        """Add the users whose gidNumber is that of a group."""
+        """Add the users with a group's gidNumber."""
         kind = self._kinds[0]
         is_by_name = kind.options.groups_from == "member_uid"
         of_group = kind.options.group_filter if is_by_name else "(objectClass=posixGroup)"
@@ -176,7 +172,7 @@ class MemberLookup:
             (*kind.attributes, _GID),
             _MAX_SAME_NAME,
         )
-        # A number without a group is a name itself.
+        # A number without a group is itself a group name.
         numbers = {name} if name.isascii() and name.isdecimal() else set()
         for entry in entries:
             numbers.update(filter(None, map(decode_value, entry.values(_GID))))
@@ -216,7 +212,7 @@ class MemberLookup:
         return _DirectMembers(tuple(dict.fromkeys(users)), tuple(groups), missing)
 
     async def _values(self, group: _Group) -> list[bytes]:
-        """Return the values of the attributes in which a group lists its members."""
+        """Return the values of a group's member attributes."""
         attributes = group.kind.options.member_attribute
         self._listing.count_search()
         entry = await self._session.read("member search", group.dn, attributes)
@@ -232,7 +228,7 @@ class MemberLookup:
         return values
 
     async def _ensure_readable(self, group: _Group) -> None:
-        """Raise SetupFault if a group has members, but none that are visible.
+        """Raise SetupFault if a group has members, but none that are readable.
 
         The right to search an attribute, which user lookups need, does not include reading it.
         """
@@ -245,7 +241,7 @@ class MemberLookup:
             )
 
     async def _parsed(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
-        """Return the DNs among values."""
+        """Return the DNs among values, by their normalized form."""
         dns: dict[NormalizedDn, ParsedDn] = {}
         async for dn in self._session.in_steps(filter(None, map(decode_value, values))):
             if parsed := parse_dn(dn):
@@ -253,7 +249,7 @@ class MemberLookup:
         return dns
 
     async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
-        """Return the names of the entries that are users."""
+        """Return the names of the users among DNs."""
         new = {
             key: dn
             for key, dn in dns.items()
@@ -268,7 +264,7 @@ class MemberLookup:
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
-        """Return the entries of groups that may contain users and groups."""
+        """Return the groups among DNs, except those that cannot contain groups."""
         below_groups: list[_Group] = []
         for kind in self._kinds:
             base = kind.options.group_base
@@ -334,10 +330,7 @@ def _key(dn: str) -> NormalizedDn:
 
 
 def _rdn_filter(dn: ParsedDn) -> str:
-    """Return a filter that matches the entry of a DN, and others with the same first component.
-
-    Empty if the component has a value that is not text.
-    """
+    """Return a filter for entries with a DN's first component; empty if that is not text."""
     if any(kind & ldap.AVA_BINARY for _, _, kind in dn[0]):
         return ""
     parts = [f"({attribute}={escape(value)})" for attribute, value, _ in dn[0]]
@@ -349,6 +342,6 @@ def _any_of(dns: Iterable[ParsedDn]) -> str:
 
 
 def _rid(entry: LdapEntry) -> int | None:
-    """Return the last number of a group's SID (MS-DTYP 2.4.2)."""
+    """Return the last number in a group's SID (MS-DTYP 2.4.2)."""
     sids = entry.values(_SID)
     return int.from_bytes(sids[0][-_RID_BYTES:], "little") if sids else None

@@ -1,8 +1,8 @@
-"""The messages of a directory server (RFC 4511, section 4.1.1), cut from a stream and checked.
+"""Splits a directory server's stream into messages (RFC 4511, section 4.1.1) and checks them.
 
-libldap waits for a message of any size, takes every final answer for the requested one, and reads a
-malformed entry as one without attributes. A server that sends such messages has not answered, so
-libldap only gets messages that have passed this module.
+libldap waits for messages of any size, accepts any final response as the requested one, and reads
+malformed entries as entries without attributes. Such messages are not valid responses, so libldap
+only receives messages checked here.
 """
 
 import re
@@ -19,7 +19,7 @@ EXTENDED_RESPONSE: Final = 0x78
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The maximum size of any message, in bytes."""
 MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
-"""The same for a message other than an entry: a result code with its text, referrals, controls."""
+"""The same for messages other than entries: result codes with text, referrals, controls."""
 
 _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
@@ -30,17 +30,17 @@ _ENUMERATED: Final = 0x0A
 _CONTROLS: Final = 0xA0
 _REFERRAL: Final = 0xA3
 _RESULT_ENDS: Final = {BIND_RESPONSE: (0x87,), SEARCH_DONE: (), EXTENDED_RESPONSE: (0x8A, 0x8B)}
-"""What may follow the common parts of a result, in this order: credentials; name and value."""
+"""Tags that may follow the common parts of a result, in order: credentials; name and value."""
 _LONG_FORM: Final = 0x80
 _MAX_LENGTH_BYTES: Final = 4
 _MAX_ID: Final = 2**31 - 1
 _REFERRAL_CODE: Final = 10
 _ATTRIBUTE: Final = re.compile(rb"[A-Za-z0-9._-]+(?:;[A-Za-z0-9._=*+-]+)*")
-"""An attribute description (RFC 4512, 2.5), with the characters that servers use beyond it: `_` in
-names, and the bounds of ranges in options."""
+"""An attribute description (RFC 4512, 2.5), extended as servers do: `_` in names, and the bounds of
+ranges in options."""
 _SHOWN_BYTES: Final = 100
 _SMALLEST_CONTENT: Final = 5
-"""A message id and an operation, of one byte each, with tags and a length."""
+"""A one-byte message id and an empty operation, with tags and lengths."""
 
 
 class MalformedMessage(ServerFault):
@@ -52,11 +52,11 @@ class MalformedMessage(ServerFault):
 
 
 class TooManyElements(Exception):
-    """A message has more entries, attributes and values than it may have."""
+    """A message exceeds its limit on entries, attributes and values."""
 
 
 class MessageHead(NamedTuple):
-    """The beginning of a message, which is known before the rest has arrived."""
+    """The head of a message, available before the rest has arrived."""
 
     id: int
     operation: int
@@ -73,14 +73,13 @@ class LdapReply(NamedTuple):
 
 
 class MessageReader:
-    """Cuts a stream into messages."""
+    """Splits a stream into messages."""
 
     def __init__(self, admit: Callable[[MessageHead], bool]) -> None:
         """Create a reader.
 
-        Args:
-            admit: Is called with each head, and returns whether to read the message or to drop
-                its bytes as they arrive. May raise ServerFault.
+        `admit` is called with each head, and returns whether to read the message or drop its bytes
+        on arrival. It may raise ServerFault.
         """
         self._admit = admit
         self._buffer = bytearray()
@@ -89,12 +88,12 @@ class MessageReader:
 
     @property
     def is_between_messages(self) -> bool:
-        """Whether every byte so far belonged to a whole message."""
+        """Whether all bytes so far belonged to complete messages."""
         return not self._buffer and not self._dropping
 
     @property
     def size(self) -> int:
-        """How many bytes are not read yet."""
+        """The number of unread bytes."""
         return len(self._buffer)
 
     def add(self, data: bytes) -> None:
@@ -102,9 +101,9 @@ class MessageReader:
         self._buffer += data
 
     def messages(self) -> Iterator[tuple[MessageHead, bytes | None]]:
-        """Yield the whole messages, and None for those that are dropped. Raises ServerFault.
+        """Yield complete messages, and None for dropped ones. Raises ServerFault.
 
-        The caller may stop at any time, and ask again for the rest.
+        The caller may stop at any time, and call again for the rest.
         """
         buffer = self._buffer
         while True:
@@ -131,10 +130,7 @@ class MessageReader:
 
 
 def _read_head(buffer: bytearray) -> MessageHead | None:
-    """Return the head at the beginning of a buffer; None if more bytes must arrive first.
-
-    Raises ServerFault.
-    """
+    """Return the head at the start of a buffer; None if incomplete. Raises ServerFault."""
     if not buffer:
         return None
     if buffer[0] != _SEQUENCE:
@@ -158,7 +154,7 @@ def _read_head(buffer: bytearray) -> MessageHead | None:
 
 
 def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Return the id of a message, and the position after it."""
+    """Return a message's id, and the position after it."""
     if data[at] != _INTEGER:
         raise MalformedMessage
     length = data[at + 1]
@@ -174,7 +170,7 @@ def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _content(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Read the length at a position; return where the content begins, and that length."""
+    """Read the length at a position; return the start of the content, and the length."""
     length = data[at]
     at += 1
     if length < _LONG_FORM:
@@ -189,18 +185,13 @@ def _content(data: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def check_message(message: bytes, max_elements: int) -> int:
-    """Check a message to its last byte.
+    """Check a complete message; return its number of elements.
 
-    Args:
-        message: A whole message.
-        max_elements: How many entries, attributes, values, referrals and controls it may have.
-
-    Returns:
-        How many it has.
+    Elements are entries, attributes, values, referrals and controls.
 
     Raises:
-        MalformedMessage: It does not conform to RFC 4511.
-        TooManyElements: There are more.
+        MalformedMessage: The message does not conform to RFC 4511.
+        TooManyElements: The message has more than `max_elements`.
     """
     check = _Check(message, max_elements)
     try:
@@ -211,12 +202,12 @@ def check_message(message: bytes, max_elements: int) -> int:
 
 
 def dn_bytes(entry: bytes) -> int:
-    """Return the length of the DN in a message that has an entry and was checked."""
+    """Return the length of the DN in a checked message with an entry."""
     return _operation_part(entry)[1]
 
 
 def read_result(message: bytes) -> LdapReply:
-    """Return the result in a message that has one and was checked."""
+    """Return the result in a checked message with a result."""
     at, length = _operation_part(message)
     code = int.from_bytes(message[at : at + length], "big", signed=True)
     at, length = _content(message, at + length + 1)
@@ -225,14 +216,14 @@ def read_result(message: bytes) -> LdapReply:
 
 
 def _operation_part(message: bytes) -> tuple[int, int]:
-    """Return where the first part of the operation begins, and its length."""
+    """Return the start and length of the operation's first part."""
     _, at = _read_id(message, _content(message, 1)[0])
     at, _ = _content(message, at + 1)
     return _content(message, at + 1)
 
 
 class _Check:
-    """The check of one message. Positions beyond its end raise IndexError."""
+    """Checks one message. Positions beyond its end raise IndexError."""
 
     def __init__(self, message: bytes, max_elements: int) -> None:
         self._message = message
@@ -265,7 +256,7 @@ class _Check:
 
     def _entry(self, at: int, end: int) -> None:
         start, stop = self._open(_OCTETS, at, end)
-        # libldap would read a name up to the NUL, and ignore the rest.
+        # libldap would truncate the name at the NUL.
         if 0 in self._message[start:stop]:
             raise MalformedMessage(f"the DN {_shown(self._message[start:stop])} has a NUL")
         at = stop
@@ -281,7 +272,7 @@ class _Check:
             name = self._message[start:at]
             if not _ATTRIBUTE.fullmatch(name):
                 raise MalformedMessage(f"no attribute has the name {_shown(name)}")
-            # An attribute that occurs twice has two lists of values (RFC 4511, 4.5.2).
+            # A repeated attribute would have two lists of values (RFC 4511, 4.5.2).
             if name.lower() in names:
                 raise MalformedMessage(f"an entry has two attributes {_shown(name)}")
             names.add(name.lower())
@@ -295,7 +286,7 @@ class _Check:
         start, at = self._open(_ENUMERATED, at, end)
         encoded = self._message[start:at]
         code = int.from_bytes(encoded, "big", signed=True)
-        # In the fewest bytes (X.690, 8.3.2).
+        # Integers use the fewest bytes possible (X.690, 8.3.2).
         if code < 0 or len(encoded) != code.bit_length() // 8 + 1:
             raise MalformedMessage(f"a result code is encoded as {_shown(encoded)}")
         if len(encoded) > _MAX_LENGTH_BYTES:
@@ -329,7 +320,7 @@ class _Check:
                 raise MalformedMessage
 
     def _texts(self, at: int, end: int) -> None:
-        """Check values; there may be very many."""
+        """Check values. Fast, because there may be very many."""
         message = self._message
         left = self._max_elements - self.elements
         while at < end:
@@ -348,7 +339,7 @@ class _Check:
         self.elements = self._max_elements - left
 
     def _open(self, tag: int, at: int, end: int) -> tuple[int, int]:
-        """Return where the content of an element begins and ends."""
+        """Return the start and end of an element's content."""
         if at >= end or self._message[at] != tag:
             raise MalformedMessage
         start, length = _content(self._message, at + 1)
@@ -367,5 +358,5 @@ class _Check:
 
 
 def _shown(data: bytes) -> str:
-    """Return the beginning of a name, escaping all that is not printable ASCII."""
+    """Return the start of a name, escaping everything except printable ASCII."""
     return ascii(data[:_SHOWN_BYTES].decode("latin-1"))

@@ -1,6 +1,4 @@
-"""What an administrator should know about a lookup that succeeded, for `ldap-check`: memberships
-that do not count, and names that are not spelled as in the directory.
-"""
+"""Additional notes for `ldap-check`: ignored memberships, and names with domain parts."""
 
 import asyncio
 import contextlib
@@ -24,7 +22,7 @@ LookUp = Callable[[str, LdapConnection], Awaitable[Outcome]]
 
 
 class Notes:
-    """Finds notes by further searches on a connection."""
+    """Collects notes with further searches on a connection."""
 
     def __init__(
         self,
@@ -40,8 +38,8 @@ class Notes:
         self._session = SearchSession(connection, lambda: Allowance(_MAX_ENTRIES))
 
     async def about(self, user: str, outcome: Outcome, look_up: LookUp) -> list[str]:
-        """Return the notes on a lookup. A search that fails only leaves its notes out."""
-        # A server's lookups never take these steps.
+        """Return notes on a lookup, except those whose searches failed."""
+        # A server's lookups do not include these steps.
         self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]

@@ -1,7 +1,7 @@
-"""The settings of the resolver `ldap`, checked without the network.
+"""Settings of the resolver `ldap`, checked without the network.
 
-A fault that would make every lookup fail, whatever the directory answers, is a fault of the
-settings: a missing driver as well as a file that cannot be read.
+Anything that would make every lookup fail, whatever the directory, is an error in the settings,
+including a missing driver or an unreadable file.
 """
 
 import ssl
@@ -51,30 +51,30 @@ PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"
 
 
 class GroupOptions(Section):
-    """How groups of one kind are found."""
+    """How to find one kind of group."""
 
     groups_from: Literal["member_of", "member_dn", "member_uid"] = "member_dn"
     """member_of: an attribute of the user; member_dn, member_uid: a search for groups that list the
     user's DN or name."""
     member_of_attribute: Attribute = "memberOf"
-    """With member_of: the attribute of the user that lists groups."""
+    """With member_of: the user attribute that lists groups."""
     group_base: BaseDn | None = None
     """The DN below which to search for groups; optional with member_of."""
     group_filter: GroupFilter = "(objectClass=groupOfNames)"
-    """Which entries are groups."""
+    """The filter for entries that are groups."""
     member_attribute: Attributes = ("member",)
-    """The attributes in which groups list members."""
+    """The group attributes that list members."""
     group_name_from: Literal["attribute", "rdn"] = "attribute"
     """attribute: group_name_attribute; rdn: the first value of the group's DN."""
     group_name_attribute: Attribute = "cn"
-    """The attribute of a group that holds its name."""
+    """The group attribute that contains the name."""
 
 
 class MoreGroups(GroupOptions):
-    """How groups of a further kind are found."""
+    """How to find another kind of group."""
 
     preset: PresetName | None = None
-    """Kind of directory; supplies defaults for options that are not set."""
+    """The type of directory; supplies defaults for options that are not set."""
 
     @model_validator(mode="before")
     @classmethod
@@ -91,17 +91,17 @@ class LdapOptions(GroupOptions, ResolverOptions):
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
     """How long one lookup may take, including failover."""
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = 1.0
-    """How long a failing directory is paused before one lookup tries it again."""
+    """How long a failing directory is paused before a trial lookup."""
     preset: PresetName | None = None
-    """Kind of directory; supplies defaults for options that are not set."""
+    """The type of directory; supplies defaults for options that are not set."""
     secrets_dir: Path | None = None
     """A directory with YuniKorn's LDAP keys (Host, Port, BaseDN, …)."""
     # Servers.
     urls: Urls = ()
     """Servers, the preferred one first: ldap://host[:port] or ldaps://…"""
     discover: Domain | None = None
-    """A domain whose DNS names the servers (_ldap._tcp; _ldaps._tcp with start_tls: false), instead
-    of urls."""
+    """A domain with DNS records for the servers (_ldap._tcp; _ldaps._tcp with start_tls: false),
+    instead of urls."""
     start_tls: bool = True
     """Whether ldap:// is encrypted with StartTLS."""
     ca_file: ReadableFile | None = None
@@ -138,19 +138,19 @@ class LdapOptions(GroupOptions, ResolverOptions):
     user_scope: Literal["sub", "one"] = "sub"
     """sub: users anywhere below user_base; one: directly below it."""
     user_filter: UserFilterText = "(&(objectClass=person)(uid={user}))"
-    """Finds a user; {user} or %s stands for the name."""
+    """The filter for a user; {user} or %s is replaced with the name."""
     user_match: Literal["exact", "casefold"] = "exact"
     """How closely the name in the entry must match the requested one: directories ignore case,
     spaces and width."""
-    # Groups: the inherited options say how groups of the first kind are found.
+    # Groups: the inherited options describe the first kind.
     more_groups: tuple[MoreGroups, ...] = Field((), max_length=7)
-    """Groups of other kinds, found in other ways; group_base defaults to that of the first kind."""
+    """Other kinds of groups; group_base defaults to that of the first kind."""
     name_case: Literal["preserve", "lower"] = "preserve"
     """Whether group names are kept as they are or lowercased."""
     nested: Literal["off", "walk", "in_chain"] = "off"
     """Nested groups: walk searches level by level; in_chain leaves it to Active Directory."""
     nested_depth: int = Field(5, ge=1, le=50)
-    """How many levels are walked up."""
+    """The maximum number of levels to walk up."""
     primary_group: Literal["none", "user_name", "gid_number", "active_directory"] = "none"
     """The first group: none; one with the user's name, as in YuniKorn; the group of gidNumber; the
     group of primaryGroupID."""
@@ -166,18 +166,18 @@ class LdapOptions(GroupOptions, ResolverOptions):
     max_in_flight: int = Field(64, ge=1, le=128)
     """The maximum number of requests in progress on one connection."""
     max_queued: int = Field(1024, ge=0, le=100_000)
-    """How many further requests may wait; any more fail."""
+    """The maximum number of further requests that may wait; any more fail."""
     # Connections.
     max_age: Annotated[Duration, Field(ge=0.1, le=86_400)] = 900.0
-    """How long a connection is used before it is replaced, minus up to a tenth."""
+    """How long a connection is used before it is replaced, minus up to 10 %."""
     idle_timeout: Annotated[Duration, Field(ge=0.1, le=86_400)] = 300.0
     """How long an unused connection to a server other than the first is kept."""
     keepalive_interval: Annotated[Duration, Field(ge=0.1, le=3600)] = 30.0
     """How long a connection may be silent before it is tested."""
     retry_after: Annotated[Duration, Field(ge=0.05, le=300)] = 1.0
-    """How long to avoid a server after it failed."""
+    """How long to avoid a server after a failure."""
     fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 30.0
-    """The longest such pause while another server is answering."""
+    """The maximum of this pause while another server is available."""
     auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 60.0
     """The pause after rejected credentials, unless the password changes."""
 
@@ -187,7 +187,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         if not isinstance(given, dict):
             return given
         if not given:
-            # The policy asks for `ldap` and the settings do not mention it, as with YuniKorn.
+            # The policy names `ldap` without settings for it, as with YuniKorn.
             given = {"secrets_dir": DEFAULT_SECRETS}
         folder = given.get("secrets_dir")
         from_secrets: dict[str, Any] = {}
@@ -268,7 +268,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         }
 
     def contradictions(self) -> Mapping[str, str]:
-        """Return time limits that never apply, because the whole lookup ends first."""
+        """Return time limits that never apply because the lookup times out first."""
         limits = self.model_dump(include={"connect_timeout", "operation_timeout"})
         return {
             key: f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
@@ -280,7 +280,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
 
     @property
     def group_kinds(self) -> tuple[GroupOptions, ...]:
-        """How groups of each kind are found, the first kind first."""
+        """The options for each kind of group, the first kind first."""
         base = {"group_base": self.group_base}
         more = (
             each if each.group_base else each.model_copy(update=base) for each in self.more_groups
@@ -291,14 +291,14 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def _uses_tls(self) -> bool:
         return self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
 
-    # The files below are read at each use and not watched: connections are rarely opened, and each
-    # must be opened with what the files then contain.
+    # The files below are read at each use instead of being watched: connections are rarely opened,
+    # and each must use the files' current content.
 
     def password(self) -> bytes:
-        """Return the password that its file contains now; empty without a file. Blocks.
+        """Return the password file's current content; empty without a file. Blocks.
 
-        Raises OSError, or ValueError for a file without a password: an empty one would make the
-        bind anonymous (RFC 4513, 5.1.2).
+        Raises OSError, or ValueError for a file without a password: an empty password would make
+        the bind anonymous (RFC 4513, 5.1.2).
         """
         file = self.bind_password_file
         if file is None:
@@ -313,16 +313,16 @@ class LdapOptions(GroupOptions, ResolverOptions):
         return password
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return a context made of the certificate files as they are now. Blocks.
-
-        Reading the system's certificates takes 20 ms. Raises ValueError.
+        """Return a context with the current certificate files. Blocks, for 20 ms with the system's
+        certificates. Raises ValueError.
         """
         context = tls_context(self.ca_file, self.tls_min_version, verify=self.verify_certificate)
         if self.ca_file is None and self.verify_certificate and self._uses_tls:
             check_authorities(context)
         if self.cert_file and self.key_file:
             try:
-                # With a password a locked key is a fault; without, OpenSSL would prompt for one.
+                # With an empty password, an encrypted key is an error; without one, OpenSSL would
+                # prompt.
                 context.load_cert_chain(self.cert_file, self.key_file, password="")
             except OSError as error:
                 raise ValueError(

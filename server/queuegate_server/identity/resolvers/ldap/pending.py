@@ -1,9 +1,9 @@
-"""The requests in flight on one connection, and which messages of the server may answer them.
+"""Requests in flight on one connection, and checks of the server's responses.
 
-A server that answers with another kind of message, twice, or where nothing was asked, has not
-answered: the connection ends, and its requests fail. An answer that is only too large fails its
-own request: a directory is trusted to say who is in which group, but not with the server's memory
-and time. One oversized entry must not block the lookups of others.
+A response of the wrong type, a duplicate response, or one without a request closes the connection
+and fails its requests. A response that is merely too large fails its own request: the directory is
+trusted with group memberships, but not with this server's memory and time, and one oversized entry
+must not block other lookups.
 """
 
 import asyncio
@@ -31,38 +31,36 @@ from queuegate_server.identity.resolvers.ldap.messages import (
 )
 
 _MAX_HELD_BYTES: Final = 64 * 2**20
-"""The maximum total size of unfinished answers to lookups."""
+"""The maximum total size of incomplete responses to lookups."""
 _ELEMENT_BYTES: Final = 64
-"""What Python needs for a value, besides its bytes."""
+"""Python's overhead per value."""
 _MAX_LATE: Final = 1024
-"""The maximum number of abandoned requests that the server may still answer."""
+"""The maximum number of abandoned requests whose responses are still expected."""
 _MAX_DROPPED: Final = 10_000
-"""The maximum number of entries in such late answers on one connection."""
+"""The maximum number of entries in late responses on one connection."""
 _FINAL: Final = (SEARCH_DONE, BIND_RESPONSE)
 _BASE_BYTES: Final = 2**20
 _ENTRY_BYTES: Final = 512
 _BASE_ELEMENTS: Final = 4096
 _ENTRY_ELEMENTS: Final = 4
-"""The entry itself, its name with a value, and one more."""
+"""The entry itself, its name attribute with a value, and one spare."""
 MAX_LOOKUP_BYTES: Final = 16 * 2**20
 MAX_LISTING_BYTES: Final = 64 * 2**20
-"""The maximum for one request of a list of members or users, which no check waits for."""
+"""The same for listing members or users, which no check waits for."""
 
 
 class Allowance:
-    """What the answers to some requests may still bring, in bytes and in elements: entries,
-    attributes, values and referrals.
-    """
+    """The remaining allowance of bytes and elements for the responses to some requests."""
 
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
-        """Allow what entries or values with names of typical length need.
+        """Allow for entries or values with names of typical length.
 
         Args:
-            entries: How many.
-            advice: What to do if the answers bring more.
-            is_for_listing: Whether a list of members or users is asked for, one request at a time.
+            entries: Their number.
+            advice: What to do if the responses exceed the allowance.
+            is_for_listing: Whether the requests list members or users, one at a time.
         """
         most = MAX_LISTING_BYTES if is_for_listing else MAX_LOOKUP_BYTES
         self._max_bytes = min(_BASE_BYTES + _ENTRY_BYTES * entries, most)
@@ -72,7 +70,7 @@ class Allowance:
         self.is_for_listing = is_for_listing
 
     def charge(self, size: int, elements: int) -> None:
-        """Take from the allowance. Raises SetupFault if more is taken than is left."""
+        """Deduct from the allowance. Raises SetupFault if it is exhausted."""
         self._bytes_left -= size
         self.elements_left -= elements
         if self._bytes_left < 0:
@@ -88,30 +86,30 @@ class Allowance:
 
 
 class SearchResult(NamedTuple):
-    """The whole result of one request."""
+    """The complete result of one request."""
 
     entries: list[tuple[str, Any]]
-    """DN and attributes. References to other servers, which are not followed, are left out."""
+    """DNs and attributes, without references to other servers, which are not followed."""
     controls: Sequence[Any]
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A request that was sent, and what has arrived of its answer."""
+    """A request in flight, with its partial response."""
 
     operations: tuple[int, ...]
-    """The messages that may answer it."""
+    """The operations allowed in its response."""
     allowance: Allowance
     future: asyncio.Future[SearchResult]
     entries: list[tuple[str, Any]] = field(default_factory=list)
     held: int = 0
-    """Roughly the memory that the answer takes, in bytes."""
-    is_answered: bool = False
-    """Whether the last message of the answer has arrived."""
+    """The approximate memory used by the response, in bytes."""
+    is_complete: bool = False
+    """Whether the final message of the response has arrived."""
 
 
 class PendingRequests:
-    """The requests in flight on one connection, by their message ids."""
+    """The requests in flight on one connection, by message id."""
 
     def __init__(
         self, abandon: Callable[[int], None], close: Callable[[str], None], hear: Callable[[], None]
@@ -119,46 +117,46 @@ class PendingRequests:
         """Start without requests.
 
         Args:
-            abandon: Tells the server that a request has been given up.
-            close: Ends the connection for a reason.
-            hear: Called when the server begins a message, even one that is dropped.
+            abandon: Notifies the server of an abandoned request.
+            close: Closes the connection for a reason.
+            hear: Called at the start of each message, including dropped ones.
         """
         self._abandon = abandon
         self.close = close
         self._hear = hear
         self._pending: dict[int, _Request] = {}
         self._late: dict[int, _Request] = {}
-        """Abandoned requests; late answers to them are dropped."""
+        """Abandoned requests, whose late responses are dropped."""
         self._held = 0
         self._dropped = Allowance(_MAX_DROPPED)
 
     def __len__(self) -> int:
-        """Return how many requests wait for their result."""
+        """Return the number of requests in flight."""
         return len(self._pending)
 
     def add(
         self, message: int, operations: tuple[int, ...], allowance: Allowance
     ) -> asyncio.Future[SearchResult]:
-        """Add a request that has just been sent; return the future of its result."""
+        """Add a request just sent; return the future of its result."""
         request = _Request(operations, allowance, asyncio.get_running_loop().create_future())
         self._pending[message] = request
         return request.future
 
     def abandon(self, message: int) -> None:
-        """Give up a request, unless it has ended."""
+        """Abandon a request, unless it is complete."""
         request = self._pending.pop(message, None)
         if request is None:
             return
         self._held -= request.held
         request.entries = []
-        if not request.is_answered:
+        if not request.is_complete:
             self._late[message] = request
             if len(self._late) > _MAX_LATE:
                 del self._late[next(iter(self._late))]
         self._abandon(message)
 
     def fail_all(self, reason: str) -> None:
-        """Fail all requests: the connection has ended."""
+        """Fail all requests, because the connection is closed."""
         pending, self._pending = self._pending, {}
         for request in pending.values():
             if not request.future.done():
@@ -170,7 +168,7 @@ class PendingRequests:
             request.entries += entries
 
     def settle(self, message: int, result: Sequence[Any] | LdapFault) -> None:
-        """End a request, with the controls of its result or a fault."""
+        """Complete a request, with the controls of its result or a fault."""
         request = self._pending.pop(message, None)
         if request is None:
             return
@@ -185,11 +183,11 @@ class PendingRequests:
             request.future.set_result(SearchResult(request.entries, result))
 
     def admit(self, head: MessageHead) -> bool:
-        """Return whether to read a message, by its first bytes. Raises ServerFault."""
+        """Return whether to read a message, given its head. Raises ServerFault."""
         self._hear()
         is_notice = head.id == 0 and head.operation == EXTENDED_RESPONSE
         request = self._pending.get(head.id) or self._late.get(head.id)
-        if not is_notice and (request is None or request.is_answered):
+        if not is_notice and (request is None or request.is_complete):
             raise ServerFault("the server sent a response to an unknown or completed request")
         if request is not None and head.operation not in request.operations:
             raise ServerFault("the server sent a different type of response than requested")
@@ -198,15 +196,15 @@ class PendingRequests:
         if head.id in self._late:
             self._drop(head)
             return False
-        # A message that is too long is not kept until it is whole.
+        # Charged here, so that an oversized message is never buffered.
         return request is None or self._charge(head.id, request.allowance, head.size, 0)
 
     def take(self, head: MessageHead, message: bytes) -> bool:
-        """Check a message, and return whether libldap is to read it. Raises ServerFault."""
+        """Check a message, and return whether to forward it to libldap. Raises ServerFault."""
         request = self._pending.get(head.id)
         if request is None:
             if head.id:
-                # It was abandoned while this message arrived.
+                # The request was abandoned while this message arrived.
                 self._drop(head)
             else:
                 check_message(message, MAX_CONTROL_MESSAGE_BYTES)
@@ -222,7 +220,7 @@ class PendingRequests:
             return False
         if not self._hold(head.id, request, head.size + _ELEMENT_BYTES * elements):
             return False
-        request.is_answered = head.operation in _FINAL
+        request.is_complete = head.operation in _FINAL
         return True
 
     def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
@@ -235,7 +233,7 @@ class PendingRequests:
         return True
 
     def _hold(self, message: int, request: _Request, size: int) -> bool:
-        """Note the memory for a part of an answer; fail the request if there is none left."""
+        """Account for a partial response's memory; fail the request if it exceeds the limit."""
         if request.allowance.is_for_listing:
             return True
         request.held += size
@@ -246,14 +244,14 @@ class PendingRequests:
         return True
 
     def _fail(self, message: int, fault: LdapFault) -> None:
-        """Fail one request; the others on the connection are not at fault."""
+        """Fail one request, but not the others on the connection."""
         request = self._pending[message]
         self.abandon(message)
         if not request.future.done():
             request.future.set_exception(fault)
 
     def _drop(self, head: MessageHead) -> None:
-        """Note a message that comes too late. Raises ServerFault if there are too many."""
+        """Count a late message. Raises ServerFault if there are too many."""
         try:
             self._dropped.charge(head.size, 1)
         except SetupFault:

@@ -1,8 +1,4 @@
-"""The servers of a directory: which one is asked, and a connection to each, kept in the background.
-
-The first server that answers is asked, and the first one in the list is asked again once it
-answers.
-"""
+"""The servers of a directory, with background connections, failover and fail-back."""
 
 import asyncio
 import contextlib
@@ -19,13 +15,13 @@ from queuegate_server.identity.resolvers.ldap.discovery import (
     discover_servers,
     parse_url,
 )
-from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
+from queuegate_server.identity.resolvers.ldap.errors import BadCredentials, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_FAILED_REQUESTS: Final = 3
-"""Failed requests in a row after which a server is left alone, even if it accepts connections."""
+"""The number of failed requests in a row after which a connected server is avoided."""
 _JITTER: Final = 0.2
 _MAX_DOUBLINGS: Final = 20
 _POLL_PASSWORD_SECONDS: Final = 1.0
@@ -43,7 +39,7 @@ class ServerPool:
         self._discovery_fault: LdapFault = ServerFault("DNS has not returned the servers yet")
 
     async def open(self) -> None:
-        """Begin to connect; does not wait for a connection."""
+        """Start connecting; does not wait for a connection."""
         if self.options.discover:
             self._discovery = asyncio.create_task(self._discover(self.options.discover))
         else:
@@ -52,7 +48,7 @@ class ServerPool:
     async def connection(
         self, avoid: "ServerConnection | None" = None
     ) -> tuple["ServerConnection", LdapConnection]:
-        """Return a server (`avoid` if no other answers) and its connection. Raises LdapFault."""
+        """Return a server, preferably not `avoid`, and its connection. Raises LdapFault."""
         if not self.servers:
             raise self._discovery_fault
         faults: list[str] = []
@@ -66,7 +62,7 @@ class ServerPool:
         raise ServerFault("no directory server answers: " + "; ".join(faults), advice)
 
     async def use(self, urls: Sequence[ServerUrl]) -> None:
-        """Use these servers from now on, and close the connections to others."""
+        """Use these servers from now on, and close the connections to the old ones."""
         old = self.servers
         self.servers = tuple(
             ServerConnection(url, self, is_preferred=position == 0)
@@ -105,9 +101,9 @@ class ServerPool:
 
 
 class ServerConnection:
-    """The connection to one server: opened, tested and replaced by a task.
+    """The connection to one server: opened, tested and replaced by a background task.
 
-    The preferred server always has one; the others have one only while they are needed.
+    The preferred server always has one; the others have one only while it is needed.
     """
 
     def __init__(self, url: ServerUrl, pool: ServerPool, *, is_preferred: bool) -> None:
@@ -118,7 +114,7 @@ class ServerConnection:
         self._is_preferred = is_preferred
         self._connection: LdapConnection | None = None
         self._fault: LdapFault | None = None
-        """Why the server is left alone."""
+        """Why the server is avoided."""
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._waiting = 0
@@ -129,20 +125,20 @@ class ServerConnection:
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
-    def answers(self) -> bool:
-        """True if there is a connection."""
+    def is_connected(self) -> bool:
+        """Whether there is an open connection."""
         return self._connection is not None and self._connection.lost is None
 
     def start(self) -> None:
-        """Begin to connect if this is the preferred server."""
+        """Start the background task, which connects at once if this is the preferred server."""
         self._keeper = asyncio.create_task(self._keep(), name=f"ldap {self.url}")
         if self._is_preferred:
             self._wanted.set()
 
     async def connection(self) -> LdapConnection:
-        """Return a connection that has answered recently. Raises LdapFault.
+        """Return a connection that has responded recently. Raises LdapFault.
 
-        Waits while the first attempt to connect runs, but not for a server that failed.
+        Waits for the first connection attempt, but not for a failed server.
         """
         self._wanted.set()
         while True:
@@ -152,7 +148,7 @@ class ServerConnection:
             if connection is not None and connection.lost is None:
                 silent = time.monotonic() - connection.heard_at
                 if silent > 2 * self._options.keepalive_interval:
-                    # The process slept, or the machine was moved.
+                    # The process was suspended, or the machine was migrated.
                     with contextlib.suppress(LdapFault):
                         await connection.verify()
                 if connection.lost is None:
@@ -166,14 +162,11 @@ class ServerConnection:
                 self._waiting -= 1
 
     def note_success(self) -> None:
-        """Note that the server answered a lookup."""
+        """Record a successful lookup."""
         self._failed_requests = 0
 
     def note_failure(self, connection: LdapConnection, fault: LdapFault) -> None:
-        """Note that the server failed a lookup on a connection.
-
-        All lookups that were lost with one connection count as one failure.
-        """
+        """Record a failed lookup. All lookups lost with one connection count as one failure."""
         if connection.lost is not None:
             if connection is self._last_lost:
                 return
@@ -186,7 +179,7 @@ class ServerConnection:
                 self._connection.close(fault.detail)
 
     async def close(self) -> None:
-        """Close all connections and end all tasks."""
+        """Close all connections and stop all tasks."""
         tasks = [task for task in (self._keeper, *self._closing) if task]
         for task in tasks:
             task.cancel()
@@ -222,7 +215,7 @@ class ServerConnection:
         self._changed.set()
 
     async def _use(self, connection: LdapConnection, known: LdapFault | None) -> None:
-        """Use a new connection until it ends, unless requests failed too often meanwhile."""
+        """Use a new connection until it is lost, unless too many requests failed meanwhile."""
         if self._fault is not None and self._fault is not known:
             connection.close("the server failed")
             return
@@ -235,14 +228,14 @@ class ServerConnection:
         await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Leave a failed server alone, for longer each time while another server answers."""
+        """Wait before reconnecting to a failed server, with backoff while another is available."""
         options = self._options
-        if isinstance(fault, BindRefused):
+        if isinstance(fault, BadCredentials):
             await self._wait_for_password()
             return
         seconds = options.retry_after
-        # This server does not answer.
-        if any(server.answers for server in self._pool.servers):
+        # This server itself is not connected.
+        if any(server.is_connected for server in self._pool.servers):
             doublings = min(max(self._failed_attempts - 1, 0), _MAX_DOUBLINGS)
             seconds = min(options.retry_after * 2.0**doublings, options.fail_back_after)
         spread = random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
@@ -262,7 +255,7 @@ class ServerConnection:
                     return
 
     async def _watch(self, connection: LdapConnection) -> None:
-        """Return when a new connection is to be opened."""
+        """Test and replace a connection; return when it is closed."""
         options = self._options
         spread = random.uniform(0.9, 1)  # noqa: S311 - no secret
         expires_at = connection.opened_at + options.max_age * spread
@@ -286,13 +279,13 @@ class ServerConnection:
                 with contextlib.suppress(LdapFault):
                     await connection.verify()
         if not self._is_preferred and not self._waiting:
-            # A lookup that was lost with the connection may already be waiting for the next one.
+            # A lookup lost with the connection may already be waiting for the next one.
             self._wanted.clear()
         if self._connection is connection:
             self._connection = None
 
     async def _replace(self, old: LdapConnection) -> float:
-        """Open a new connection before closing the old one; return the seconds until the next."""
+        """Replace a connection; return the seconds until the next replacement."""
         options = self._options
         try:
             new = await self._connector.connect(self.url)

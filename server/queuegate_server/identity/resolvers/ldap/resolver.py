@@ -1,4 +1,4 @@
-"""The resolver `ldap`. The modules that need the driver are imported when it is opened."""
+"""The resolver `ldap`. Modules that need the driver are imported when it is opened."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 
 class LdapResolver:
-    """Returns groups from an LDAP directory."""
+    """Resolves groups from an LDAP directory."""
 
     Options = LdapOptions
 
@@ -28,8 +28,8 @@ class LdapResolver:
         self.statistics = LdapStatistics()
 
     async def open(self) -> None:
-        """Begin to connect; does not fail if the directory is down."""
-        # Otherwise libldap would read ~/.ldaprc and ./ldaprc.
+        """Start connecting; does not fail if the directory is down."""
+        # Keep libldap from reading ~/.ldaprc and ./ldaprc.
         os.environ.setdefault("LDAPNOINIT", "1")
         options = self._options
         if not options.verify_certificate:
@@ -50,7 +50,7 @@ class LdapResolver:
         await self.directory.pool.open()
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user."""
+        """Look up a user."""
         if self.directory is None:
             return LookupFailure("the resolver is not open")
         return await self.directory.resolve(user)

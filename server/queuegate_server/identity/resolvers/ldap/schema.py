@@ -1,8 +1,8 @@
-"""Whether a directory knows the attributes that the settings name.
+"""Checks that the directory's schema has the attributes named in the settings.
 
-A comparison with an attribute that its schema does not have matches nothing and is not an error: a
-misspelled filter would look like a user who does not exist, or has no groups. So the schema is read
-once for each connection, when a lookup finds nobody or nothing, if the bind account may read it.
+A comparison with an unknown attribute matches nothing and is not an error, so with a misspelled
+filter users would seem not to exist or to have no groups. So when a lookup finds no user or no
+groups, the schema is read once per connection, if the bind account may read it.
 """
 
 import re
@@ -19,7 +19,7 @@ _MAX_ATTRIBUTES: Final = 20_000
 _TYPE: Final = re.compile(
     r"\(\s*(?P<oid>[\w.-]+)(?:\s+NAME\s+(?P<names>'[^']*'|\((?:\s*'[^']*')*\s*\)))?"
 )
-"""The beginning of a description of an attribute (RFC 4512, 4.1.2)."""
+"""The start of an attribute type description (RFC 4512, 4.1.2)."""
 _IS_SCHEMA: Final = "objectclass"
 """Every schema has this attribute."""
 
@@ -61,7 +61,7 @@ def _missing_for_groups(
 
 
 async def _known_attributes(connection: LdapConnection) -> frozenset[str]:
-    """Return the names of all attributes, in lower case; none if the schema cannot be read."""
+    """Return the lowercase names of all attributes; empty if the schema is unreadable."""
     async with connection.schema_lock:
         if connection.known_attributes is None:
             connection.known_attributes = await _read_schema(connection)
@@ -73,10 +73,10 @@ async def _read_schema(connection: LdapConnection) -> frozenset[str]:
     try:
         with SearchSession(connection, Allowance(_MAX_ATTRIBUTES)) as session:
             root = await session.read("schema", "", ["subschemaSubentry"])
-            places = root.values("subschemaSubentry") if root else []
-            if len(places) != 1:
+            subschemas = root.values("subschemaSubentry") if root else []
+            if len(subschemas) != 1:
                 return frozenset()
-            entry = await session.read("schema", places[0].decode(), ["attributeTypes"])
+            entry = await session.read("schema", subschemas[0].decode(), ["attributeTypes"])
             if entry is None:
                 return frozenset()
             types = await session.all_values(entry, "attributeTypes", limit=_MAX_ATTRIBUTES)

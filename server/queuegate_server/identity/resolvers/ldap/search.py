@@ -1,4 +1,4 @@
-"""The searches of one lookup on one connection: each is bounded, and complete or a failure."""
+"""The searches of one lookup on one connection: each is bounded, and either complete or failed."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     TooManyEntries,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
-from queuegate_server.identity.resolvers.ldap.long_work import FREE_SECONDS, STEP_SECONDS, TURNS
+from queuegate_server.identity.resolvers.ldap.long_work import FREE_SECONDS, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
 
 T = TypeVar("T")
@@ -27,13 +27,13 @@ _SCOPES: Final = {"base": ldap.SCOPE_BASE, "one": ldap.SCOPE_ONELEVEL, "sub": ld
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
 _MORE_PAGES: Final = 100
-"""Extra pages and ranges beyond those needed if all are full: a server may send shorter ones."""
+"""Extra pages and ranges allowed, because a server may send fewer entries in each."""
 _USUAL_RANGE: Final = 1000
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
 
 class LimitExceeded(SetupFault):
-    """There are more entries than allowed; a part of them would be a wrong answer."""
+    """There are more entries than allowed; an incomplete list would be a wrong result."""
 
     def __init__(self, limit: int, advice: str = _RAISE_MAX_GROUPS) -> None:
         found = f"are more than {limit} entries" if limit > 1 else "is more than one entry"
@@ -43,7 +43,7 @@ class LimitExceeded(SetupFault):
 class SearchSession:
     """The searches of one lookup. All methods raise LdapFault.
 
-    As a context manager, it keeps the connection from being closed because of its age.
+    As a context manager, it keeps an aging connection from being closed.
     """
 
     def __init__(
@@ -51,53 +51,50 @@ class SearchSession:
     ) -> None:
         """Search on a connection.
 
-        Args:
-            connection: The connection.
-            allowance: The allowance for all answers together, or a function that returns that for
-                the next.
+        `allowance` is shared by all responses, or a function that returns one for each.
         """
         self._connection = connection
         self._allowance = allowance
-        self._works = False
+        self._has_lock = False
         """Whether this lookup holds the lock for long work."""
         self.options = connection.options
 
     def __enter__(self) -> Self:
-        """Use the connection."""
+        """Mark the connection as used."""
         self._connection.users += 1
         self._connection.quiet.clear()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the connection be closed if nobody else uses it."""
-        self._end_work()
+        """Release the connection."""
+        self._release_lock()
         self._connection.users -= 1
         if not self._connection.users:
             self._connection.quiet.set()
 
     async def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Yield items to work on, and let other work run whenever a step has taken long enough.
+        """Yield items, with pauses for other tasks whenever a step has taken long enough.
 
-        Lookups on one connection work one after the other, so that the first has its result soon.
+        Long work on one connection is done one lookup at a time, so that the first finishes soon.
         """
-        begin = time.monotonic()
-        end = begin + FREE_SECONDS
+        start = time.monotonic()
+        end = start + FREE_SECONDS
         for item in items:
             if (now := time.monotonic()) > end:
-                wait = TURNS.wait(now - begin)
-                if not self._works:
+                wait = PACER.wait(now - start)
+                if not self._has_lock:
                     await self._connection.long_work.acquire()
-                    self._works = True
-                    wait = TURNS.wait()
+                    self._has_lock = True
+                    wait = PACER.wait()
                 await asyncio.sleep(wait)
-                begin = time.monotonic()
-                end = begin + STEP_SECONDS
+                start = time.monotonic()
+                end = start + STEP_SECONDS
             yield item
-        self._end_work()
+        self._release_lock()
 
-    def _end_work(self) -> None:
-        if self._works:
-            self._works = False
+    def _release_lock(self) -> None:
+        if self._has_lock:
+            self._has_lock = False
             self._connection.long_work.release()
 
     async def search(
@@ -113,8 +110,8 @@ class SearchSession:
     ) -> list[LdapEntry]:
         """Return the entries below a base that match a filter.
 
-        A result that exceeds the server's size limit is fetched in pages. More entries than
-        `limit` are a fault, with this advice.
+        A result that exceeds the server's size limit is fetched in pages. More than `limit` entries
+        are a fault, with this advice.
         """
         allowance = self._next_allowance()
         query = Query(base, filter_text, attributes, scope)
@@ -149,8 +146,8 @@ class SearchSession:
         limit: int,
         advice: str,
     ) -> list[LdapEntry]:
-        """Return the entries below all DNs of a base that match a filter, each once, including
-        any that the server sent although they are not below it.
+        """Return the matching entries below any DN of a base, including any that the server wrongly
+        sent from elsewhere, without duplicates.
         """
         results = await gather(
             [
@@ -207,17 +204,17 @@ class SearchSession:
         limit: int | None = None,
         advice: str = _RAISE_MAX_GROUPS,
     ) -> list[bytes]:
-        """Return all values of an attribute, even if it comes in ranges.
+        """Return all values of an attribute, even if it is sent in ranges.
 
-        Active Directory leaves a long attribute empty and sends `attribute;range=0-1499`; the
-        rest is requested until a range ends in `*`. More values than `limit` (None: `max_groups`)
-        are a fault, with this advice.
+        Active Directory leaves a long attribute empty and sends `attribute;range=0-1499`; the rest
+        is requested until a range ends in `*`. More values than `limit` (None: `max_groups`) are a
+        fault, with this advice.
         """
         if limit is None:
             limit = self.options.max_groups
         entry.check_options(attribute)
         values = list(entry.values(attribute))
-        part = entry.part(attribute)
+        part = entry.value_range(attribute)
         if part is None:
             return values
         if values:
@@ -237,11 +234,11 @@ class SearchSession:
                 return values
             following = f"{attribute};range={len(values)}-*"
             current = await self.read("ranges", entry.dn, [following])
-            part = current.part(attribute) if current else None
+            part = current.value_range(attribute) if current else None
         raise ServerFault(f"the server sent {attribute} in too many ranges")
 
     async def is_active_directory(self) -> bool:
-        """Return whether the server is an Active Directory; asked once for each connection."""
+        """Return whether the server is Active Directory; determined once per connection."""
         connection = self._connection
         if connection.is_active_directory is None:
             root = await self.read("root entry", "", ["supportedCapabilities"])
@@ -250,7 +247,7 @@ class SearchSession:
         return connection.is_active_directory
 
     async def _search_in_pages(self, query: Query, limit: int) -> list[LdapEntry]:
-        """Return the entries, or more than `limit` of them as soon as there are more."""
+        """Return all entries, or stop as soon as there are more than `limit`."""
         entries: list[LdapEntry] = []
         cookie = b""
         size = min(self.options.page_size, limit + 1)
@@ -285,7 +282,7 @@ class SearchSession:
         return allowance if isinstance(allowance, Allowance) else allowance()
 
     async def _whole(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
-        """Return the entries of a result that was not requested in pages."""
+        """Return the entries of a result for which paging was not requested."""
         if _page_cookie(result.controls):
             raise ServerFault(
                 "the server sent a page of a result, although paging was not requested"
@@ -303,28 +300,21 @@ class SearchSession:
 
 
 def _page_cookie(controls: Sequence[Any]) -> bytes | None:
-    """Return the cookie to request the next page with: empty after the last page, None if the
-    result is not a page.
-    """
+    """Return the cookie for the next page: empty after the last page, None without paging."""
     pages = (each for each in controls if isinstance(each, SimplePagedResultsControl))
     return next((bytes(page.cookie) for page in pages), None)
 
 
 async def gather(calls: Sequence[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
-    """Return the results of all calls in order; the first failure ends the other calls.
-
-    Args:
-        calls: The calls, each of which makes its requests one after another.
-        at_once: How many may run at the same time.
-    """
+    """Return the results of all calls, `at_once` of them at a time; a failure cancels the rest."""
     if len(calls) == 1:
         return [await calls[0]]
     results: list[T | None] = [None] * len(calls)
     remaining = iter(enumerate(calls))
 
     async def work() -> None:
-        for place, call in remaining:
-            results[place] = await call
+        for index, call in remaining:
+            results[index] = await call
 
     workers = [asyncio.ensure_future(work()) for _ in range(min(at_once, len(calls)))]
     try:

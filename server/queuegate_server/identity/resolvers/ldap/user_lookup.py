@@ -1,4 +1,4 @@
-"""The users of a directory: the lookup of one of them on a connection, and the list of all."""
+"""Looks up a user on a connection, and lists all users."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ _OTHER_SPELLING: Final = NoSuchUser(
 
 
 class Users:
-    """Where the entries of users are, and which filter finds them."""
+    """The search base and filter for users."""
 
     def __init__(self, options: LdapOptions) -> None:
         self.filter = UserFilter(options.user_filter)
@@ -45,7 +45,7 @@ class Users:
         self._folds_case = options.user_match == "casefold"
 
     def names(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the names that a request may give the user of an entry."""
+        """Return the names by which requests may refer to an entry's user."""
 
         def texts(attribute: str) -> Iterator[str]:
             return filter(None, map(decode_value, entry.values(attribute)))
@@ -53,9 +53,9 @@ class Users:
         return self.filter.users(texts, fold=self._folds_case)
 
     def spelling(self, entry: LdapEntry, user: str) -> str | None:
-        """Return a user's name as an entry spells it; None if the entry is not the user's.
+        """Return a user's name as spelled in an entry; None if the entry is not the user's.
 
-        Raises SetupFault if the entry shows no name.
+        Raises SetupFault if the entry has no readable name.
         """
         fold = str.casefold if self._folds_case else str
         for attribute, expected in self.filter.expected(user):
@@ -73,7 +73,7 @@ class Users:
 
 
 class UserLookup:
-    """Looks users up."""
+    """Looks up users."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class UserLookup:
         self._statistics = statistics
         self._attributes = (*users.filter.attributes, *user_attributes(options))
         self._users_without = dict.fromkeys(member_of_attributes(options), 0)
-        """How many users had no value of an attribute that lists groups. An attribute is removed
-        once a user has a value, or after the warning."""
+        """The number of users without a value, by attribute that lists groups. Attributes are
+        removed once a user has a value, or after the warning."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
-        """Look up one user. Raises LdapFault, including when two entries match the user."""
+        """Look up a user. Raises LdapFault, including when two entries match the user."""
         filter_text = self._users.filter.for_user(user)
         allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
         with SearchSession(connection, allowance) as session:
@@ -142,7 +142,7 @@ class UserLookup:
         return [*names]
 
     def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the names of a user. Raises SetupFault if the entry shows none."""
+        """Return an entry's user names. Raises SetupFault if it has no readable one."""
         attributes = self._users.filter.attributes
         if not any(map(entry.values, attributes)):
             raise SetupFault(
@@ -154,7 +154,7 @@ class UserLookup:
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
     ) -> tuple[LdapEntry, str] | NoSuchUser:
-        """Return the entry of a user, and the name as the entry spells it. Raises SetupFault."""
+        """Return a user's entry, and the name as spelled in it. Raises SetupFault."""
         inside = [entry for entry in entries if self._is_in_user_base(entry)]
         if entries and not inside:
             return _OUTSIDE_BASE
@@ -170,16 +170,16 @@ class UserLookup:
         return matching[0] if matching else _NO_SUCH_USER
 
     def _is_in_user_base(self, entry: LdapEntry) -> bool:
-        """Return whether the search could find the entry: a proxy's rewriting can go wrong."""
+        """Return whether an entry is below `user_base`; a proxy may wrongly return others."""
         if self._users.base.contains_entry(entry.dn):
             return True
         self._statistics.note_outside(entry.dn, "user_base")
         return False
 
     def _note_missing_attributes(self, user: LdapEntry) -> None:
-        """Warn once about each attribute that no user has: most likely it is not readable."""
+        """Warn once about each attribute that no user has, probably because it is not readable."""
         for attribute, count in tuple(self._users_without.items()):
-            if user.values(attribute) or user.part(attribute):
+            if user.values(attribute) or user.value_range(attribute):
                 del self._users_without[attribute]
             elif count + 1 < _WARN_AFTER_USERS:
                 self._users_without[attribute] = count + 1
