@@ -93,7 +93,7 @@ class AdmissionMetrics:
 
 
 class _Reloads(Collector):
-    """Exports the reloads of a watched value, not including the first load."""
+    """Exports the reloads of a watched value, excluding the first load."""
 
     def __init__(self, name: str, what: str, watched: WatchedValue[Any, Any]) -> None:
         self._name = f"queuegate_admission_{name}_reloads"

@@ -1,9 +1,8 @@
 """Reads request bodies and writes responses, with bounds on memory and time.
 
-Nearly all reviews are small and are read immediately. A large one holds a slot from before it is
-read until its response is sent. If no slot is free, it waits, because the API server sleeps for a
-second after a rejection with `Retry-After`. It is rejected shortly before the API server would give
-up.
+Nearly all reviews are small and are read immediately. A large one acquires a slot before it is read
+and releases it after the response. If no slot is free, it waits, because the API server would sleep
+for a second after a rejection. It is rejected shortly before the API server would give up.
 """
 
 import asyncio
@@ -68,7 +67,7 @@ class LargeBodies:
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Return the body. Raises RequestRefusal."""
+    """Read and return the body. Raises RequestRefusal."""
     if media_type(request) != JSON:
         raise RequestRefusal(415, "malformed", f"the content type must be {JSON}")
     if request.headers.get("Content-Encoding", "identity") != "identity":

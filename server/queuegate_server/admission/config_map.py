@@ -70,7 +70,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
 
 
 def _missing_queues(data: Mapping[str, bytes], name: object) -> str:
-    """Return a warning if the ConfigMap names a policy group but lacks its queues, else nothing."""
+    """Return a warning if the ConfigMap names a policy group but lacks its queues, else ""."""
     key = queues_key(data)
     if not data.get(POLICY_GROUP) or key in data:
         return ""

@@ -39,7 +39,7 @@ class WebhookConnection(Connection):
     __slots__ = ("_late",)
 
     def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
-        """Add this connection to `connections`, which are sorted longest idle first."""
+        """Add this connection to `connections`, which is ordered longest idle first."""
         super().__init__(
             server,
             connections,

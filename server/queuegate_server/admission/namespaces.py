@@ -60,7 +60,7 @@ class NamespaceCache:
         self._lookups = SingleFlight(self._look_up)
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations; empty without such a namespace. Raises NamespaceError."""
+        """Return the annotations; empty if the namespace does not exist. Raises NamespaceError."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
@@ -115,5 +115,5 @@ class ApiServer:
         except URLError as error:
             raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
         except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-            # The last four: the response is not a namespace.
+            # The last four mean that the response is not a namespace.
             raise NamespaceError(f"the API server cannot be reached: {error}") from None

@@ -19,8 +19,7 @@ KIND: Final = "AdmissionReview"
 _MAX_MESSAGE: Final = 8 * 1024
 _MAX_WARNING: Final = 256
 _MAX_WARNINGS: Final = 4096
-"""The maximum lengths of a warning and of all together. The API server truncates or drops the rest.
-"""
+"""The maximum lengths of one and of all warnings. The API server truncates or drops the rest."""
 _REST: Final = 32
 """The length reserved for the last warning, which counts the omitted ones."""
 _FORBIDDEN: Final = 403

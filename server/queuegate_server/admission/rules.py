@@ -1,4 +1,4 @@
-"""Rules for the annotation: who may set it, where it is added, and that it never changes. Pure.
+"""Rules for the annotation: who may set it, where it is added, and when it may change. Pure.
 
 Namespace filters affect only where the annotation is added; it is checked everywhere, because
 YuniKorn trusts it on every pod with `schedulerName: yunikorn`, even without an application ID or in
@@ -60,7 +60,7 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """The outcome of a review: denied with a message, or allowed, possibly with a patch."""
+    """The result of a review: allowed, possibly with a patch, or denied with a message."""
 
     allowed: bool
     message: str = ""
@@ -197,7 +197,7 @@ def _decide_binding(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_revision(scope: _Scope) -> AdmissionResponse:
-    """Deny a revision with another user.
+    """Deny a revision that names another user.
 
     A StatefulSet's pods are created from its current revision, so replacing that revision could
     change their user. Revisions are never patched because controllers compare their bytes.
@@ -248,7 +248,7 @@ def _decide_change(
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
-        # A client that replaces the whole object may not know the annotation: restore it.
+        # Restore the annotation: a client that replaces the object may not know about it.
         patch = new.patch(old.user_info or "") if covered else ()
         return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():

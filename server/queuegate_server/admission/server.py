@@ -132,7 +132,7 @@ def _read_settings(
 
 
 class WebhookServer:
-    """The webhook's HTTPS server, with bounds on the resources of clients."""
+    """The webhook's HTTPS server, with limits on the resources used by clients."""
 
     def __init__(self, connections: WebhookConnections, routes: list[web.RouteDef]) -> None:
         """Create a server for these routes and connections."""
@@ -144,10 +144,7 @@ class WebhookServer:
         app = web.Application(middlewares=[self._bounded])
         app.add_routes(routes)
         app.on_response_prepare.append(self._before_headers)
-        self._runner = web.AppRunner(
-            app,
-            shutdown_timeout=TLS_SHUTDOWN_SECONDS,
-        )
+        self._runner = web.AppRunner(app, shutdown_timeout=TLS_SHUTDOWN_SECONDS)
 
     async def start(self) -> None:
         """Start serving."""

@@ -100,7 +100,7 @@ class AdmissionSettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """Policy for the annotation: who may set it, and in which namespaces it is added."""
+    """Settings of the rules: who may set the annotation, and where it is added."""
 
     bypass_auth: bool
     """Whether anyone may set the annotation."""

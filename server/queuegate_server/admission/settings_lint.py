@@ -54,7 +54,7 @@ def lint_settings(
 ) -> tuple[str, ...]:
     """Return one-line warnings about settings that are probably mistakes.
 
-    Only the first pattern with a given kind of mistake is reported for each setting.
+    For each setting, only the first pattern with each kind of mistake is reported.
 
     Args:
         values: The contents of the ConfigMaps. The scheduler's keys are ignored.
@@ -116,7 +116,7 @@ def _is_cut(pattern: str) -> bool:
 
 
 def _too_much(pattern: str, *, names_people: bool) -> str:
-    """Return what a pattern probably matches by mistake; empty if nothing."""
+    """Describe the names that a pattern probably matches by mistake; empty if there are none."""
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:

@@ -1,4 +1,4 @@
-"""`queuegate-server admission`."""
+"""`queuegate-server admission`: serves the admission webhook."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""The group of `queuegate-server`'s commands, with hints for those of `queuegate`."""
+"""The command group of `queuegate-server`, with hints for commands of `queuegate`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error for a command of `queuegate` names that program."""
+        """Find the command. The error for a command of `queuegate` suggests that program."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:

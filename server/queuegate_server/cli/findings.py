@@ -29,7 +29,7 @@ def output_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def output_option_with_markdown(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output` with another format: a table for a pull request comment."""
+    """Add `--output`, including a format for a pull request comment: a Markdown table."""
     formats = [TEXT, JSON, MARKDOWN, "sarif", "github"]
     return _output_option(command, formats, " a table for a pull request,")
 

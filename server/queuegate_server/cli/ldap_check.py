@@ -1,4 +1,4 @@
-"""`queuegate-server ldap-check` and `queuegate-server ldap-presets`."""
+"""`queuegate-server ldap-check` and `ldap-presets`: commands for configuring LDAP resolvers."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The entry point of `queuegate-server`, with its commands."""
+"""The entry point and the commands of `queuegate-server`."""
 
 # The plain installation contains only the client, without the server's dependencies.
 # ruff: noqa: PLC0415
@@ -35,7 +35,7 @@ def main() -> None:
     try:
         commands()
     except OSError as error:
-        # Commands handle all errors except those of writing their output.
+        # Commands handle all errors except failures to write their output.
         with contextlib.suppress(OSError):
             sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
         resources.drop_unwritten_output()

@@ -30,7 +30,7 @@ def parse(
         data: The text.
         name: The name of the file.
         format_name: The format, or None to detect it.
-        options: The options for reading, unless there are settings.
+        options: How to read the text if there are no settings.
         config: The settings file, if any.
 
     Raises:
@@ -52,7 +52,7 @@ def parse(
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Load a server's settings, in which `policy` replaces the policies. Raises Failure."""
+    """Load a server's settings. `policy` replaces the configured policies. Raises Failure."""
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
         return load_settings(config, os.environ, options)

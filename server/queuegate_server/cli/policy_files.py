@@ -114,8 +114,8 @@ def validate(
     checks the policies in CONFIG.
 
     Needs no server. Prints each diagnostic as file:line:column: level: message (remedy)
-    on standard output, and a summary on standard error. A policy that only causes warnings,
-    such as names that an ACL does not accept, is valid.
+    on standard output, and a summary on standard error. A policy with only warnings, such as
+    names that an ACL does not accept, is valid.
 
     Exit status: 0 all valid, 1 an error in a file, 2 wrong usage or a file that cannot be
     read.
@@ -161,7 +161,7 @@ def lint(
 ) -> None:
     """Report probable mistakes in each FILE (- is standard input).
 
-    Reports everything that validate reports about the text, plus what is valid but probably a
+    Reports everything that validate reports about the text, plus valid text that is probably a
     mistake, such as a list of groups whose leading space was dropped by YAML. Needs no server.
     Prints each diagnostic as file:line:column: level: message (remedy) on standard output, and a
     summary on standard error.
@@ -307,7 +307,7 @@ def _check_policy_alone(
 
 
 def _refuse_reading_options(beside: str) -> None:
-    """Reject the options for reading policies if an option names settings."""
+    """Reject options for reading policies in combination with settings."""
     context = click.get_current_context()
     options = [
         parameter.opts[0]

@@ -63,7 +63,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _files(folders: Iterable[str]) -> Iterator[Path]:
-    """Yield the files with tests, sorted within each folder. Raises Failure."""
+    """Yield the test files, sorted within each folder. Raises Failure."""
     if STDIN in folders:
         raise Failure("-: tests must be in a file, which names their policy relative to itself")
     for folder in map(Path, folders):

@@ -28,7 +28,7 @@ from queuegate_server.settings.source_map import Override
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a test."""
+    """The result of a test."""
 
     file: str
     name: str

@@ -1,4 +1,4 @@
-"""`queuegate-server serve`."""
+"""`queuegate-server serve`: runs the server."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ _LISTEN_ADVICE: Final = (
     "  --set 'listen=[{address: 0.0.0.0:50051, insecure: true}]'"
 )
 _Read = partial[Settings]
-"""Loads the settings, from the contents of the file if already read."""
+"""Loads the settings, from the file's contents if already read."""
 
 
 def _refuse(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
@@ -110,9 +110,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return the contents of the file or pipe; None if there is none.
+    """Return the contents of the file or pipe; None if there is none or it cannot be read.
 
-    Also None if it cannot be read, which loading the settings will report.
+    Loading the settings then reports the error.
     """
     if config is not None:
         with contextlib.suppress(OSError), config.open("rb") as opened:
@@ -293,7 +293,7 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return an example user and queue of a partition, with access if an ACL lists a user.
+    """Return an example user and queue of a partition, with access if an ACL lists any user.
 
     For a queue granted only to groups, the user is a placeholder.
     """
@@ -301,7 +301,7 @@ def _example(policy: Policy, name: str) -> tuple[str, str]:
     if partition is None:
         return "alice", "root"
     open_queue = group_queue = ""
-    # The ACLs of all queues in a large policy would take seconds to parse and stay in memory.
+    # Parsing the ACLs of all queues in a large policy would take seconds and keep them in memory.
     for path in islice(partition.queues, EXAMPLE_QUEUES):
         chain = partition.chain(path, Access.SUBMIT)
         if chain.users:

@@ -145,7 +145,7 @@ def _warning(source_map: SourceMap, location: Location, message: str, remedy: st
 
 
 def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
-    """Yield the locations of keys that name files or folders to read, with the paths."""
+    """Yield each file or folder to read, with the location of its key."""
     for position, source in enumerate(settings.sources):
         above: Location = ("policies", position) if settings.policies else ("policy",)
         for key in _POLICY_FILES:
@@ -162,7 +162,7 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
 def _validated_files(
     settings: Settings, files: Collection[Path]
 ) -> Iterator[tuple[Location, Path]]:
-    """Yield the locations of these files in the sections of resolvers and the fleet."""
+    """Yield each of these files set for a resolver or the fleet, with the location of its key."""
     sections: list[tuple[Location, object]] = [(("fleet",), settings.fleet)]
     sections += [(("resolvers", key), each.options) for key, each in settings.resolvers.items()]
     for above, section in sections:

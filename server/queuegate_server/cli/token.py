@@ -1,4 +1,4 @@
-"""`queuegate-server token`."""
+"""`queuegate-server token`: generates bearer tokens."""
 
 import hashlib
 import re

@@ -19,7 +19,7 @@ from queuegate_server.identity.members import MAX_USERS, CannotListUsers
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 
 DIRECTORY: Final = "directory"
-"""The source that stands for the directory."""
+"""The value of `--users-from` for all users in the directory."""
 _AT_ONCE: Final = 32
 """The maximum number of concurrent lookups."""
 

@@ -1,7 +1,7 @@
 """Annotations of the served policy: the positions of ACLs, and lint findings.
 
-They are computed from the policy's text for the first page after each reload, unless the text is
-large: lint in the parser's child process, positions in a thread.
+They are computed for the first page after each reload: findings in the parser's child process,
+positions in a thread. Large policies have none.
 """
 
 import asyncio
@@ -48,11 +48,7 @@ class Annotator:
     """Annotates the served policy, once per revision."""
 
     def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
-        """Create an annotator.
-
-        Args:
-            texts: Returns the texts of the served policy, or None if they are too large.
-        """
+        """Create an annotator. `texts` returns the served policy's texts; None if too large."""
         self._texts = texts
         self._revision = 0
         self._task: asyncio.Task[Annotations] | None = None

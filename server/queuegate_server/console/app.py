@@ -89,7 +89,7 @@ _HTTP: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.UNAVAILABLE: 503,
 }
-"""The HTTP status for a gRPC status; 500 for others."""
+"""The HTTP status for each gRPC status; 500 for all others."""
 
 
 class Console:
@@ -153,7 +153,7 @@ class Console:
                 raise web.HTTPSeeOther(result.to)
             async with self._rendering:
                 page = await self._page(request, result, principal)
-                # However many pages are requested, calls get their share of the event loop.
+                # Leave calls their share of the event loop, however many pages are requested.
                 await asyncio.sleep(_REST_SECONDS)
                 return page
 
@@ -190,14 +190,11 @@ class Console:
             principal = self._authenticator.identify(call)
         except Unauthenticated:
             if call.has_authorization:
-                self._count("failure")
+                self._services.sign_ins["failure"] += 1
             raise
         if principal.name == _LOOPBACK and not call.peer():
             raise Unauthenticated("a proxy must send the bearer token of its caller")
         return principal
-
-    def _count(self, result: str) -> None:
-        self._services.sign_ins[result] += 1
 
     async def _form(
         self, request: web.Request, max_bytes: int, caller: str, *, with_files: bool = False
@@ -252,7 +249,7 @@ class Console:
             principal = self._token_owner(call)
         except (Unauthenticated, PermissionDenied) as error:
             return await self._reject_sign_in(request, call.address, str(error), to)
-        self._count("success")
+        self._services.sign_ins["success"] += 1
         _LOG.info("signed in", extra={"caller": principal.name, "peer": call.address})
         self._sessions.delete(cookie(request, COOKIE) or "")
         response = _redirect(to)
@@ -270,15 +267,15 @@ class Console:
     async def _reject_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
-        """Reject an invalid token. After many of them, the address must wait and is not logged.
+        """Reject an invalid token. After many failures, the address must wait, and is not logged.
         Valid tokens are never rejected, since several callers may share an address.
         """
         if (delay := self._failures.wait(address)) > 0:
-            self._count("refused")
+            self._services.sign_ins["refused"] += 1
             text = f"too many failed attempts: try again in {ceil(delay)} s"
             return await self._sign_in_page(request, text, status=429, to=to)
         self._failures.add(address)
-        self._count("failure")
+        self._services.sign_ins["failure"] += 1
         _LOG.warning("sign-in failed", extra={"peer": address, "reason": reason})
         return await self._sign_in_page(request, reason, status=403, to=to)
 
@@ -350,7 +347,7 @@ class Console:
         )
 
     def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
-        """Return the problems for the banner, which Health lists itself."""
+        """Return the problems for the banner; the Health page lists them itself."""
         if Role.READ not in principal.rights.roles or request.path == url("health"):
             return ()
         return tuple(problems(self._services))

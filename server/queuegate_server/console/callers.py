@@ -1,4 +1,4 @@
-"""Adapts HTTP requests to the gRPC authenticator, which identifies callers by the same settings."""
+"""Adapts HTTP requests to the gRPC authenticator, so that the same settings apply to callers."""
 
 import ipaddress
 import re
@@ -129,7 +129,7 @@ def is_own_origin(request: web.Request) -> bool:
         return sites == ["same-origin"]
     origins = request.headers.getall("Origin", [])
     if not origins:
-        return True  # not a browser; the form's token is checked as well
+        return True  # not a browser; the form's token is also checked
     own = f"{request.scheme}://{request.headers.get('Host', '')}".lower()
     return [each.lower() for each in origins] == [own]
 

@@ -1,4 +1,4 @@
-"""Shell commands equivalent to the request of a page, for `queuegate` and `grpcurl`."""
+"""Shell commands equivalent to a page's request, for `queuegate` and `grpcurl`."""
 
 import json
 import shlex
@@ -16,7 +16,7 @@ _ANYWHERE: Final = "SERVER"
 
 
 class AccessQuery(NamedTuple):
-    """A request for a decision, as entered on a page."""
+    """A request for a decision, entered on a page."""
 
     user: str
     queue: str

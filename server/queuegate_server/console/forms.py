@@ -1,4 +1,4 @@
-"""Reads form fields in both browser encodings, with bounds on bytes, fields and time.
+"""Reads form fields in both encodings used by browsers, with bounds on bytes, fields and time.
 
 The body is read in full before it is parsed: streaming parsers take a step for each line, and log
 the text of each fault.
@@ -123,7 +123,7 @@ async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
                     await steps.step()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
-        except (OSError, web.RequestPayloadError):  # even if the client has disconnected
+        except (OSError, web.RequestPayloadError):  # including a disconnected client
             raise ValueError("the body is malformed") from None
         if size <= max_bytes:
             return bytes(body)

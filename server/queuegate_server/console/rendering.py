@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from queuegate_server.console.views import Url, url
-from queuegate_server.formats.diagnostics import printable
+from queuegate_server.formats.diagnostics import printable, shortened
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 MAX_TEXT: Final = 1_000
@@ -101,6 +101,6 @@ def _finalize(value: Any) -> Any:
     """Make text from a policy, a directory or a URL safe to display."""
     if not isinstance(value, str) or isinstance(value, Markup | Url | Exact):
         return value
-    text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
+    text = shortened(value, MAX_TEXT)
     # `printable` keeps spaces of other widths, some of which are our own.
     return text if text.isprintable() else printable(text)

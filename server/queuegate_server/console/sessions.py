@@ -35,11 +35,7 @@ class Sessions:
     """The tokens of signed-in browsers, by session ID."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Create an empty store.
-
-        Args:
-            clock: A monotonic clock, in seconds.
-        """
+        """Create an empty store. `clock` is monotonic, in seconds."""
         self._sessions: TTLCache[str, _Session] = TTLCache(
             MAX_SESSIONS, SESSION_SECONDS, timer=clock
         )
@@ -82,11 +78,7 @@ class FailedAttempts:
     """Limits how often a peer may present invalid tokens."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Create a limiter.
-
-        Args:
-            clock: A monotonic clock, in seconds.
-        """
+        """Create a limiter. `clock` is monotonic, in seconds."""
         self._clock = clock
         self._buckets: LRUCache[str, TokenBucket] = LRUCache(MAX_PEERS)
 

@@ -17,7 +17,7 @@ from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 LEVEL: Final = 100
 """The number of a queue's children per page."""
 MANY_LEVELS: Final = 10
-"""If more levels than this are open, the number of children shown per level."""
+"""The number of open levels above which only this many children per level are shown."""
 MAX_MATCHES: Final = 100
 """The maximum number of queues in a search result."""
 _CHUNK: Final = 5_000
@@ -62,7 +62,7 @@ def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
             yield candidate
             index += 1
         else:
-            # A descendant of a child that was already yielded, or precedes the start.
+            # A descendant of a child that was already yielded or that precedes the start.
             index = bisect.bisect_left(paths, candidate[:below] + _AFTER, index)
 
 

@@ -19,7 +19,7 @@ from queuegate_server.transports.sockets import ListenerCertificate
 
 PREFIX: Final = "/console/"
 SMALL_FORM_BYTES: Final = 16 * 1024
-"""The maximum size of forms without long texts."""
+"""The maximum size of forms without long text fields."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Callers: their identities and rights."""
+"""The identities and rights of callers."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _FORMS: Final = {
         "a subject of RFC 2253: write subject:CN=ci,O=Example, without spaces after commas",
     ),
 }
-"""Patterns of names by prefix, and the correct form for the error. A CN can be anything."""
+"""Patterns of names by prefix, with the correct form for errors. A CN can be anything."""
 TOKEN_NAME: Final = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$"  # noqa: S105 - a pattern
 
 
@@ -61,7 +61,7 @@ Roles = Annotated[tuple[Role, ...], BeforeValidator(_roles)]
 
 
 class Rights(Section):
-    """The rights of a caller."""
+    """A caller's rights."""
 
     roles: Roles = ()
     """check, read, admin, sync; none includes another."""
@@ -80,11 +80,7 @@ class LocalRights(Rights):
 
 
 def certificate_name(name: str) -> str:
-    """Validate a certificate name, and return it with DNS names in lower case.
-
-    Raises:
-        ValueError: No certificate can have this name.
-    """
+    """Validate a certificate name, and convert a DNS name to lower case. Raises ValueError."""
     kind = next((kind for kind in CERTIFICATE_NAMES if name.startswith(kind)), "")
     text = name.removeprefix(kind)
     is_valid = text and text == text.strip() and len(name) <= MAX_NAME_LENGTH
@@ -110,7 +106,7 @@ def certificate_name(name: str) -> str:
 
 
 def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
-    """Return the names with DNS names in lower case. Raises ValueError for duplicates."""
+    """Validate the names, and convert DNS names to lower case. Raises ValueError for duplicates."""
     canonical: dict[str, Rights] = {}
     for name, rights in named.items():
         key = certificate_name(name)

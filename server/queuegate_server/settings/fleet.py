@@ -48,11 +48,7 @@ class StoreAddress(NamedTuple):
 
 
 def parse_store_url(url: str) -> StoreAddress:
-    """Parse the URL of Redis or Valkey. Errors do not quote it because it may contain a password.
-
-    Raises:
-        ValueError: The URL is invalid.
-    """
+    """Parse the URL of Redis or Valkey. Raises ValueError, which never quotes a password."""
     if url.startswith("unix://"):
         path = url.removeprefix("unix://")
         if not path.startswith("/") or not path.isprintable() or set(path) & set("?#@"):

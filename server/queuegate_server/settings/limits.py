@@ -57,7 +57,7 @@ class Limits(Section):
 
 
 class Drain(Section):
-    """How the server shuts down. Durations are in seconds."""
+    """The graceful shutdown of the server. Durations are in seconds."""
 
     grace: Annotated[Duration, Field(ge=0, le=3600)] = 20.0
     """How long calls in progress may take to finish."""

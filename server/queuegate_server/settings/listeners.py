@@ -49,7 +49,7 @@ class ListenAddress:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether the address means all interfaces of this machine."""
+        """Whether the address covers all interfaces of this machine."""
         return self.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
     def at_port(self, port: int) -> str:
@@ -164,7 +164,7 @@ class ListenerTls(Section):
 
 
 class Listener(Section):
-    """An address to serve on. In the file, a plain address is also valid."""
+    """An address to serve on. The file may list a plain address instead of a section."""
 
     address: Annotated[str, check_with(parse_address)]
     """host:port, [ipv6]:port or unix:/path."""

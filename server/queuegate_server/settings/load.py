@@ -82,7 +82,7 @@ def load_settings(
     options: Iterable[str | Override] = (),
     content: bytes | None = None,
 ) -> Settings:
-    """Return the settings. Options override variables, which override the file.
+    """Load the settings. Options override variables, which override the file.
 
     Args:
         file: A YAML file. It must be a regular file: a pipe cannot be read again on reload.

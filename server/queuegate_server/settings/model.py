@@ -152,7 +152,7 @@ def _configured_resolver(value: object, info: ValidationInfo) -> object:
 
 def _error_at(key: tuple[str, ...], message: str, code: str = "value_error") -> ValidationError:
     """Return an error about a key in the section being validated."""
-    # As a value, since braces in the message itself would be placeholders.
+    # The message is a value because braces in the template are placeholders.
     error = PydanticCustomError(code, "{message}", {"message": message})
     details = InitErrorDetails(type=error, loc=key, input=None)
     return ValidationError.from_exception_data("settings", [details])
@@ -178,7 +178,7 @@ class Settings(Section):
     """Whether to serve gRPC reflection to callers with the role read."""
     transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(lower)] = "grpcio"
     """The gRPC transport: grpcio; native, several times as fast, for a single TCP address on
-    loopback; auto, which is native if that is installed and supports all settings."""
+    loopback; auto, which uses native if it is installed and supports all settings."""
     policy: PolicySource = PolicySource()
     policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = ()
     """Several policies, each with its own partitions, instead of `policy`."""

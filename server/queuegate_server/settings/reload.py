@@ -23,7 +23,7 @@ ApplySettings = Callable[[Settings], Awaitable[object] | None]
 
 
 class SettingsReader(Generic[T]):
-    """Reads the settings in a thread, so that a hanging file system blocks nothing else.
+    """Reads the settings in a thread, so that a hung file system blocks nothing else.
 
     The thread does not prevent the process from exiting.
     """

@@ -15,7 +15,13 @@ from pydantic_core import ErrorDetails
 
 from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import seconds, size, written_duration, written_size
-from queuegate_server.formats.diagnostics import MAX_QUOTED, Diagnostic, Severity, quoted
+from queuegate_server.formats.diagnostics import (
+    MAX_QUOTED,
+    Diagnostic,
+    Severity,
+    quoted,
+    shortened,
+)
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.registry import (
     BadResolverType,
@@ -60,7 +66,7 @@ _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A value from outside the file."""
+    """A value that overrides the file."""
 
     origin: str
     """The variable, or the option with its key, as shown in diagnostics."""
@@ -197,8 +203,7 @@ def _shown(value: object) -> str:
     """Return a command-line value as YAML, truncated."""
     if isinstance(value, str):
         return quoted(value)
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+    return shortened(json.dumps(value, ensure_ascii=False, default=str), MAX_QUOTED)
 
 
 def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callable[[float], str]:

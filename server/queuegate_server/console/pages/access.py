@@ -52,7 +52,7 @@ class EvaluatedAcl(NamedTuple):
 
 
 def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
-    """Return why there is no decision, including the cause shown on Health."""
+    """Return why there is no decision, including the cause shown on the Health page."""
     cause = ""
     if not isinstance(failure, TooManyLookups):
         cause = failure_of(visit.services, failure.resolver)

@@ -184,7 +184,7 @@ def _resolver_types() -> frozenset[str]:
 async def _people(
     snapshot: Snapshot, groups: Mapping[str, list[str]], incomplete: list[str]
 ) -> Mapping[str, GroupsByUser]:
-    """Return the members of groups by partition. Adds why some may be missing to `incomplete`."""
+    """Return the members of groups by partition, and add reasons for gaps to `incomplete`."""
     people: dict[str, GroupsByUser] = {}
     for partition, names in groups.items():
         listing = MemberListing(names)

@@ -106,8 +106,8 @@ def _unreadable(audit: Audit) -> tuple[str, str]:
 
 
 def _request(record: Mapping[str, Any]) -> dict[str, object]:
-    """Return the shown fields of a record as text, empty if missing. `access_url` is the page that
-    decides the same request now, or None if the request was not about a queue.
+    """Return the shown fields of a record as text, empty if missing. `access_url` links to the
+    current decision for the same request; None if the request was not about a queue.
     """
     shown = {key: str(record.get(key, "")) for key in _SHOWN}
     access_url = None

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,28 +17,6 @@ EXPIRES_SOON_DAYS: Final = 14.0
 MAX_GATES: Final = 200
 MAX_REPLICAS: Final = 100
 _DAY: Final = 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionHealth:
-    """A served partition and its group cache."""
-
-    name: str
-    queues: int
-    resolver: str
-    entries: int
-    negative: int
-    hits: int
-    misses: int
-    stale: int
-    evictions: int
-    refreshes_waiting: int
-
-    @property
-    def hit_percent(self) -> float | None:
-        """The percentage of lookups served from the cache; None before the first lookup."""
-        lookups = self.hits + self.stale + self.misses
-        return 100.0 * (self.hits + self.stale) / lookups if lookups else None
 
 
 async def health(visit: Visit) -> View:
@@ -99,21 +76,20 @@ def _upper_bound(durations: Histogram, quantile: float) -> str:
     return f"> {float(buckets[-2][0]):g} s"
 
 
-def _partitions(snapshot: Snapshot) -> Iterator[PartitionHealth]:
+def _partitions(snapshot: Snapshot) -> Iterator[dict[str, object]]:
     for name, served in sorted(snapshot.served.items()):
         stats = served.groups.stats
-        yield PartitionHealth(
-            name,
-            len(served.partition.queues),
-            served.groups.resolver_name,
-            stats.groups.entries,
-            stats.negative.entries,
-            stats.hits + stats.negative_hits,
-            stats.misses + stats.failure_hits,
-            stats.stale_hits,
-            stats.groups.evictions + stats.negative.evictions,
-            served.groups.refreshes_waiting,
-        )
+        hits, misses = stats.hits + stats.negative_hits, stats.misses + stats.failure_hits
+        from_cache = hits + stats.stale_hits
+        lookups = from_cache + misses
+        yield {
+            "name": name,
+            "served": served,
+            "stats": stats,
+            "hits": hits,
+            "hit_percent": 100.0 * from_cache / lookups if lookups else None,
+            "misses": misses,
+        }
 
 
 def _replicas(fleet: FleetView) -> list[ReplicaView]:

@@ -1,4 +1,4 @@
-"""The Queues page: the tree, and one queue with its ACLs and the people they let in."""
+"""The Queues page: the tree, and the ACLs and users of one queue."""
 
 import heapq
 import itertools
@@ -34,15 +34,6 @@ MAX_CREATED: Final = 50
 MAX_PEOPLE: Final = 200
 """The number of people on a page."""
 MAX_FINDINGS: Final = 50
-
-
-class Tab(NamedTuple):
-    """The tab of a partition."""
-
-    name: str
-    url: Url
-    is_current: bool
-    queues: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +123,7 @@ async def show(visit: Visit) -> View:
     }
     page = {
         "partition": name,
-        "tabs": [
-            Tab(each, url(PATH, partition=each), each == name, len(served.partition.paths))
-            for each, served in snapshot.served.items()
-        ],
+        "served": snapshot.served,
         "policy": snapshot.policy,
         "loaded_at": snapshot.loaded_at,
         "access": access,

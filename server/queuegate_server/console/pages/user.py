@@ -30,7 +30,7 @@ class UsableRow(NamedTuple):
 
 
 async def show(visit: Visit) -> View:
-    """Show a user, if the URL names one."""
+    """Show the user in the URL, if any."""
     query = visit.query
     user = query.get("user", "").strip()
     partition = query.get("partition") or DEFAULT_PARTITION
