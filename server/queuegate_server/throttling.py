@@ -74,9 +74,7 @@ class CoDel:
         """Return whether to handle a call. Must be called for every call, in the order of the
         queue.
 
-        Args:
-            waited: The time that the call has waited, in seconds.
-            now: The current time of a monotonic clock, in seconds.
+        `waited` is the time that the call has waited, and `now` the monotonic time, in seconds.
         """
         if self._is_overloaded and now - self._overloaded_since > _PROBE_SECONDS:
             self._is_overloaded = False

@@ -130,14 +130,19 @@ def access_changes(
 
     `directories` contains the people of each partition; None to compare names.
     """
-    for name in sorted({*old.partitions, *new.partitions}):
-        empty = build_partition(name, "", ())
-        before, after = old.partitions.get(name, empty), new.partitions.get(name, empty)
+    for name, before, after in partition_pairs(old, new):
         directory = None if directories is None else directories.get(name, {})
         expand = by_name if directory is None else people(_members(directory))
         for access in Access:
             for each in compare(before, after, access, expand):
                 yield _Change(name, old, new, before, after, directory, each).build(allowed)
+
+
+def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Partition, Partition]]:
+    """Yield the name of each partition, and its version in both policies, empty if missing."""
+    for name in sorted({*old.partitions, *new.partitions}):
+        empty = build_partition(name, "", ())
+        yield name, old.partitions.get(name, empty), new.partitions.get(name, empty)
 
 
 def _members(directory: GroupsByUser) -> dict[str, frozenset[str]]:

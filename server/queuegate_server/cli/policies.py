@@ -67,7 +67,7 @@ def reading_options_of(config: Settings, source: PolicySource | None = None) -> 
     """
     source = source or config.sources[0]
     return FormatOptions(
-        acl_names=lambda name: config.partition(name).acl_names,
+        acl_names={name: each.acl_names for name, each in config.partitions.items()},
         resolver_types=types(),
         yarn=YarnOptions(
             source.partition,

@@ -94,8 +94,7 @@ def acl_positions(
         for (path, kind), switch in scheduler.templates.switches.items() if scheduler else ():
             add(AclKey(name, path, None, kind), switch)
         if options.yarn.site is not None:
-            at = site.admins_position
             key = AclKey(name, CLUSTER, Access.ADMIN)
-            place = Place(options.yarn.site[1])
-            positions[key] = place._replace(line=at.line, column=at.column) if at else place
+            positions[key] = Place(options.yarn.site[1])
+            add(key, site.admins_position)
     return positions

@@ -10,12 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from queuegate.policy.names import CONTROL_CHARACTER
-from queuegate_server.formats.diagnostics import (
-    Diagnostics,
-    ParseError,
-    Position,
-    quoted,
-)
+from queuegate_server.formats.diagnostics import Diagnostics, ParseError, Position, quoted
 from queuegate_server.formats.source_text import decode
 
 People = Mapping[str, tuple[str, ...] | None]

@@ -1,7 +1,7 @@
 """Detects, loads and lints files of all formats."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -54,8 +54,8 @@ _MAX_SNIFFED_BYTES: Final = 65_536
 class FormatOptions:
     """Options for reading a policy."""
 
-    acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN
-    """The names allowed in YuniKorn's ACLs, for all partitions or by partition name."""
+    acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
+    """The names allowed in ACLs, for all partitions or by partition name (default: YuniKorn's)."""
     resolver_types: frozenset[str] = RESOLVER_TYPES
     """The resolver types allowed in a YuniKorn partition, in addition to YuniKorn's own."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
@@ -65,7 +65,7 @@ class FormatOptions:
     def acl_names_of(self, partition: str) -> AclNames:
         """Return the names allowed in a partition's ACLs."""
         names = self.acl_names
-        return names if isinstance(names, AclNames) else names(partition)
+        return names if isinstance(names, AclNames) else names.get(partition, AclNames.YUNIKORN)
 
 
 DEFAULT_OPTIONS: Final = FormatOptions()

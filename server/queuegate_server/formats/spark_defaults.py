@@ -7,12 +7,7 @@ from typing import Final
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import TRIMMED
-from queuegate_server.formats.diagnostics import (
-    Diagnostic,
-    Diagnostics,
-    Position,
-    quoted,
-)
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
 from queuegate_server.formats.source_text import decode
 
 _LINE: Final = re.compile(

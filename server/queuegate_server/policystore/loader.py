@@ -17,12 +17,7 @@ from queuegate_server.files.configmap import (
     queues_key,
 )
 from queuegate_server.files.safe_open import remedy
-from queuegate_server.files.watcher import (
-    Content,
-    FileWatcher,
-    OneFile,
-    checksum,
-)
+from queuegate_server.files.watcher import Content, FileWatcher, OneFile, checksum
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.registry import types
@@ -156,13 +151,9 @@ class PolicyLoader:
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
 
-        Args:
-            in_child: Whether to parse in a child process with limits, which does not delay calls,
-                or in a thread, which is faster.
-
-        Raises:
-            CannotLoad: A file cannot be read.
-            ParserError: The child could not be started, reached a limit or crashed.
+        Parses in a child process with limits if `in_child`, which does not delay calls, and
+        otherwise in a thread, which is faster. Raises CannotLoad if a file cannot be read, and
+        ParserError if the child cannot be started, reaches a limit or crashes.
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)

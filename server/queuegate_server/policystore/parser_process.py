@@ -114,14 +114,9 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
 async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
     """Run a job, which may contain untrusted text, in a child process, and return its output.
 
-    Args:
-        module: The module whose `run_child` runs the job.
-        job: The job, whose size determines the limits.
-        output_bytes: The maximum size of the output; None for the memory limit.
-
-    Raises:
-        ParserError: The child reached a limit or crashed.
-        OSError: No child can be started.
+    The `run_child` of `module` runs it. The size of the job determines the limits, including that
+    of the output unless `output_bytes` is set. Raises ParserError if the child reaches a limit or
+    crashes, and OSError if none can be started.
     """
     # The result is not a pickle because the child reads untrusted text.
     text = pickle.dumps(job)

@@ -134,9 +134,7 @@ class ParsedPolicies:
 
 def check(job: CheckJob) -> ParsedPolicies:
     """Check all files. The result contains only diagnostics."""
-    names = job.acl_names
-    chosen = names if isinstance(names, AclNames) else _chosen_names(names)
-    options = FormatOptions(chosen, yarn=job.yarn, is_bare=job.is_bare)
+    options = FormatOptions(job.acl_names, yarn=job.yarn, is_bare=job.is_bare)
     diagnostics = tuple(
         diagnostic
         for name, data in job.files
@@ -238,7 +236,7 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
 def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
     """Return the options for reading a policy in a job."""
     return FormatOptions(
-        acl_names=_chosen_names(job.acl_names),
+        acl_names=job.acl_names,
         resolver_types=job.resolver_types,
         is_bare=text.is_bare,
         yarn=YarnOptions(
@@ -252,13 +250,7 @@ def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
 
 def run_child() -> None:
     """Run the job from standard input, and exit with a status that identifies any failure."""
-    end_child(_result)
-
-
-def _result(job: ParseJob | CheckJob) -> Iterator[bytes]:
-    if isinstance(job, CheckJob):
-        return encode_result(check(job))
-    return encode_result(parse(job))
+    end_child(lambda job: encode_result(check(job) if isinstance(job, CheckJob) else parse(job)))
 
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
@@ -283,10 +275,6 @@ def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
         output.flush()
         return FAILED
     return 0
-
-
-def _chosen_names(by_partition: Mapping[str, AclNames]) -> Callable[[str], AclNames]:
-    return lambda partition: by_partition.get(partition, AclNames.YUNIKORN)
 
 
 def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:

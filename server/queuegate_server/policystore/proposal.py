@@ -16,8 +16,13 @@ from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import Access
 from queuegate.policy.difference import walk
 from queuegate.policy.names import parent_path
-from queuegate.policy.tree import Partition, build_partition
-from queuegate_server.analysis.access_changes import AffectedPeople, GroupsByUser, access_changes
+from queuegate.policy.tree import Partition
+from queuegate_server.analysis.access_changes import (
+    AffectedPeople,
+    GroupsByUser,
+    access_changes,
+    partition_pairs,
+)
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
 from queuegate_server.formats.acl_positions import AclKey, Place
@@ -87,7 +92,10 @@ def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
 
 
 async def run(job: ProposalJob) -> dict[str, Any]:
-    """Run `assess` in a child process. Other tasks can run while its lines are decoded."""
+    """Run `assess` in a child process. Other tasks can run while its lines are decoded.
+
+    Raises ParserError if the child reaches a limit or crashes, and OSError if none can be started.
+    """
     output = await parser_process.run_job(__name__, job, MAX_RESULT_BYTES)
     result: dict[str, Any] = {}
     for line in io.BytesIO(output):
@@ -256,11 +264,10 @@ def _first(names: Sequence[str]) -> list[str]:
 
 def _groups(old: PolicyFile, new: PolicyFile) -> dict[str, list[str]] | None:
     """Return the groups to expand, by partition; None if there are too many."""
-    groups = {}
-    for name in sorted({*old.partitions, *new.partitions}):
-        empty = build_partition(name, "", ())
-        before, after = old.partitions.get(name, empty), new.partitions.get(name, empty)
-        groups[name] = sorted(_groups_that_matter(before, after))
+    groups = {
+        name: sorted(_groups_that_matter(before, after))
+        for name, before, after in partition_pairs(old, new)
+    }
     return groups if sum(map(len, groups.values())) <= MAX_GROUPS else None
 
 

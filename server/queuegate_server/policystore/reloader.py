@@ -9,7 +9,7 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -334,24 +334,16 @@ def _with_unused_settings(
     """
     if has_errors(parsed.diagnostics):
         return parsed
+    names = ", ".join(map(repr, sorted(parsed.partitions))) or "none"
     remedy = "correct the name under `partitions` of the settings, or remove it there"
-    unused = [
-        Diagnostic(file, 0, 0, severity, message, remedy)
-        for message in _unmatched(settings.partitions, parsed.partitions)
-    ]
-    return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *unused))))
-
-
-def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterator[str]:
-    """Yield a message for each configured partition that is missing from the policy."""
-    names = ", ".join(repr(name) for name in sorted(partitions)) or "none"
-    for name in settings:
-        if name not in partitions:
-            message = f"the settings name the partition {name!r}, but the policy has {names}"
-            same = [other for other in partitions if other.casefold() == name.casefold()]
-            if same:
-                message += f"; {name!r} and {same[0]!r} differ in case only"
-            yield message
+    diagnostics = [*parsed.diagnostics]
+    for name in settings.partitions.keys() - parsed.partitions:
+        message = f"the settings name the partition {name!r}, but the policy has {names}"
+        same = [other for other in parsed.partitions if other.casefold() == name.casefold()]
+        if same:
+            message += f"; {name!r} and {same[0]!r} differ in case only"
+        diagnostics.append(Diagnostic(file, 0, 0, severity, message, remedy))
+    return replace(parsed, diagnostics=tuple(sort_diagnostics(diagnostics)))
 
 
 def _no_partitions(

@@ -56,14 +56,8 @@ def test_names_may_be_extended_everywhere() -> None:
 
 
 def test_names_may_be_extended_by_partition() -> None:
-    asked = []
-
-    def choose(partition: str) -> AclNames:
-        asked.append(partition)
-        return AclNames.EXTENDED if partition == "GPU" else AclNames.YUNIKORN
-
-    loaded = load_policy("yunikorn", TWO, "f", FormatOptions(acl_names=choose))
-    assert asked == ["default", "GPU"]
+    options = FormatOptions(acl_names={"GPU": AclNames.EXTENDED})
+    loaded = load_policy("yunikorn", TWO, "f", options)
     assert {diagnostic.queue for diagnostic in loaded.diagnostics} == {"root.prod"}
 
 

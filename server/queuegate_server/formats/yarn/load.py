@@ -9,12 +9,7 @@ from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.diagnostics import (
-    Diagnostic,
-    Diagnostics,
-    has_errors,
-    quoted,
-)
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_errors, quoted
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.deciders import other_deciders
