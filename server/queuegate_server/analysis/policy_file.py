@@ -103,7 +103,7 @@ class PolicyFile:
     def reading_words(self, partition: str) -> Sequence[str]:
         """Return the `queuegate check` options that read a partition the same way."""
         more = ["--config", self.config] if self.config else _words(self.options, partition)
-        # The command does not accept `-`; this works after `< FILE`.
+        # The command rejects `-`, but accepts this with `< FILE`.
         name = "/dev/stdin" if self.name == STDIN_NAME else self.name
         return ["--policy", name, *more]
 

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from queuegate.policy.names import DEFAULT_PARTITION
-from queuegate_server.analysis.names_of_other_kind import names_of_other_kind
+from queuegate_server.analysis.misplaced_names import misplaced_names
 from queuegate_server.analysis.policy_file import STDIN_NAME
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings, policies
 from queuegate_server.cli.command import (
@@ -194,7 +194,7 @@ def lint(
             return diagnostics
         policy = policies.parse(data, name, kind, options, config)
         people = read_users(users_from, config, policy)
-        return sort_diagnostics([*diagnostics, *names_of_other_kind(policy, people)])
+        return sort_diagnostics([*diagnostics, *misplaced_names(policy, people)])
 
     sys.exit(_report("lint", _check_each(files, check), output, warnings_fail=True))
 

@@ -70,7 +70,7 @@ class ConfigMapFolders:
         return tuple(number for folder in self._folders for number in _version_status(folder))
 
     def read(self) -> Mapping[str, bytes]:
-        """Return the values by key. Raises OSError, including if a folder is too large."""
+        """Return the values by key. Raises OSError if a folder is unreadable or too large."""
         values: dict[str, bytes] = {}
         for folder in self._folders:
             try:

@@ -75,7 +75,7 @@ class OneFile:
         return file_status(self._path)
 
     def read(self) -> bytes:
-        """Return the contents. Raises OSError, including for anything but a regular file."""
+        """Return the contents. Raises OSError if the file is unreadable or not a regular file."""
         return read_regular(self._path, self._max_bytes)
 
 
@@ -96,7 +96,7 @@ class Files:
         return tuple(number for file in self._files for number in file.status())
 
     def read(self) -> tuple[bytes, ...]:
-        """Return the contents. Raises OSError, including if a file is too large."""
+        """Return the contents. Raises OSError if a file is unreadable or too large."""
         contents = tuple(file.read() for file in self._files)
         for file, content in zip(self._files, contents, strict=True):
             if len(content) > MAX_BYTES:

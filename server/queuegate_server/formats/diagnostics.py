@@ -188,7 +188,7 @@ def quoted(text: str) -> str:
 
 
 def quoted_names(names: Iterable[str], most: int) -> str:
-    """Return sorted names in quotes, at most `most`, and the number of the others."""
+    """Return sorted, quoted names, at most `most`, and the number of omitted ones."""
     first = sorted(names)
     more = f" and {len(first) - most} more" if len(first) > most else ""
     return ", ".join(map(quoted, first[:most])) + more

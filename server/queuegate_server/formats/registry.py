@@ -15,13 +15,17 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.envelope import FORMATS_BY_KEY, Policy, open_envelope
 from queuegate_server.formats.spark_defaults import read_spark_defaults
-from queuegate_server.formats.yarn.deciders import other_deciders
 from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site
 from queuegate_server.formats.yarn.load import YarnOptions, load_scheduler
+from queuegate_server.formats.yarn.overrides import overriding_settings
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yunikorn.lint import lint_queues
-from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues, unasked_partitions
+from queuegate_server.formats.yunikorn.load import (
+    RESOLVER_TYPES,
+    load_queues,
+    missing_default_partition,
+)
 
 YUNIKORN: Final = "yunikorn"
 SPARK_DEFAULTS: Final = "spark-defaults"
@@ -236,7 +240,7 @@ def _check_site(
     yarn = replace(options.yarn, site=(data, file))
     warnings = lint_site(yarn) if with_lint else ()
     site, diagnostics = read_site(yarn.site, yarn.semantics)
-    others = other_deciders(site.configuration, file)
+    others = overriding_settings(site.configuration, file)
     return sort_diagnostics((*diagnostics, *others, *warnings))
 
 
@@ -246,7 +250,7 @@ def _check_opened(
     loaded = load_opened(format_name, text, options)
     diagnostics = loaded.diagnostics
     if format_name == YUNIKORN:
-        diagnostics = (*diagnostics, *unasked_partitions(file, loaded.partitions))
+        diagnostics = (*diagnostics, *missing_default_partition(file, loaded.partitions))
     if not with_lint or has_errors(diagnostics):
         return sort_diagnostics(diagnostics)
     warnings = (

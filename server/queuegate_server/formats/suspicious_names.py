@@ -103,9 +103,9 @@ _EVERYONE_WORDS: Final = frozenset(
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
     """Yield the likely mistakes in the text of an ACL.
 
-    Yields only the result of `is_no_list` if there is one, since the names are then fragments.
+    Yields only the result of `not_a_list` if there is one, since the names are then fragments.
     """
-    whole = is_no_list(text, wording)
+    whole = not_a_list(text, wording)
     if whole is not None:
         yield whole
         return
@@ -122,7 +122,7 @@ def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
         )
 
 
-def is_no_list(text: str, wording: Wording) -> Suspicion | None:
+def not_a_list(text: str, wording: Wording) -> Suspicion | None:
     """Return why a text is not a list of names; None if it may be one."""
     if template := _TEMPLATE.search(text):
         return Suspicion(
@@ -164,7 +164,7 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
                 )
 
 
-def meant_key(key: str, submit: str, admin: str) -> str:
+def intended_key(key: str, submit: str, admin: str) -> str:
     """Return the ACL key that a misspelled key probably means; empty if none."""
     letters = re.sub(r"[^a-z]", "", key.lower())
     if "acl" not in letters or "reservation" in letters or "priority" in letters:

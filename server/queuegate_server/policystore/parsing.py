@@ -41,7 +41,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.load import YarnOptions
-from queuegate_server.formats.yunikorn.load import other_key, unasked_partitions
+from queuegate_server.formats.yunikorn.load import missing_default_partition, other_key
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
             properties, faults = read_spark_defaults(text.spark.data, text.spark.name)
             diagnostics += faults
             spark |= dict.fromkeys(loaded.partitions, properties)
-    diagnostics += _other_deciders(job, formats, partitions, files)
+    diagnostics += _overriding_settings(job, formats, partitions, files)
     if has_errors(diagnostics):
         partitions = {}
     return ParsedPolicies(
@@ -191,7 +191,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
     )
 
 
-def _other_deciders(
+def _overriding_settings(
     job: ParseJob,
     formats: Mapping[str, str],
     partitions: Mapping[str, Partition],
@@ -206,7 +206,9 @@ def _other_deciders(
         if text.key_instead:
             yield other_key(file, text.key_instead)
         if DEFAULT_PARTITION not in names:
-            yield from unasked_partitions(file, [name for name in names if files[name] == file])
+            yield from missing_default_partition(
+                file, [name for name in names if files[name] == file]
+            )
 
 
 def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:

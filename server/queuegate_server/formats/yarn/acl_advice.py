@@ -11,7 +11,7 @@ from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.suspicious_names import (
     YARN,
     Suspicion,
-    is_no_list,
+    not_a_list,
     spelled_in_two_cases,
     suspicious_name,
     suspicious_text,
@@ -26,7 +26,7 @@ _MAX_REPORTED: Final = 3
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
     """Return one message about what is ambiguous or suspicious in an ACL; None if nothing is."""
-    if whole := is_no_list(text, YARN):
+    if whole := not_a_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
     if not faults:

@@ -12,7 +12,7 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_errors, quoted
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
-from queuegate_server.formats.yarn.deciders import other_deciders
+from queuegate_server.formats.yarn.overrides import overriding_settings
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
 from queuegate_server.formats.yarn.site import NOBODY, read_site
 from queuegate_server.formats.yarn.variables import Text
@@ -49,7 +49,7 @@ def load_scheduler(
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics)
     if options.site is not None:
-        others = other_deciders(site.configuration, options.site[1], format_name, file)
+        others = overriding_settings(site.configuration, options.site[1], format_name, file)
         site_diagnostics = (*site_diagnostics, *others)
     scheduler = None
     with diagnostics:
@@ -59,7 +59,7 @@ def load_scheduler(
     semantics = options.semantics
     admins = parse_yarn(site.admins, semantics)
     if options.daemon_user and not admins.allows_all:
-        admins = _and_daemon(admins, options.daemon_user, semantics)
+        admins = _with_daemon(admins, options.daemon_user, semantics)
     cluster = Cluster(
         semantics,
         admins,
@@ -83,7 +83,7 @@ def load_scheduler(
     return loaded, (*diagnostics.sorted(), *site_diagnostics)
 
 
-def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
+def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
     """Add the daemon's user to the administrators, and to their text if an ACL can list it."""
     both = admins._replace(users=admins.users | {user})
     comma = "" if admins.text.startswith(" ") else ","

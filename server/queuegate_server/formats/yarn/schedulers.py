@@ -12,9 +12,9 @@ from queuegate.policy.created_queues import QueueCreation, TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
-from queuegate_server.formats.suspicious_names import meant_key
+from queuegate_server.formats.suspicious_names import intended_key
 from queuegate_server.formats.xml_reader import Element, read_xml
-from queuegate_server.formats.yarn import deciders
+from queuegate_server.formats.yarn import overrides
 from queuegate_server.formats.yarn.list_entries import ListReader
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.site import ADMINS, ENABLE
@@ -86,7 +86,7 @@ class SchedulerFile:
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
-    """Read an allocation file; None if it is another file. The scheduler ignores yarn-site.xml."""
+    """Read an allocation file; None if it is another file. Does not depend on yarn-site.xml."""
     top = read_xml(data, diagnostics)
     if top is None:
         return None
@@ -109,7 +109,7 @@ def _fair_acl(name: str) -> str:
     if name in _OTHER_FAIR_ACLS:
         return ""
     similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
-    return meant_key(name, *_FAIR_ACLS) or similar
+    return intended_key(name, *_FAIR_ACLS) or similar
 
 
 class _FairSchedulerReader:
@@ -289,7 +289,7 @@ def _check_keys(
     unlisted: UnlistedQueues,
     diagnostics: Diagnostics,
 ) -> None:
-    for key in (ENABLE, ADMINS, *sorted(deciders.KEYS)):
+    for key in (ENABLE, ADMINS, *sorted(overrides.KEYS)):
         text = properties.get(key)
         if text is not None and _is_here(text, diagnostics):
             message = f"{key} has no effect in this file: Hadoop reads it before this one"
@@ -299,7 +299,7 @@ def _check_keys(
         if last in {SUBMIT, ADMIN} and not key.startswith(PREFIX) and _is_here(text, diagnostics):
             message = f"{quoted(key)} is not a key of a queue: it is ignored"
             diagnostics.warning(text, message, f"write {PREFIX}QUEUE.{last}")
-        meant = meant_key(last, SUBMIT, ADMIN)
+        meant = intended_key(last, SUBMIT, ADMIN)
         if not key.startswith(PREFIX) or not (meant or last.lower().startswith("acl_")):
             continue
         if last in {SUBMIT, ADMIN}:

@@ -21,7 +21,7 @@ from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.suspicious_names import (
     OTHER_WHITE_SPACE,
     YUNIKORN,
-    is_no_list,
+    not_a_list,
     suspicious_name,
 )
 from queuegate_server.formats.yaml_nodes import ScalarNode
@@ -59,7 +59,7 @@ class AclReader:
         if isinstance(acl, str):
             remedy = "separate names with commas, and users from groups with one space;"
             remedy += " a list of groups alone starts with a space"
-            if other := is_no_list(scalar.text, YUNIKORN):
+            if other := not_a_list(scalar.text, YUNIKORN):
                 acl, remedy = f"{acl}: {other.message}", other.remedy
             self._diagnostics.error(scalar, acl, remedy, queue)
             return EMPTY

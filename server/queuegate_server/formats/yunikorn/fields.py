@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from queuegate.policy.names import similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.suspicious_names import meant_key
+from queuegate_server.formats.suspicious_names import intended_key
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_UINT64: Final = 2**64 - 1
@@ -95,7 +95,7 @@ class Fields:
         lower = key.text.lower()
         if lower in known:
             remedy = f"write {lower}"
-        elif "submitacl" in known and (meant := meant_key(lower, "submitacl", "adminacl")):
+        elif "submitacl" in known and (meant := intended_key(lower, "submitacl", "adminacl")):
             remedy = f"did you mean {meant}?"
         elif similar := similar_name(lower, known):
             remedy = f"did you mean {similar}?"

@@ -20,7 +20,7 @@ from queuegate_server.formats.source_text import source_lines
 from queuegate_server.formats.suspicious_names import (
     OTHER_WHITE_SPACE,
     YUNIKORN,
-    is_no_list,
+    not_a_list,
     suspicious_name,
     suspicious_text,
 )
@@ -233,7 +233,7 @@ def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
     messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if not acl.allows_all:
         messages += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
-        if is_no_list(acl.text, YUNIKORN) is None:
+        if not_a_list(acl.text, YUNIKORN) is None:
             messages += islice(_unlikely_names(acl, names), _MAX_REPORTED)
     return tuple(messages)
 

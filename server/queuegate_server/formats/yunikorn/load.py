@@ -93,7 +93,7 @@ def other_key(file: str, key: str) -> Diagnostic:
     return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")
 
 
-def unasked_partitions(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
+def missing_default_partition(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
     """Yield a warning if no partition is `default`, the only one that shims query."""
     if not partitions or DEFAULT_PARTITION in partitions:
         return

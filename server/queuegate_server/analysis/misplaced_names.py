@@ -17,13 +17,11 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted_na
 _MAX_SHOWN: Final = 5
 
 
-def names_of_other_kind(
-    policy: PolicyFile, people: Mapping[str, GroupsByUser]
-) -> Iterator[Diagnostic]:
-    """Yield a warning for each list of an ACL with names that exist only as the other type.
+def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> Iterator[Diagnostic]:
+    """Yield a warning for each list of an ACL with names that belong in the other list.
 
     A name shared by a user and a group is correct in either list, and an unknown name may belong to
-    somebody missing from `people`, which contains the groups by user of each partition.
+    somebody missing from `people`, the groups by user of each partition.
     """
     for name, partition in policy.partitions.items():
         users = people.get(name, {}).keys()

@@ -35,7 +35,7 @@ _Findings = Iterator[tuple[str, str, str]]
 """Keys, each with a message and a remedy."""
 
 
-def other_deciders(
+def overriding_settings(
     site: Configuration, site_file: str, format_name: str = "", file: str = ""
 ) -> tuple[Diagnostic, ...]:
     """Return warnings about settings in yarn-site.xml that override or extend a scheduler's file.
