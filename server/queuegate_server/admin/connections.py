@@ -43,35 +43,6 @@ def complete_headers(response: web.StreamResponse) -> None:
     response.headers["Connection"] = "close"
 
 
-def answer_malformed(
-    request: web.BaseRequest, status: int, error: BaseException | None, log: logging.Logger
-) -> web.Response:
-    """Return the error response to a malformed request or a failed handler, without quoting input.
-
-    Args:
-        request: The request.
-        status: The status chosen by aiohttp.
-        error: The error, or None for a timeout.
-        log: The logger for server errors.
-
-    Raises:
-        ConnectionError: Part of another response has been sent.
-    """
-    # aiohttp cannot encode its response to an `Expect` header that is not UTF-8.
-    if isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
-        status = 400
-        # A gRPC client configured with this port by mistake would flood the log.
-        log.debug("received a request that is not HTTP", extra={"error": type(error).__name__})
-    else:
-        log.error("request failed", exc_info=error)
-    if request.writer.output_size > 0:
-        raise ConnectionError("part of the response has already been sent")
-    response = web.Response(status=status)
-    response.text = f"{response.reason}\n"
-    complete_headers(response)
-    return response
-
-
 class Connection(web.RequestHandler):
     """A connection, counted from before its handshake until it is lost."""
 
@@ -131,9 +102,25 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Return an error response, because aiohttp's own would reveal its version."""
+        """Return the response to a malformed request or a failed handler, without quoting input.
+        aiohttp's own response would reveal its version. Raises ConnectionError if part of another
+        response has been sent.
+        """
         del message
-        return answer_malformed(request, status, exc, self._log)
+        # aiohttp cannot encode its response to an `Expect` header that is not UTF-8.
+        if isinstance(exc, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
+            status = 400
+            # A gRPC client configured with this port by mistake would flood the log.
+            fields = {"error": type(exc).__name__}
+            self._log.debug("received a request that is not HTTP", extra=fields)
+        else:
+            self._log.error("request failed", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("part of the response has already been sent")
+        response = web.Response(status=status)
+        response.text = f"{response.reason}\n"
+        complete_headers(response)
+        return response
 
 
 C = TypeVar("C", bound=Connection)

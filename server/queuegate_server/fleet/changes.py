@@ -30,7 +30,6 @@ class FleetChanges:
     def __init__(
         self, member: FleetMember, local: LocalChanges, clock: Callable[[], float]
     ) -> None:
-        """Make changes through this replica and its process; the clock is that of the leases."""
         self._member = member
         self._session = member.session
         self._local = local

@@ -32,7 +32,6 @@ class Confirmations:
     """Changes in effect in this replica and all of its gates."""
 
     def __init__(self) -> None:
-        """Start without confirmations."""
         self.through: tuple[int, str] | None = None
         """The event up to which all changes are confirmed, as in `ReplicaStatus`."""
         self._confirmed: dict[bytes, _Confirmation] = {}

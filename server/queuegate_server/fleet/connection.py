@@ -52,13 +52,12 @@ class Script:
     """A Lua script, sent to each server once and then run by its hash."""
 
     def __init__(self, text: str) -> None:
-        """Hash the text."""
         self.text: Final = text
         self.sha: Final = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 class StoreConnection:
-    """Runs commands on Redis. Used from one event loop."""
+    """A pool of connections to Redis. Not thread-safe."""
 
     def __init__(self, fleet: Fleet, tag: str, refusals: Refusals) -> None:
         """Do not connect yet. All keys share the hash tag `tag`, which selects the cluster node."""
@@ -110,18 +109,18 @@ class StoreConnection:
             return await pipe.execute()
 
         name = str(commands[0][0])
-        answers: list[Any] = await self._guarded(run, name, seconds, f"pipeline {name}")
-        return answers
+        replies: list[Any] = await self._guarded(run, name, seconds, f"pipeline {name}")
+        return replies
 
     async def warm(self, count: int, *, seconds: float) -> None:
         """Open connections so that later commands need not. Raises StoreUnavailable."""
         # Each concurrent command uses its own connection.
-        answers = await asyncio.gather(
+        replies = await asyncio.gather(
             *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
         )
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                raise reply
 
     def reconnect(self) -> None:
         """Close all connections, failing their commands, because Redis does not respond. The master
@@ -163,19 +162,19 @@ class StoreConnection:
             # The driver closes connections with a pending reply.
             task.cancel()
         if not is_done:
-            raise self._unanswered(f"no answer within {seconds:g} s")
+            raise self._failure(f"no answer within {seconds:g} s")
         try:
-            answer = task.result()
+            reply = task.result()
         except Exception as error:  # some of the driver's errors are not RedisErrors
             if sentence := refusal(command, error):
                 self._refusals.add(key or command, sentence)
                 raise StoreRefusal(sentence) from error
-            raise self._unanswered(unreachable(error)) from error
+            raise self._failure(unreachable(error)) from error
         self._refusals.discard(key or command)
         self._mistake = ""
-        return answer
+        return reply
 
-    def _unanswered(self, text: str) -> StoreUnavailable:
+    def _failure(self, text: str) -> StoreUnavailable:
         """Return the error of a command, and probe for a wrong scheme in `fleet.url`."""
         if self._mistake:
             return StoreRefusal(self._mistake)
@@ -184,10 +183,10 @@ class StoreConnection:
             self._probed_at = now
             address = self._address
             self._probe = asyncio.create_task(transport_mistake(address.hosts, tls=address.tls))
-            self._probe.add_done_callback(self._probed)
+            self._probe.add_done_callback(self._on_probe_done)
         return StoreUnavailable(text)
 
-    def _probed(self, probe: asyncio.Task[str]) -> None:
+    def _on_probe_done(self, probe: asyncio.Task[str]) -> None:
         self._probe = None
         if not probe.cancelled() and probe.exception() is None:
             self._mistake = probe.result()

@@ -35,7 +35,6 @@ class ReplyTooLarge(InvalidResponse):
     """A reply is larger than any that a replica requests. The connection is closed."""
 
     def __init__(self) -> None:
-        """Name the bounds."""
         super().__init__(
             f"a reply has more than {MAX_REPLY_BYTES >> 20} MiB, {MAX_REPLY_ITEMS} values or"
             f" {MAX_REPLY_DEPTH} levels"

@@ -21,7 +21,7 @@ RETRY_SECONDS: Final = 0.2
 
 
 class Follower:
-    """A loop that waits for events and applies them. Used from one event loop."""
+    """A loop that waits for events and applies them. Not thread-safe."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ def fleet_view(
     newest: LogPosition | None,
     now: float,
     *,
-    has_asked: bool = True,
+    has_tried: bool = True,
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
@@ -44,12 +44,12 @@ def fleet_view(
         peers: The other replicas.
         newest: The newest event known to the replica.
         now: The time on its clock, in seconds.
-        has_asked: Whether its first heartbeat has succeeded or failed.
+        has_tried: Whether its first heartbeat has succeeded or failed.
         mistakes: Configuration mistakes, in sentences.
         cause: Why Redis is unavailable; empty if it is available.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
-    is_cut_off = bool(cause) and (has_asked or not own.is_starting)
+    is_cut_off = bool(cause) and (has_tried or not own.is_starting)
     replicas = []
     for status, silent in statuses:
         is_silent = silent >= HEARTBEAT_TIMEOUT or (status is own and is_cut_off)
@@ -83,10 +83,9 @@ def _state(status: ReplicaStatus, newest: LogPosition | None) -> ReplicaState:
 
 
 class ClockWatch:
-    """Detection of replicas whose clocks differ too much. Used from one event loop."""
+    """Detection of replicas whose clocks differ too much. Not thread-safe."""
 
     def __init__(self) -> None:
-        """Start without any clocks."""
         self._names: tuple[str, str] | None = None
         self._since = math.inf
         self._sentence = ""
@@ -116,7 +115,6 @@ class Mistakes:
     """Configuration mistakes of replicas, in sentences. Each is logged once."""
 
     def __init__(self, peers: Peers) -> None:
-        """Start without mistakes."""
         self._peers = peers
         self._clocks = ClockWatch()
         self._rejected = 0

@@ -41,7 +41,6 @@ class Keys:
     """Names of Redis keys. All share one hash tag because a script runs on one cluster node."""
 
     def __init__(self, prefix: str) -> None:
-        """Derive the names from the fleet's prefix."""
         self.tag: Final = "{" + prefix + "}"
         self.epoch: Final = f"{self.tag}:epoch"
         self.sequence: Final = f"{self.tag}:seq"
@@ -75,13 +74,13 @@ class Signer:
 
     def mac(self, *parts: bytes) -> bytes:
         """Return the MAC of these parts in this order."""
-        return hmac.digest(self._key, framed(parts), "sha256")
+        return hmac.digest(self._key, frame(parts), "sha256")
 
     def is_valid(self, mac: bytes, *parts: bytes) -> bool:
         """Return whether a MAC is valid for these parts."""
         return hmac.compare_digest(mac, self.mac(*parts))
 
 
-def framed(parts: Sequence[bytes]) -> bytes:
+def frame(parts: Sequence[bytes]) -> bytes:
     """Concatenate parts unambiguously, each prefixed with its length."""
     return b"".join(len(part).to_bytes(8) + part for part in parts)

@@ -39,12 +39,12 @@ class AppendFailure(StoreUnavailable):
     """Redis responds, but other replicas keep appending, or the event log is being rebuilt."""
 
 
-class _NoAnswerYet(StoreUnavailable):
+class _FirstHeartbeatPending(StoreUnavailable):
     """The first heartbeat is in progress."""
 
 
 class FleetMember:
-    """A replica. Used from one event loop."""
+    """A replica. Not thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class FleetMember:
         """Follow nothing yet. The clock is in seconds and keeps running during suspend."""
         self.session: Final = session
         self.stream: Final = stream
-        self.error: StoreUnavailable | None = _NoAnswerYet("Redis has not answered yet")
+        self.error: StoreUnavailable | None = _FirstHeartbeatPending("Redis has not answered yet")
         """Why Redis is unavailable; None if the last heartbeat succeeded."""
         self._refusals = refusals
         self._local = local
@@ -66,7 +66,7 @@ class FleetMember:
         """The last logged error; empty while Redis is available."""
         self._mistakes: Final = Mistakes(session.peers)
         self._wake = asyncio.Event()
-        self._answered = asyncio.Event()
+        self._heartbeat_done = asyncio.Event()
         self.follower: Final = Follower(session, stream, local, clock, self._wake.set)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -80,7 +80,7 @@ class FleetMember:
         now, session = self._clock(), self.session
         return fleet_view(
             *(self.status, session.peers.all(), session.log.newest, now),
-            has_asked=not isinstance(self.error, _NoAnswerYet),
+            has_tried=not isinstance(self.error, _FirstHeartbeatPending),
             mistakes=self._mistakes.all(self.stream.rejected, now),
             cause="" if self.error is None else str(self.error),
         )
@@ -113,9 +113,9 @@ class FleetMember:
     async def heartbeat(self) -> None:
         """Wait until a heartbeat sent after this call has succeeded or failed."""
         for _ in range(2):  # one may already be in progress
-            answered = self._answered
+            done = self._heartbeat_done
             self._wake.set()
-            await answered.wait()
+            await done.wait()
 
     def send_later(self, change: Change) -> None:
         """Queue a change that has taken effect here until Redis can be reached."""
@@ -147,9 +147,9 @@ class FleetMember:
         while isinstance(request, steps.Append) and self._clock() < until:
             if request.has_next_turn:
                 await asyncio.sleep(TURN_POLL_SECONDS)
-            answer = await self.stream.append(request.head, change, nonce)
-            self._merge(answer)
-            request = self.session.append_answered(request, answer)
+            reply = await self.stream.append(request.head, change, nonce)
+            self._merge(reply)
+            request = self.session.handle_append(request, reply)
         if isinstance(request, LogPosition):
             return request
         self.session.not_appended(nonce)
@@ -170,8 +170,8 @@ class FleetMember:
             except Exception:
                 _LOG.exception("unexpected error in a heartbeat of the fleet")
                 pause = HEARTBEAT_INTERVAL
-            self._answered.set()
-            self._answered = asyncio.Event()
+            self._heartbeat_done.set()
+            self._heartbeat_done = asyncio.Event()
             self.session.lease.end_if_expired(self._clock())
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -193,9 +193,9 @@ class FleetMember:
     async def _beat(self) -> None:
         """Send a heartbeat, and take the session's next step. Raises StoreUnavailable."""
         heartbeat = self.session.heartbeat(self._clock(), self._own_state())
-        answer = await self.stream.heartbeat(heartbeat.status)
-        await self.stream.remove_replicas(self._merge(answer))
-        match self.session.heartbeat_answered(heartbeat, answer, self._clock()):
+        reply = await self.stream.heartbeat(heartbeat.status)
+        await self.stream.remove_replicas(self._merge(reply))
+        match self.session.handle_heartbeat(heartbeat, reply, self._clock()):
             case steps.NewHistory() as history:
                 await self._begin(history)
             case steps.Loss() as loss:
@@ -205,10 +205,10 @@ class FleetMember:
             case steps.NewestEvents() as request:
                 await self._join(request)
 
-    def _merge(self, answer: LogState) -> list[ReplicaStatus]:
+    def _merge(self, reply: LogState) -> list[ReplicaStatus]:
         now = self._clock()
-        removable = self.session.merge(answer, now)
-        self._mistakes.compare_clocks(answer.clock, now)
+        removable = self.session.merge(reply, now)
+        self._mistakes.compare_clocks(reply.clock, now)
         return removable
 
     async def _begin(self, history: steps.NewHistory) -> None:
@@ -234,11 +234,11 @@ class FleetMember:
     async def _join(self, request: steps.NewestEvents) -> None:
         """Follow the history in Redis. Raises StoreUnavailable."""
         await self._probe()
-        answer = self.session.read(request, await self.stream.recent(request.head))
-        if isinstance(answer, steps.NewHistory):
-            await self._begin(answer)
-        elif answer is not None:
-            await self.follower.join(answer)
+        step = self.session.read(request, await self.stream.recent(request.head))
+        if isinstance(step, steps.NewHistory):
+            await self._begin(step)
+        elif step is not None:
+            await self.follower.join(step)
 
     def _own_state(self) -> steps.OwnState:
         policy, problem = self._local.policy, "; ".join(self._refusals.sentences)[:MAX_PROBLEM]

@@ -67,14 +67,14 @@ def refusal(command: str, error: BaseException) -> str:
         command, text = inner[1], inner[2]
     kind = type(error).__name__
     remedy = _remedy(_REMEDIES, f"{kind.removesuffix('Error').upper()} {text}")
-    sentence = f"Redis refuses {command} ({kind}: {shown(text)})"
+    sentence = f"Redis refuses {command} ({kind}: {sanitize(text)})"
     return f"{sentence}: {remedy}" if remedy else sentence
 
 
 def unreachable(error: BaseException) -> str:
     """Return a sentence for an error other than a refusal, with a remedy if one is known."""
     remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, str(error))
-    sentence = f"{type(error).__name__}: {shown(str(error))}"
+    sentence = f"{type(error).__name__}: {sanitize(str(error))}"
     return f"{sentence}: {remedy}" if remedy else sentence
 
 
@@ -85,7 +85,7 @@ def _remedy(remedies: Mapping[str, str], text: str) -> str:
     return ""
 
 
-def shown(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return a Redis error without command arguments, control characters and the final period,
     truncated to MAX_TEXT.
     """

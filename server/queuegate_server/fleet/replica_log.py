@@ -29,7 +29,6 @@ class ReplicaLog:
     """The fleet's history as known to one replica."""
 
     def __init__(self) -> None:
-        """Start without following a history."""
         self.lease_until = -math.inf
         """When the lease expires, on the replica's own clock."""
         self.position: LogPosition | None = None
@@ -173,7 +172,7 @@ class ReplicaLog:
         """The newest event known to exist; None while no history is followed."""
         return self._ahead[max(self._ahead)] if self._ahead else self.position
 
-    def heartbeat_answered(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
+    def renew_lease(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
         """Extend the lease, either now or once the events up to the head have been applied. Return
         False if history was lost.
 

@@ -24,11 +24,11 @@ _MAX_INSTANCE_BYTES: Final = 64
 
 _CALLS: Final = """
 local function call(...)
-  local answer = redis.pcall(...)
-  if type(answer) == 'table' and answer.err then
-    error('command of a script ' .. select(1, ...) .. ': ' .. answer.err, 0)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    error('command of a script ' .. select(1, ...) .. ': ' .. reply.err, 0)
   end
-  return answer
+  return reply
 end
 local function is_of_another_type(key, kind)
   local actual = call('TYPE', key).ok
@@ -124,9 +124,9 @@ if is_free and epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
 elseif is_free and epoch == ARGV[1] then
   call('SET', KEYS[6], ARGV[5], 'PX', ARGV[9])
 end
-local answer = state(11)
-answer[#answer + 1] = appended
-return answer
+local reply = state(11)
+reply[#reply + 1] = appended
+return reply
 """
 )
 
@@ -189,15 +189,15 @@ entries and bytes. An entry that is too large to be a replica's is returned last
 READ_VALUES: Final = Script(
     _CALLS
     + """
-local answers, most, left = {}, tonumber(ARGV[2]), tonumber(ARGV[3])
+local replies, most, left = {}, tonumber(ARGV[2]), tonumber(ARGV[3])
 for index = 1, tonumber(ARGV[1]) do
   local key = KEYS[index]
   local size = is_of_another_type(key, 'string') and most + 1 or call('STRLEN', key)
-  answers[index] = false
+  replies[index] = false
   if size > most then
-    answers[index] = ''
+    replies[index] = ''
   elseif size <= left then
-    answers[index] = call('GET', key)
+    replies[index] = call('GET', key)
     left = left - size
   end
 end
@@ -210,9 +210,9 @@ for index = ARGV[1] + 1, #KEYS do
       created = call('SET', key, '', 'PX', milliseconds)
     end
   end
-  answers[index] = created and '1' or false
+  replies[index] = created and '1' or false
 end
-return answers
+return replies
 """
 )
 """Read values, then create locks. Arguments: the number of keys to read, the maximum bytes per
@@ -238,8 +238,8 @@ PROBE: Final = Script(
     """
 local errors = {}
 local function try(...)
-  local answer = redis.pcall(...)
-  errors[#errors + 1] = type(answer) == 'table' and answer.err or ''
+  local reply = redis.pcall(...)
+  errors[#errors + 1] = type(reply) == 'table' and reply.err or ''
 end
 """
     + "".join(f"try('{command}', KEYS[1]{more})\n" for command, more in _PROBES.items())

@@ -40,7 +40,7 @@ _random_nonce: Final = partial(os.urandom, NONCE_BYTES)
 
 
 class FleetSession:
-    """The state machine of a replica. Used from one event loop."""
+    """The state machine of a replica. Not thread-safe."""
 
     def __init__(
         self,
@@ -123,35 +123,35 @@ class FleetSession:
         """Record that this replica has stopped, and that neither it nor its gates hold a lease."""
         self._has_left = True
 
-    def merge(self, answer: LogState, now: float) -> list[ReplicaStatus]:
+    def merge(self, reply: LogState, now: float) -> list[ReplicaStatus]:
         """Merge the statuses in a reply; return those to remove from Redis."""
-        self._clock, is_complete = answer.clock, answer.is_complete
-        return self.peers.merge(answer.statuses, now, epoch=answer.epoch, is_complete=is_complete)
+        self._clock, is_complete = reply.clock, reply.is_complete
+        return self.peers.merge(reply.statuses, now, epoch=reply.epoch, is_complete=is_complete)
 
-    def heartbeat_answered(
-        self, heartbeat: steps.Heartbeat, answer: LogState, now: float
+    def handle_heartbeat(
+        self, heartbeat: steps.Heartbeat, reply: LogState, now: float
     ) -> steps.NewHistory | steps.Loss | steps.UnsentChanges | steps.NewestEvents | None:
         """Handle a heartbeat's reply after `merge`; return the next step."""
-        self.pause = HEARTBEAT_INTERVAL if answer.is_complete else CLEANING_INTERVAL
-        head, known = answer.head, heartbeat.known
+        self.pause = HEARTBEAT_INTERVAL if reply.is_complete else CLEANING_INTERVAL
+        head, known = reply.head, heartbeat.known
         if self.log.position is None or known is None:
-            return self._approach(answer, heartbeat.sent_at, now)
-        if head is None or not self.log.heartbeat_answered(head, known, heartbeat.sent_at):
+            return self._approach(reply, heartbeat.sent_at, now)
+        if head is None or not self.log.renew_lease(head, known, heartbeat.sent_at):
             must_begin = head is None or head.epoch == known.epoch
             cause = "Redis has lost events" if must_begin else "another history has begun in Redis"
-            return self.stop(cause, answer.epoch if must_begin else None)
+            return self.stop(cause, reply.epoch if must_begin else None)
         self._extend_lease()
         self.certified_at = heartbeat.sent_at
         return self._send_unsent(head) if self.unsent else None
 
     def _approach(
-        self, answer: LogState, sent_at: float, now: float
+        self, reply: LogState, sent_at: float, now: float
     ) -> steps.NewHistory | steps.UnsentChanges | steps.NewestEvents | None:
         """Handle a heartbeat's reply while no history is followed."""
-        head = answer.head
+        head = reply.head
         if head is None:
             self.pause = 0.0
-            return steps.NewHistory(answer.epoch)
+            return steps.NewHistory(reply.epoch)
         if not self.has_followed and head.epoch != self._begun:
             # This replica has just started, so it cannot tell whether the history was restored from
             # a backup while no replica was running and lacks invalidations.
@@ -277,16 +277,16 @@ class FleetSession:
             del self._own[next(iter(self._own))]
         return steps.Append(head, change, nonce)
 
-    def append_answered(
-        self, request: steps.Append, answer: LogState
+    def handle_append(
+        self, request: steps.Append, reply: LogState
     ) -> steps.Append | LogPosition | None:
         """Handle the reply to an append after `merge`. Return the event if it was appended, a
         request to retry, or None if the history has ended.
         """
-        before, head = request.head, answer.head
+        before, head = request.head, reply.head
         if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
             return None
-        if answer.has_appended:
+        if reply.has_appended:
             self.log.note_known(head)
             return head
         return request._replace(head=head, has_next_turn=head == before)

@@ -72,7 +72,6 @@ class GroupCounts:
     """Counts of shared group reads by result, and of rejected values by cause."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self.reads: Final = dict.fromkeys(("hit", "miss", "unavailable"), 0)
         self.refused: Final = dict.fromkeys(("mac", "format", "settings", "expired", "outdated"), 0)
 

@@ -17,10 +17,9 @@ MAX_KNOWN: Final = 500
 
 
 class StatusReader:
-    """A decoder of the statuses in Redis replies. Used from one event loop."""
+    """A decoder of the statuses in Redis replies. Not thread-safe."""
 
     def __init__(self, signer: Signer) -> None:
-        """Verify statuses with a signer."""
         self.rejected = 0
         """The number of statuses written with another secret since the first reply."""
         self._signer = signer
@@ -69,7 +68,7 @@ class StatusReader:
                 statuses.append(status)
                 written.pop(status.instance, None)
                 written[status.instance] = status.serial, value
-        self._take_in(unsigned, is_complete=is_complete)
+        self._select_removable(unsigned, is_complete=is_complete)
         self._written = written if is_complete else dict([*written.items()][-MAX_KNOWN:])
         return statuses
 
@@ -87,7 +86,7 @@ class StatusReader:
         self._removable = {}
         return arguments
 
-    def _take_in(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
+    def _select_removable(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
         """Count new statuses not written by a replica, and select those to remove. Statuses of
         misconfigured replicas with another secret change with each heartbeat. They are kept so that
         both sides can report the mistake.

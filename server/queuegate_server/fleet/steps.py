@@ -80,7 +80,7 @@ class Join(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Request: append a change after an event, and call `append_answered`."""
+    """Request: append a change after an event, and call `handle_append`."""
 
     head: LogPosition
     change: Change

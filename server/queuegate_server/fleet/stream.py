@@ -50,7 +50,6 @@ class Stream:
     """The fleet's keys in Redis. All coroutines raise StoreUnavailable."""
 
     def __init__(self, store: StoreConnection, keys: Keys, secret: bytes) -> None:
-        """Use this connection, these key names, and MACs under the fleet's secret."""
         self._store = store
         self._keys = keys
         self._event_signer = Signer(secret, "event")
@@ -68,7 +67,7 @@ class Stream:
         """Write the status of this replica; return the newest event and all statuses."""
         args = (status.instance, encode_status(self._status_signer, status))
         try:
-            return await self._ask(scripts.HEARTBEAT, args, seconds)
+            return await self._query(scripts.HEARTBEAT, args, seconds)
         except StoreUnavailable:
             self._store.reconnect()
             raise
@@ -93,7 +92,7 @@ class Stream:
             *(position.sequence, nonce, content, mac, MAX_EVENTS),
             *(int(TURN_SECONDS * 1_000), os.urandom(EPOCH_BYTES)),
         )
-        return await self._ask(scripts.APPEND, args, COMMAND_BUDGET)
+        return await self._query(scripts.APPEND, args, COMMAND_BUDGET)
 
     async def read_after(self, position: LogPosition) -> list[Event]:
         """Return the events after a position, or wait briefly for one. Raises MalformedValue."""
@@ -102,13 +101,13 @@ class Stream:
         if not entries:
             # The size of a blocking read cannot be bounded, so it returns one entry. The connection
             # rejects an oversized one, which the script above then reports.
-            answer = await self._store.execute(
+            reply = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
                 *("STREAMS", self._keys.events, after),
                 seconds=BLOCK_SECONDS + HEARTBEAT_BUDGET,
             )
-            entries = answer[0][1] if answer else []
-        return await self._decoded(position.epoch, entries)
+            entries = reply[0][1] if reply else []
+        return await self._decode(position.epoch, entries)
 
     async def recent(self, head: LogPosition) -> list[Event]:
         """Return the newest events up to the head: as many as can be read within RECENT_SECONDS and
@@ -121,7 +120,7 @@ class Stream:
         while left > 0 and clock() < until:
             page = await self._entries("XREVRANGE", f"{last}-0", "-", count)
             try:
-                newest_first += await self._decoded(head.epoch, page)
+                newest_first += await self._decode(head.epoch, page)
             except MalformedValue:
                 break
             if not page:
@@ -140,11 +139,11 @@ class Stream:
     async def probe(self) -> Mapping[str, str]:
         """Try the commands that not every heartbeat needs; return the error of each, or ""."""
         # EVAL is one of them: a script that another replica has loaded is run by its hash.
-        answer = await self._store.execute(
+        reply = await self._store.execute(
             *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )
         try:
-            errors = [error.decode(errors="replace") for error in answer]
+            errors = [error.decode(errors="replace") for error in reply]
             return dict(zip(scripts.PROBED_COMMANDS, errors, strict=True))
         except (ValueError, TypeError, AttributeError) as error:
             raise StoreUnavailable("a script returned an unexpected reply") from error
@@ -153,15 +152,15 @@ class Stream:
         """Close the connection."""
         await self._store.close()
 
-    async def _ask(
+    async def _query(
         self, script: Script, args: Sequence[str | bytes | float], seconds: float
     ) -> LogState:
         """Run a script that returns the fleet's state, starting with known replicas' statuses."""
         args, before = (*args, *self._statuses.known), time.time()
-        answer = await self._store.run_script(script, self._keys.state, args, seconds=seconds)
+        reply = await self._store.run_script(script, self._keys.state, args, seconds=seconds)
         after = time.time()
         try:
-            return await self._state(answer, before, after)
+            return await self._state(reply, before, after)
         except (ValueError, TypeError) as error:
             raise StoreUnavailable("a script returned an unexpected reply") from error
 
@@ -173,7 +172,7 @@ class Stream:
         )
         return entries
 
-    async def _decoded(self, epoch: bytes, entries: Iterable[Any]) -> list[Event]:
+    async def _decode(self, epoch: bytes, entries: Iterable[Any]) -> list[Event]:
         events: list[Event] = []
         size = 0
         for entry in entries:
@@ -185,9 +184,9 @@ class Stream:
             events.append(decode_event(self._event_signer, epoch, (sequence, sub), _pairs(flat)))
         return events
 
-    async def _state(self, answer: Any, before: float, after: float) -> LogState:
+    async def _state(self, reply: Any, before: float, after: float) -> LogState:
         """Decode the reply of a script. Raises ValueError or TypeError."""
-        epoch, sequence, nonce, time_of_redis, complete, lengths, content, *appended = answer
+        epoch, sequence, nonce, time_of_redis, complete, lengths, content, *appended = reply
         is_sound = (
             len(epoch) == EPOCH_BYTES
             and len(nonce) <= NONCE_BYTES

@@ -36,7 +36,7 @@ PROBE_MILLISECONDS: Final = 1
 
 
 class BatchingStore:
-    """A store of values in Redis. Used from one event loop."""
+    """A store of values in Redis. Not thread-safe."""
 
     def __init__(self, connection: StoreConnection, read_timeout: float) -> None:
         """Read nothing until `open`. `read_timeout` is the timeout of a batch in seconds."""
@@ -66,11 +66,11 @@ class BatchingStore:
 
     async def get(self, key: str) -> bytes | None:
         """Return the value of a key, or None. Raises ValueUnavailable."""
-        return await self._ask("GET", key)
+        return await self._request("GET", key)
 
     async def lock(self, key: str, seconds: float) -> bool:
         """Create a key unless it exists; return whether it was created. Raises ValueUnavailable."""
-        return await self._ask("SET", key, int(seconds * 1000)) is not None
+        return await self._request("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
         """Store a value soon, unless too many are waiting; see `ValueStore`."""
@@ -92,7 +92,7 @@ class BatchingStore:
         self._give_up_reads()
         await self._connection.close()
 
-    async def _ask(self, *command: str | int) -> bytes | None:
+    async def _request(self, *command: str | int) -> bytes | None:
         """Send a command in the next batch. Raises ValueUnavailable."""
         if not self.is_available:
             raise ValueUnavailable

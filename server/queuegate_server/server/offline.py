@@ -37,7 +37,7 @@ Substitute = Callable[[str], Resolver | None]
 
 
 class OfflineServices:
-    """In-process equivalent of a server with these settings. Used from one event loop."""
+    """In-process equivalent of a server with these settings. Not thread-safe."""
 
     def __init__(self, settings: Settings, substitute: Substitute = lambda _: None) -> None:
         """Build the services. Call `load` before use; `substitute` replaces resolvers."""

@@ -67,14 +67,14 @@ class Channel:
         reader, self._writer = await asyncio.open_unix_connection(sock=end)
         self._reading = asyncio.create_task(self._read(reader))
 
-    async def ask(self, name: str, value: Any = None, *, seconds: float) -> Any:
+    async def request(self, name: str, value: Any = None, *, seconds: float) -> Any:
         """Send a request and return its response. Raises ChannelError."""
         number = next(self._numbers)
-        answer = self._pending[number] = asyncio.get_running_loop().create_future()
+        response = self._pending[number] = asyncio.get_running_loop().create_future()
         try:
-            self.send({"ask": name, "number": number, "value": value})
+            self.send({"request": name, "number": number, "value": value})
             async with asyncio.timeout(seconds):
-                return await answer
+                return await response
         except TimeoutError:
             raise ChannelError(f"no answer within {round(seconds, 1):g} s") from None
         finally:
@@ -115,15 +115,16 @@ class Channel:
             self.close()
 
     def _receive(self, message: dict[str, Any]) -> None:
-        if "ask" in message:
+        number = message["number"]
+        if "request" in message:
             if len(self._handling) >= MAX_CONCURRENT_REQUESTS:
-                self._answer({"number": message["number"], "error": "too many concurrent requests"})
+                self._respond({"number": number, "error": "too many concurrent requests"})
                 return
             task = asyncio.create_task(self._handle(message))
             self._handling.add(task)
             task.add_done_callback(self._handling.discard)
             return
-        pending = self._pending.get(message["number"])
+        pending = self._pending.get(number)
         if pending is None or pending.done():
             return  # the request has timed out
         if "error" in message:
@@ -132,18 +133,18 @@ class Channel:
             pending.set_result(message["value"])
 
     async def _handle(self, message: dict[str, Any]) -> None:
-        number, name = message["number"], message["ask"]
+        number, name = message["number"], message["request"]
         try:
             value = await self._handlers[name](message["value"])
         except ChannelError as error:
-            self._answer({"number": number, "error": str(error)})
+            self._respond({"number": number, "error": str(error)})
         except Exception as error:
             _LOG.exception("unexpected error", extra={"request": name})
-            self._answer({"number": number, "error": f"unexpected {type(error).__name__}"})
+            self._respond({"number": number, "error": f"unexpected {type(error).__name__}"})
         else:
-            self._answer({"number": number, "value": value})
+            self._respond({"number": number, "value": value})
 
-    def _answer(self, message: Mapping[str, Any]) -> None:
+    def _respond(self, message: Mapping[str, Any]) -> None:
         try:
             self.send(message)
         except ChannelError as error:
@@ -193,7 +194,7 @@ class WorkerSpec:
         """Report to the supervisor why this worker cannot start. Requires no event loop."""
         with contextlib.suppress(OSError):
             self.channel.settimeout(1)
-            self.channel.sendall(frame({"ask": "failed", "number": 0, "value": failure}))
+            self.channel.sendall(frame({"request": "failed", "number": 0, "value": failure}))
 
 
 def spec_message(

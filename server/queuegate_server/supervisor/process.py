@@ -41,7 +41,7 @@ class WorkerProcess:
         self._channel = Channel(
             {**handlers, "ready": self._on_ready, "failed": self._on_failed}, self._closed.set
         )
-        self.ask = self._channel.ask
+        self.request = self._channel.request
         """Sends a request and returns its response. Raises ChannelError."""
 
     @classmethod
@@ -90,7 +90,7 @@ class WorkerProcess:
             limit = seconds if self.ready.is_set() else max(seconds, START_TIMEOUT)
             begin = loop.time()
             try:
-                await self.ask("ping", seconds=limit / MAX_MISSED_PINGS)
+                await self.request("ping", seconds=limit / MAX_MISSED_PINGS)
             except ChannelError:
                 missed += 1
                 # A closed channel fails immediately.
@@ -126,7 +126,7 @@ class WorkerProcess:
         """Drain the process, and kill it if that takes longer than `seconds`."""
         if self.ready.is_set():
             try:
-                await self.ask("stop", seconds=min(seconds, 5))
+                await self.request("stop", seconds=min(seconds, 5))
             except ChannelError:
                 self._signal(signal.SIGTERM)
         else:

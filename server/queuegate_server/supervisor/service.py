@@ -51,13 +51,13 @@ class MergedMetrics:
             self._ended.add(before[1], summed=True)
         self._latest[index] = (pid, metrics)
 
-    def text(self, answering: Container[int], others: Iterable[Metric] = ()) -> bytes:
+    def text(self, responding: Container[int], others: Iterable[Metric] = ()) -> bytes:
         """Render sums over all workers, gauges of responding workers, and other metrics."""
         merged = _MergedCollector(others)
         merged.add(self._ended.collect(), summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
             merged.add(metrics, summed=True)
-            if index in answering:
+            if index in responding:
                 merged.add(metrics, summed=False, worker=str(index))
         registry = CollectorRegistry(auto_describe=False)
         registry.register(merged)
@@ -126,10 +126,10 @@ class ServiceStatus:
         """Collect the metrics. For a worker that does not respond, use its last counters."""
         supervisor = self._supervisor
         pids = {worker.index: worker.pid for worker in supervisor.workers}
-        answers, workers = await asyncio.gather(
-            supervisor.ask_all("metrics", seconds=METRICS_TIMEOUT), self._workers()
+        responses, workers = await asyncio.gather(
+            supervisor.request_all("metrics", seconds=METRICS_TIMEOUT), self._workers()
         )
-        texts = {i: text for i, text in answers.items() if not isinstance(text, ChannelError)}
+        texts = {i: text for i, text in responses.items() if not isinstance(text, ChannelError)}
         for index, text in texts.items():
             self._merged.update(index, pids[index], text)
         own = worker_metrics(len(workers), _serving(workers), supervisor.replaced)
@@ -138,17 +138,17 @@ class ServiceStatus:
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
         """Return each worker's readiness report, or the reason why there is none."""
         supervisor = self._supervisor
-        answers = await supervisor.ask_all("readiness", seconds=READINESS_TIMEOUT)
+        responses = await supervisor.request_all("readiness", seconds=READINESS_TIMEOUT)
         running = {worker.index for worker in supervisor.workers}
         silent = {
             index: "it is starting" if index in running else "it has ended"
             for index in range(supervisor.size)
         }
         return {
-            index: {"ready": False, "error": str(answer)}
-            if isinstance(answer, str | ChannelError)
-            else answer
-            for index, answer in (silent | answers).items()
+            index: {"ready": False, "error": str(response)}
+            if isinstance(response, str | ChannelError)
+            else response
+            for index, response in (silent | responses).items()
         }
 
     @property

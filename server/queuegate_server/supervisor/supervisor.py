@@ -148,17 +148,17 @@ class Supervisor:
                 await asyncio.gather(*running, return_exceptions=True)
         _LOG.info("stopped")
 
-    async def ask_all(
+    async def request_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
         """Send a request to all serving workers (or also `starting` ones); return their responses
         or errors by index.
         """
         workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
-        answers = await asyncio.gather(
-            *(worker.ask(name, seconds=seconds) for worker in workers), return_exceptions=True
+        responses = await asyncio.gather(
+            *(worker.request(name, seconds=seconds) for worker in workers), return_exceptions=True
         )
-        return {worker.index: each for worker, each in zip(workers, answers, strict=True)}
+        return {worker.index: each for worker, each in zip(workers, responses, strict=True)}
 
     async def _keep_running(self, index: int) -> None:
         """Run a worker, and replace it whenever it exits, until the supervisor stops."""
@@ -212,7 +212,7 @@ class Supervisor:
         if self._reloaded:
             # Make it log the changes that require a restart.
             with contextlib.suppress(ChannelError):
-                await worker.ask("reload", seconds=RELOAD_TIMEOUT)
+                await worker.request("reload", seconds=RELOAD_TIMEOUT)
         if self.all_served or len(self._workers) < self._settings.workers:
             return
         if all(other.ready.is_set() for other in self.workers):
@@ -229,16 +229,16 @@ class Supervisor:
         confirm.
         """
         others = [worker for worker in self.workers if worker is not sender]
-        answers = await asyncio.gather(
-            *(worker.ask("call", value, seconds=float(value["seconds"])) for worker in others),
+        responses = await asyncio.gather(
+            *(worker.request("call", value, seconds=float(value["seconds"])) for worker in others),
             return_exceptions=True,
         )
         confirmed: list[str] = []
-        for worker, answer in zip(others, answers, strict=True):
-            if not isinstance(answer, BaseException):
-                confirmed.append(answer)
+        for worker, response in zip(others, responses, strict=True):
+            if not isinstance(response, BaseException):
+                confirmed.append(response)
             elif not await worker.ended(END_SECONDS):
-                raise ChannelError(f"worker {worker.index} did not confirm: {answer}")
+                raise ChannelError(f"worker {worker.index} did not confirm: {response}")
         return confirmed + [""] * (self.size - 1 - len(confirmed))
 
     async def _reload_workers(self) -> None:
@@ -250,10 +250,10 @@ class Supervisor:
             self._settings = with_changes(self._settings, settings)
             self._current_content = content
         # A starting worker may already be listening with the old settings.
-        answers = await self.ask_all("reload", seconds=RELOAD_TIMEOUT, starting=True)
-        for index, answer in answers.items():
-            if isinstance(answer, ChannelError):
-                fields = {"index": index, "error": str(answer)}
+        responses = await self.request_all("reload", seconds=RELOAD_TIMEOUT, starting=True)
+        for index, response in responses.items():
+            if isinstance(response, ChannelError):
+                fields = {"index": index, "error": str(response)}
                 _LOG.warning("a worker did not confirm the reload", extra=fields)
         if self.all_served:
             self._notifier.ready()

@@ -33,11 +33,11 @@ class WorkerClient:
         self.stopping = asyncio.Event()
         """Set when the supervisor stops this worker, or is gone."""
         self._methods: dict[str, Method] = {}
-        self._asking: set[asyncio.Task[Any]] = set()
+        self._broadcasts: set[asyncio.Task[Any]] = set()
         self._handlers: dict[str, Handler] = {
             "call": self._on_call,
-            "ping": _answer_with(lambda: None),
-            "stop": _answer_with(self.stopping.set),
+            "ping": _handler(lambda: None),
+            "stop": _handler(self.stopping.set),
         }
         self._channel = Channel(self._handlers, on_close=self.stopping.set)
 
@@ -56,16 +56,16 @@ class WorkerClient:
             readiness: Returns this worker's readiness as JSON.
         """
         self._handlers |= {
-            "metrics": _answer_with(metrics),
-            "readiness": _answer_with(readiness),
-            "reload": _answer_with(reload),
+            "metrics": _handler(metrics),
+            "readiness": _handler(readiness),
+            "reload": _handler(reload),
         }
         await self._channel.open(self.spec.channel.dup())
 
     async def ready(self, lines: list[str]) -> None:
         """Report that this worker is serving, with the lines to print once all workers are."""
         try:
-            await self._channel.ask("ready", lines, seconds=SUPERVISOR_TIMEOUT)
+            await self._channel.request("ready", lines, seconds=SUPERVISOR_TIMEOUT)
         except ChannelError:
             self.stopping.set()
 
@@ -73,7 +73,7 @@ class WorkerClient:
         """Return the revision of a policy, which is the same in all workers."""
         try:
             value = {"checksum": checksum, "current": current}
-            return int(await self._channel.ask("revision", value, seconds=SUPERVISOR_TIMEOUT))
+            return int(await self._channel.request("revision", value, seconds=SUPERVISOR_TIMEOUT))
         except ChannelError as error:
             _LOG.warning("the workers do not agree on the revision", extra={"error": str(error)})
             return current + 1
@@ -94,17 +94,17 @@ class WorkerClient:
             value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
             # Run concurrently, even if the caller disconnects. The supervisor itself times out
             # after `timeout`.
-            asking = asyncio.create_task(
-                self._channel.ask("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
+            task = asyncio.create_task(
+                self._channel.request("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
             )
-            self._asking.add(asking)
-            asking.add_done_callback(self._asked)
+            self._broadcasts.add(task)
+            task.add_done_callback(self._on_done)
             own = await method(request)
             try:
-                others = await asyncio.shield(asking)
+                others = await asyncio.shield(task)
             except ChannelError as error:
                 raise NotConfirmed(str(error)) from error
-            return await merge(request, own, [base64.b64decode(answer) for answer in others])
+            return await merge(request, own, [base64.b64decode(response) for response in others])
 
         return broadcasting
 
@@ -115,12 +115,12 @@ class WorkerClient:
             for name, (merge, timeout) in _BROADCAST.items()
             if hasattr(servicer, name)
         }
-        return _Broadcasting(servicer, methods)
+        return _BroadcastServicer(servicer, methods)
 
-    def _asked(self, asking: "asyncio.Task[Any]") -> None:
-        self._asking.discard(asking)
-        if not asking.cancelled():
-            asking.exception()  # mark as retrieved: the caller may be gone
+    def _on_done(self, task: "asyncio.Task[Any]") -> None:
+        self._broadcasts.discard(task)
+        if not task.cancelled():
+            task.exception()  # mark as retrieved: the caller may be gone
 
     def close(self) -> None:
         """Close the channel. The supervisor then waits for the process to exit."""
@@ -137,7 +137,7 @@ class WorkerClient:
 
 
 @dataclass(frozen=True, slots=True)
-class _Broadcasting:
+class _BroadcastServicer:
     """A servicer with some methods replaced."""
 
     _servicer: object
@@ -147,10 +147,10 @@ class _Broadcasting:
         return self._methods.get(name) or getattr(self._servicer, name)
 
 
-def _answer_with(work: Callable[[], Any]) -> Handler:
+def _handler(work: Callable[[], Any]) -> Handler:
     async def handle(_value: Any) -> Any:
-        answer = work()
-        return await answer if inspect.isawaitable(answer) else answer
+        response = work()
+        return await response if inspect.isawaitable(response) else response
 
     return handle
 

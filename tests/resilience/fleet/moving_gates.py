@@ -215,7 +215,7 @@ class World(Clocks):
         self.order.append(Event(event, self.head.nonce, own.change))
         self.head = event
         each.unappended = None
-        assert each.session.append_answered(request, self._state(has_appended=True)) == event
+        assert each.session.handle_append(request, self._state(has_appended=True)) == event
         each.session.fence.end(own.pending, event)
         promise = Promise(event, own.version)
         if each.session.log.position is not None:
@@ -242,7 +242,7 @@ class World(Clocks):
     def _hear(self, each: Replica) -> None:
         """Have a heartbeat name the newest event."""
         heartbeat = each.session.heartbeat(self.now, OwnState())
-        each.session.heartbeat_answered(heartbeat, self._state(), self.now)
+        each.session.handle_heartbeat(heartbeat, self._state(), self.now)
 
     def _state(self, *, has_appended: bool = False) -> LogState:
         return LogState(self.head.epoch, self.head, [], has_appended)

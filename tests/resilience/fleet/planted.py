@@ -37,10 +37,10 @@ class Fault(NamedTuple):
         return patch.object(self.owner, self.name, self.method)
 
 
-_heartbeat_answered = ReplicaLog.heartbeat_answered
+_renew_lease = ReplicaLog.renew_lease
 _follow = ReplicaLog.follow
 _since = ReplicaLog.since
-_session_answered = FleetSession.heartbeat_answered
+_handle_heartbeat = FleetSession.handle_heartbeat
 _receive = FleetSession.receive
 _join = FleetSession.join
 _reset = Session._reset
@@ -64,7 +64,7 @@ def extends_its_lease_behind_the_head(
     self: ReplicaLog, head: LogPosition, known: LogPosition, sent_at: float
 ) -> bool:
     """Take the answer to a heartbeat for a lease, though there are events to apply."""
-    fits = _heartbeat_answered(self, head, known, sent_at)
+    fits = _renew_lease(self, head, known, sent_at)
     if fits:
         self.lease_until = max(self.lease_until, sent_at + LEASE)
     return fits
@@ -103,7 +103,7 @@ def takes_its_lease_from_the_answer(
     self: FleetSession, heartbeat: Any, answer: Any, now: float
 ) -> Any:
     """Count the lease from when an answer arrives."""
-    return _session_answered(self, heartbeat._replace(sent_at=now), answer, now)
+    return _handle_heartbeat(self, heartbeat._replace(sent_at=now), answer, now)
 
 
 def confirms_before_applying(self: FleetSession, event: Event) -> Any:
@@ -124,10 +124,10 @@ PLANTED: Mapping[Fault, Bounds] = {
     Fault(ReplicaLog, "fits", does_not_notice_missing_events): replace(
         _SMALL, changes=2, begin=(_CHANGE, *_APPLIED[:2], ("trim", 0), _CHANGE, *_APPLIED[:2])
     ),
-    Fault(ReplicaLog, "heartbeat_answered", extends_its_lease_behind_the_head): replace(
+    Fault(ReplicaLog, "renew_lease", extends_its_lease_behind_the_head): replace(
         _SMALL, begin=(_CHANGE,)
     ),
-    Fault(ReplicaLog, "heartbeat_answered", does_not_notice_lost_history): replace(
+    Fault(ReplicaLog, "renew_lease", does_not_notice_lost_history): replace(
         _SMALL, begin=(_CHANGE, ("rewind", 0))
     ),
     Fault(ReplicaLog, "has_lost_events", forgets_the_order_that_it_lost): replace(
@@ -155,7 +155,7 @@ PLANTED: Mapping[Fault, Bounds] = {
     Fault(ReplicaLog, "missed", misses_nothing): replace(
         _SMALL, heartbeats=2, begin=(_CHANGE, *(("tick", 0),) * 3)
     ),
-    Fault(FleetSession, "heartbeat_answered", takes_its_lease_from_the_answer): replace(
+    Fault(FleetSession, "handle_heartbeat", takes_its_lease_from_the_answer): replace(
         _SMALL, begin=(("send", 1), ("take", 1), _CHANGE)
     ),
     Fault(FleetSession, "receive", confirms_before_applying): replace(

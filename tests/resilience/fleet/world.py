@@ -272,7 +272,7 @@ class World:
         assert answer is not None
         each.heartbeat = each.answer = None
         session.merge(answer, now)
-        match session.heartbeat_answered(heartbeat, answer, now):
+        match session.handle_heartbeat(heartbeat, answer, now):
             case NewHistory(before):
                 session.has_begun(self.redis.begin(before))
             case Loss() as stop:
@@ -351,7 +351,7 @@ class World:
         while isinstance(request, Append):
             answer = self.redis.append(request)
             each.session.merge(answer, now)
-            request = each.session.append_answered(request, answer)
+            request = each.session.handle_append(request, answer)
         if request is None:
             each.session.not_appended(nonce)
         return request

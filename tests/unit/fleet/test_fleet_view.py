@@ -20,12 +20,12 @@ def view(
     newest: LogPosition | None = NEWEST,
     silent: float = 0.0,
     cause: str = "",
-    has_asked: bool = True,
+    has_tried: bool = True,
 ) -> FleetView:
     peers = {other.instance: Peer(other, 100.0, 90.0)}
     return fleet_view(
         *(own, peers, newest, 100.0 + silent),
-        has_asked=has_asked,
+        has_tried=has_tried,
         mistakes=(),
         cause=cause,
     )
@@ -48,7 +48,7 @@ def test_a_replica_that_has_just_been_started_is_no_problem_but_the_fleet_does_n
     starting = replace(ONE, epoch="", sequence=0, checksum="", is_starting=True)
     for shown in (
         view(starting, TWO, newest=None),
-        view(starting, TWO, newest=None, cause="it is closed", has_asked=False),
+        view(starting, TWO, newest=None, cause="it is closed", has_tried=False),
         view(TWO, starting),
     ):
         states = {each.name: each.state for each in shown.replicas}
@@ -62,7 +62,7 @@ def test_a_replica_that_starts_without_redis_or_for_too_long_is_a_problem() -> N
     [problem] = view(starting, TWO, newest=None, cause="it is closed").problems
     assert problem.startswith("replica one cannot use Redis")
     too_long = replace(starting, is_starting=False)
-    [problem] = view(too_long, TWO, newest=None, cause="it is closed", has_asked=False).problems
+    [problem] = view(too_long, TWO, newest=None, cause="it is closed", has_tried=False).problems
     assert problem.startswith("replica one cannot use Redis")
     [problem] = view(TWO, too_long).problems
     assert problem == "replicas that do not follow the fleet yet: one"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer, framed
+from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer, frame
 
 SECRET = b"s" * 32
 
@@ -24,7 +24,7 @@ def test_a_key_belongs_to_one_user(partition: str, user: str, other: str, name: 
 
 @given(st.lists(st.binary(max_size=4)), st.lists(st.binary(max_size=4)))
 def test_framed_parts_are_unambiguous(parts: list[bytes], others: list[bytes]) -> None:
-    assert (framed(parts) == framed(others)) == (parts == others)
+    assert (frame(parts) == frame(others)) == (parts == others)
 
 
 def test_a_code_fits_its_secret_purpose_and_parts_only() -> None:

@@ -25,15 +25,15 @@ def following(sequence: int = 0, sent_at: float = 100.0) -> ReplicaLog:
 def test_the_lease_runs_from_when_the_heartbeat_was_sent() -> None:
     log = following(3)
     assert log.lease_until == 100 + LEASE
-    assert log.heartbeat_answered(at(3), at(3), 101.0)
+    assert log.renew_lease(at(3), at(3), 101.0)
     assert log.lease_until == 101 + LEASE
-    assert log.heartbeat_answered(at(3), at(3), 100.5), "an earlier one"
+    assert log.renew_lease(at(3), at(3), 100.5), "an earlier one"
     assert log.lease_until == 101 + LEASE
 
 
 def test_a_heartbeat_counts_once_all_events_before_it_are_applied() -> None:
     log = following(3)
-    assert log.heartbeat_answered(at(5), at(3), 101.0)
+    assert log.renew_lease(at(5), at(3), 101.0)
     assert log.apply(event(4))
     assert log.lease_until == 100 + LEASE
     assert log.apply(event(5))
@@ -52,20 +52,20 @@ def test_events_that_do_not_follow_are_a_gap() -> None:
 def test_lost_history_is_a_gap() -> None:
     log = following(3)
     known = at(3)
-    assert not log.heartbeat_answered(at(2), known, 101.0), "an event is lost"
-    assert not log.heartbeat_answered(at(3)._replace(nonce=b"another"), known, 101.0)
-    assert not log.heartbeat_answered(at(3, OTHER), known, 101.0)
+    assert not log.renew_lease(at(2), known, 101.0), "an event is lost"
+    assert not log.renew_lease(at(3)._replace(nonce=b"another"), known, 101.0)
+    assert not log.renew_lease(at(3, OTHER), known, 101.0)
     log.note_known(at(4))
     newest = log.newest
     assert newest == at(4)
-    assert not log.heartbeat_answered(at(3), newest, 101.0), "its own event is lost"
+    assert not log.renew_lease(at(3), newest, 101.0), "its own event is lost"
     assert log.lease_until == 100 + LEASE
 
 
 def test_an_answer_from_before_newer_events_is_no_gap() -> None:
     log = following(3)
     assert log.apply(event(4))
-    assert log.heartbeat_answered(at(3), at(3), 100.5)
+    assert log.renew_lease(at(3), at(3), 100.5)
 
 
 def test_without_a_history_nothing_fits() -> None:
@@ -73,7 +73,7 @@ def test_without_a_history_nothing_fits() -> None:
     log.lose()
     assert log.position is None
     assert not log.fits(event(4))
-    assert not log.heartbeat_answered(at(3), at(3), 101.0)
+    assert not log.renew_lease(at(3), at(3), 101.0)
     assert not log.accepts("default", "sam", at(3))
     assert not log.has_applied(at(1))
 
@@ -187,10 +187,10 @@ def test_a_history_does_not_come_back_once_another_has_followed() -> None:
 
 def test_a_head_that_redis_has_named_must_not_be_lost() -> None:
     log = following(3)
-    assert log.heartbeat_answered(at(5), at(3), 101.0)
+    assert log.renew_lease(at(5), at(3), 101.0)
     newest = log.newest
     assert newest == at(5)
-    assert not log.heartbeat_answered(at(4), newest, 101.5)
+    assert not log.renew_lease(at(4), newest, 101.5)
 
 
 def test_the_number_of_a_lost_event_stands_for_nothing() -> None:
@@ -269,7 +269,7 @@ def test_a_lost_event_that_was_known_but_not_applied_is_noticed() -> None:
     lost = at(4)._replace(nonce=b"lost")
     log = following(3)
     log.note_known(lost)
-    assert log.heartbeat_answered(at(5), at(3), 101.0), "it cannot know yet"
+    assert log.renew_lease(at(5), at(3), 101.0), "it cannot know yet"
     assert log.shows_loss(event(4))
     assert not log.fits(event(4))
     assert not log.contains(at(4))
@@ -282,4 +282,4 @@ def test_a_lost_event_that_was_known_but_not_applied_is_noticed() -> None:
 def test_a_head_in_the_place_of_a_lost_event_is_a_gap() -> None:
     log = following(3)
     log.note_known(at(4)._replace(nonce=b"lost"))
-    assert not log.heartbeat_answered(at(4), at(3), 101.0)
+    assert not log.renew_lease(at(4), at(3), 101.0)

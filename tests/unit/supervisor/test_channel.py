@@ -53,7 +53,7 @@ async def pair(ends: tuple[Channel, socket.socket]) -> AsyncIterator[tuple[Chann
 async def test_both_ends_ask_at_once(pair: tuple[Channel, Channel]) -> None:
     texts = [f"{number} \n\u2028 {'x' * number * 100}" for number in range(100)]
     answers = await asyncio.gather(
-        *(end.ask("echo", text, seconds=20) for end in pair for text in texts)
+        *(end.request("echo", text, seconds=20) for end in pair for text in texts)
     )
     assert answers == texts + texts
 
@@ -64,34 +64,34 @@ async def test_both_ends_ask_at_once(pair: tuple[Channel, Channel]) -> None:
 )
 async def test_refusals(pair: tuple[Channel, Channel], name: str, expected: str) -> None:
     with pytest.raises(ChannelError, match=f"^{expected}$"):
-        await pair[0].ask(name, seconds=20)
+        await pair[0].request(name, seconds=20)
 
 
 async def test_no_answer(pair: tuple[Channel, Channel]) -> None:
     with pytest.raises(ChannelError, match="no answer within"):
-        await pair[0].ask("hang", seconds=0.01)
+        await pair[0].request("hang", seconds=0.01)
     assert pair[0]._pending == {}
 
 
 async def test_pending_requests_fail_when_the_channel_closes(pair: tuple[Channel, Channel]) -> None:
-    waiting = asyncio.create_task(pair[0].ask("hang", seconds=60))
+    waiting = asyncio.create_task(pair[0].request("hang", seconds=60))
     await asyncio.sleep(0)
     pair[1].close()
     with pytest.raises(ChannelError, match="closed"):
         await waiting
     with pytest.raises(ChannelError, match="closed"):
-        await pair[0].ask("echo", seconds=1)
+        await pair[0].request("echo", seconds=1)
 
 
 async def test_a_message_that_is_too_long(pair: tuple[Channel, Channel]) -> None:
     with pytest.raises(ChannelError, match="too long"):
-        await pair[0].ask("echo", "x" * module.MAX_MESSAGE_BYTES, seconds=20)
+        await pair[0].request("echo", "x" * module.MAX_MESSAGE_BYTES, seconds=20)
 
 
 async def test_an_end_that_does_not_read(ends: tuple[Channel, socket.socket]) -> None:
     one, _ = ends
     waiting = [
-        asyncio.create_task(one.ask("echo", "x" * (module.MAX_MESSAGE_BYTES // 2), seconds=60))
+        asyncio.create_task(one.request("echo", "x" * (module.MAX_MESSAGE_BYTES // 2), seconds=60))
         for _ in range(10)
     ]
     done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION, timeout=60)
@@ -115,4 +115,4 @@ async def test_garbage_ends_the_channel(data: bytes) -> None:
         async with asyncio.timeout(60):
             await closed.wait()
     with pytest.raises(ChannelError):
-        await one.ask("echo", seconds=1)
+        await one.request("echo", seconds=1)

@@ -101,19 +101,19 @@ async def test_a_broadcast_of_another_worker_is_executed(
     other, worker = supervisor
     worker.broadcast("Upper", upper, joined, timeout=60)
     value = {"method": "Upper", "data": base64.b64encode(data).decode(), "seconds": 5}
-    answer = await other.channel.ask("call", value, seconds=20)
+    answer = await other.channel.request("call", value, seconds=20)
     assert base64.b64decode(answer) == expected
     value["data"] = base64.b64encode(b"bad").decode()
     with pytest.raises(ChannelError, match="ValueError: bad"):
-        await other.channel.ask("call", value, seconds=20)
+        await other.channel.request("call", value, seconds=20)
 
 
 async def test_metrics_readiness_and_reload(supervisor: tuple[Supervisor, WorkerClient]) -> None:
     other, _ = supervisor
-    assert await other.channel.ask("metrics", seconds=20) == "calls_total 1\n"
-    assert await other.channel.ask("readiness", seconds=20) == {"policy": True}
-    await other.channel.ask("ping", seconds=20)
-    await other.channel.ask("reload", seconds=20)
+    assert await other.channel.request("metrics", seconds=20) == "calls_total 1\n"
+    assert await other.channel.request("readiness", seconds=20) == {"policy": True}
+    await other.channel.request("ping", seconds=20)
+    await other.channel.request("reload", seconds=20)
     assert other.reloads == 1
 
 
@@ -133,7 +133,7 @@ async def test_a_worker_stops_on_request_and_without_its_supervisor(
     other, worker = supervisor
     assert not worker.stopping.is_set()
     if way == "stop":
-        await other.channel.ask("stop", seconds=20)
+        await other.channel.request("stop", seconds=20)
     else:
         other.channel.close()
     async with asyncio.timeout(60):
@@ -173,7 +173,7 @@ def test_a_failure_is_reported_without_a_loop() -> None:
         spec(theirs).report("the policy cannot be served\nline 2")
         data = ours.recv(4096)
     assert json.loads(data[4:]) == {
-        "ask": "failed",
+        "request": "failed",
         "number": 0,
         "value": "the policy cannot be served\nline 2",
     }
