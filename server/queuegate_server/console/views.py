@@ -10,12 +10,12 @@ from queuegate_server.admin.readiness import Readiness
 from queuegate_server.console.annotations import Annotator
 from queuegate_server.console.turns import Turns
 from queuegate_server.decisions.core import DecisionCore
+from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.authentication import Principal
 from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.settings.callers import Role
 from queuegate_server.settings.model import Settings
-from queuegate_server.transports.sockets import ListenerCertificate
 
 PREFIX: Final = "/console/"
 SMALL_FORM_BYTES: Final = 16 * 1024
@@ -30,7 +30,7 @@ class Services:
     core: DecisionCore
     access: AccessServicer
     user_groups: UserGroupServicer
-    certificates: Sequence[ListenerCertificate]
+    certificates: Sequence[CertificateReloader]
     """The certificates of the listeners."""
     readiness: Readiness
     annotator: Annotator

@@ -47,6 +47,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         client_ca_file: Path | None = None,
         check: Callable[[ServerCertificate], None] = lambda _: None,
         *,
+        listener: str = "",
         requires_client: bool = True,
     ) -> None:
         """Load the files for the first time. Blocks for at most ten seconds.
@@ -56,11 +57,13 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             key_file: Its private key, without a passphrase.
             client_ca_file: The CAs for client certificates.
             check: Raises BadFile for an unusable certificate.
+            listener: The address that presents the certificate, for metrics.
             requires_client: Whether clients must present a certificate if there are CAs.
 
         Raises:
             BadFile: A file cannot be read or used.
         """
+        self.listener = listener
         self._certificate_file = certificate_file
         self._key_file = key_file
         self._client_ca_file = client_ca_file

@@ -5,7 +5,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.files.safe_open import PUBLIC, PUBLICLY_WRITABLE, warn_of_mode
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.authentication import Authenticator
@@ -16,7 +18,10 @@ from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.listeners import ListenAddress, Listener
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import Server
-from queuegate_server.transports.sockets import ListenerCertificate, ReloadingCredentials, bind
+from queuegate_server.transports.sockets import ReloadingCredentials, bind
+
+if TYPE_CHECKING:
+    from queuegate_server.files.certificates import CertificateReloader
 
 _LOG = logging.getLogger("queuegate_server.server.listeners")
 
@@ -37,11 +42,11 @@ class Listeners:
         self._settings = settings
         callers, limits = settings.callers, settings.limits
         self._tokens = _token_file(callers)
-        self.certificates: list[ListenerCertificate] = []
+        self.certificates: list[CertificateReloader] = []
         """The certificates of the bound listeners and the operations port."""
         self.addresses: list[str] = []
         """The bound addresses, with the ports in use."""
-        self.ops_certificate = ops_certificate(settings)
+        self.ops_certificate = ops_certificate(settings.ops)
         if self.ops_certificate is not None:
             self.certificates.append(self.ops_certificate)
         self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
@@ -128,20 +133,9 @@ class Listeners:
             for watched in self._watched():
                 group.create_task(watched.watch())
 
-    def _watched(self) -> "list[ListenerCertificate | TokenFile]":
+    def _watched(self) -> "list[CertificateReloader | TokenFile]":
         tokens = [] if self._tokens is None else [self._tokens]
         return [*self.certificates, *tokens]
-
-
-def ops_certificate(settings: Settings) -> ListenerCertificate | None:
-    """Load the certificate of the operations port, if any. Raises UnusableFile."""
-    tls = settings.ops.tls
-    if tls is None:
-        return None
-    try:
-        return ListenerCertificate(tls, settings.ops.listen or "", requires_client=False)
-    except BadFile as error:
-        raise UnusableFile(f"ops.tls: {error}") from None
 
 
 def _token_file(callers: Callers) -> TokenFile | None:

@@ -17,12 +17,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.admin.readiness import Phase
-from queuegate_server.files.certificates import CertificateReloader
-from queuegate_server.files.watcher import BadFile
-from queuegate_server.runtime.tcp import UnusableFile
 from queuegate_server.settings.listeners import parse_host_port
-from queuegate_server.settings.observability import Ops, OpsTls
+from queuegate_server.settings.observability import Ops
 from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 
@@ -166,7 +164,7 @@ async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[No
         return
     from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
 
-    certificate = _certificate(ops.tls)
+    certificate = ops_certificate(ops)
     server = AdminServer(parse_host_port(ops.listen), ServiceStatus(supervisor), certificate)
     await server.start()
     watching = None if certificate is None else asyncio.create_task(certificate.watch())
@@ -176,16 +174,6 @@ async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[No
         if watching is not None:
             watching.cancel()
         await server.close()
-
-
-def _certificate(tls: OpsTls | None) -> CertificateReloader | None:
-    if tls is None:
-        return None
-    files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
-    try:
-        return CertificateReloader(*files, requires_client=False)
-    except BadFile as error:
-        raise UnusableFile(f"ops.tls: {error}") from None
 
 
 def worker_metrics(

@@ -21,29 +21,7 @@ from queuegate_server.runtime.tcp import CannotListen, open_tcp
 from queuegate_server.settings.listeners import ListenAddress, ListenerTls
 
 
-class ListenerCertificate(CertificateReloader):
-    """The certificate of a listening address."""
-
-    def __init__(
-        self,
-        tls: ListenerTls,
-        listener: str,
-        check: Callable[[ServerCertificate], None] = lambda _: None,
-        *,
-        requires_client: bool = True,
-    ) -> None:
-        """Load a listener's files; see CertificateReloader. Raises BadFile."""
-        super().__init__(
-            tls.certificate_file,
-            tls.key_file,
-            tls.client_ca_file,
-            check,
-            requires_client=requires_client,
-        )
-        self.listener = listener
-
-
-class ReloadingCredentials(ListenerCertificate):
+class ReloadingCredentials(CertificateReloader):
     """Credentials for gRPC. New connections get the most recently loaded certificate."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
@@ -56,7 +34,8 @@ class ReloadingCredentials(ListenerCertificate):
                     " not support: use RSA, ECDSA with P-256, P-384 or P-521, or Ed25519"
                 )
 
-        super().__init__(tls, listener, check)
+        files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
+        super().__init__(*files, check, listener=listener)
         self._given = self.value
         self.credentials = grpc.dynamic_ssl_server_credentials(
             _configuration(self.value),
