@@ -6,7 +6,8 @@ Starts nothing, and does not depend on gRPC.
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from queuegate_server.identity.registry import ResolverType
 from queuegate_server.identity.resolver import Resolver
 from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.observe.audit import AuditLog, open_audit_log
-from queuegate_server.observe.counters import LookupCounters
+from queuegate_server.observe.counters import ResolverCounters
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.settings.model import Settings
 from queuegate_server.sync.change_log import SERVER_BYTES
@@ -53,7 +54,8 @@ class DecisionCore:
     engine: Engine
     resolvers: ResolverManager
     reloader: Reloader
-    lookups: LookupCounters
+    lookups: Mapping[tuple[str, str], ResolverCounters]
+    """Counters by the resolver's name and where it is defined, including former resolvers."""
     audit: AuditLog | None
     decisions: DecisionLog
     sync: SyncHub
@@ -82,7 +84,7 @@ def build_core(
     audit = open_audit_log(
         current.audit if worker is None else current.audit.of_worker(worker.index)
     )
-    lookups = LookupCounters()
+    lookups: defaultdict[tuple[str, str], ResolverCounters] = defaultdict(ResolverCounters)
     clock = time.monotonic
     builder = None
     if settings.fleet.is_on:
@@ -97,7 +99,7 @@ def build_core(
         current,
         clock,
         time.time,
-        lookups.of_resolver,
+        lambda name, defined_in: lookups[name, defined_in].add,
         lease=lease,
         share=None if builder is None else builder.sharing.of_partition,
         around=around,

@@ -98,9 +98,7 @@ class StoreConnection:
     async def pipeline(
         self, commands: Sequence[Sequence[str | bytes | float]], *, seconds: float
     ) -> list[Any]:
-        """Run several commands in one round trip; fail if any of them fails. Raises
-        StoreUnavailable.
-        """
+        """Run several commands in one round trip. Raises StoreUnavailable if any of them fails."""
 
         async def run() -> list[Any]:
             pipe = self._client.pipeline(transaction=False)

@@ -14,8 +14,7 @@ from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 MAX_STATUS_BYTES: Final = 64 * 1024
 MAX_NAMES_BYTES: Final = 16 * 1024
-"""The maximum total size of the names in an event. Beyond it, the event covers all users of the
-partition."""
+"""The maximum size of the names in an event. Beyond it, the event covers the whole partition."""
 
 
 EntryId = tuple[int, int]
@@ -54,7 +53,7 @@ class Change(NamedTuple):
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return the invalidation of these users, or of all users if the names are too many."""
+        """Return the invalidation of these users, or of all users if there are too many names."""
         named = frozenset(users)
         size = sum(len(name.encode()) for name in named)
         if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:

@@ -31,7 +31,7 @@ class Follower:
         clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Follow nothing yet; `wake` triggers a heartbeat."""
+        """Create an idle consumer; `wake` triggers a heartbeat."""
         self._session = session
         self._stream = stream
         self._local = local
@@ -125,9 +125,7 @@ class Follower:
         return True
 
     async def _confirm(self, event: Event) -> None:
-        """Reload the policy if the change is a reload, and confirm the change once all gates have
-        it.
-        """
+        """Apply a reload; then confirm the change, of whatever kind, once all gates have it."""
         has_failed = False
         if event.change.is_reload:
             try:

@@ -37,16 +37,9 @@ def fleet_view(
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
-    """Return the fleet as seen by the replica with the status `own`.
-
-    Args:
-        own: The replica's own status.
-        peers: The other replicas.
-        newest: The newest event known to the replica.
-        now: The time on its clock, in seconds.
-        has_tried: Whether its first heartbeat has succeeded or failed.
-        mistakes: Configuration mistakes, in sentences.
-        cause: Why Redis is unavailable; empty if it is available.
+    """Return the fleet as seen by the replica with the status `own` at the time `now` on its
+    clock, in seconds. `newest` is the newest event known to it, `cause` why it cannot use Redis,
+    and `has_tried` whether its first heartbeat has succeeded or failed.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     is_cut_off = bool(cause) and (has_tried or not own.is_starting)

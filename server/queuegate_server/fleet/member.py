@@ -54,7 +54,7 @@ class FleetMember:
         local: LocalChanges,
         clock: Callable[[], float],
     ) -> None:
-        """Follow nothing yet. The clock is in seconds and keeps running during suspend."""
+        """Create a replica to `start`. The clock is in seconds and keeps running during suspend."""
         self.session: Final = session
         self.stream: Final = stream
         self.error: StoreUnavailable | None = _FirstHeartbeatPending("Redis has not answered yet")

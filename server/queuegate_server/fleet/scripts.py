@@ -245,5 +245,4 @@ end
     + "".join(f"try('{command}', KEYS[1]{more})\n" for command, more in _PROBES.items())
     + "return errors\n"
 )
-"""Try each of PROBED_COMMANDS on a missing key. Return an error for each command, empty if it is
-permitted."""
+"""Try each of PROBED_COMMANDS on a missing key; return the errors, empty if permitted."""

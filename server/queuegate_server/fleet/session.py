@@ -29,8 +29,7 @@ CLEANING_INTERVAL: Final = 0.05
 JOIN_POLL_SECONDS: Final = 0.05
 """Seconds between heartbeats while this replica determines whether others are running."""
 STARTING_SECONDS: Final = 10.0
-"""How long after its start a replica that follows no events reports that it is starting. Joining
-takes less."""
+"""How long a replica that follows no events reports that it is starting. Joining takes less."""
 MAX_EXPECTED: Final = 10_000
 """The maximum number of own events to recognize on arrival. Older ones are applied like those of
 other replicas."""
@@ -51,8 +50,8 @@ class FleetSession:
         version: str = "",
         new_nonce: Callable[[], bytes] = _random_nonce,
     ) -> None:
-        """Follow nothing yet. `instance` identifies the process; the replica's name and the version
-        of queuegate are informational. Times are on this replica's own clock, in seconds.
+        """Create a replica that follows no history. `instance` identifies the process; the name and
+        the version are for display. Times are on this replica's own clock, in seconds.
         """
         self.name: Final = name
         self.log: Final = ReplicaLog()

@@ -89,7 +89,7 @@ class PartitionGroups:
         counts: GroupCounts,
         clock: Callable[[], float],
     ) -> None:
-        """Share nothing yet. `clock` is that of the cache lease, in seconds."""
+        """Create the groups of one partition. `clock` is that of the cache lease, in seconds."""
         self.resolver_fingerprint: Final = codec.resolver_fingerprint
         """See `SharedGroups`."""
         self._store = store
@@ -128,9 +128,7 @@ class PartitionGroups:
         self._store.put(key, make, answer.expires_at - answer.resolved_at)
 
     async def _find(self, user: str) -> SharedAnswer | None:
-        """Return another replica's result, or None if a local lookup is required. Raises
-        ValueUnavailable.
-        """
+        """Return another replica's result; None to look up here. Raises ValueUnavailable."""
         if self._position() is None:
             raise ValueUnavailable
         try:

@@ -37,15 +37,9 @@ class StatusReader:
     async def read(
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
-        """Decode the statuses in a reply.
-
-        Args:
-            lengths: The lengths of the fields and values, as decimal numbers.
-            content: The fields and values, concatenated.
-            is_complete: Whether the reply covers all statuses in Redis.
-
-        Raises:
-            ValueError: The lengths do not match the content.
+        """Decode the statuses in a reply, which `is_complete` if it covers all statuses in Redis.
+        `content` concatenates the fields and values, whose `lengths` are decimal numbers. Raises
+        ValueError.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)

@@ -38,9 +38,7 @@ class NewHistory(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Work: log that this replica has stopped following the fleet, and start a new history if
-    `begin` is set.
-    """
+    """Work: log that this replica no longer follows the fleet; start a new history if `begin`."""
 
     cause: str
     begin: bytes | None = None

@@ -37,7 +37,7 @@ class Target(Protocol):
 
 
 class StandardOutput:
-    """Standard output. A partly written line is terminated before the next one."""
+    """Standard output. A partially written line is terminated before the next write."""
 
     def __init__(self) -> None:
         """Write to descriptor 1, regardless of `sys.stdout`."""

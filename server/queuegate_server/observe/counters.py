@@ -1,7 +1,7 @@
 """Counters of calls and lookups, collected at each scrape."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -81,15 +81,3 @@ def outcome_name(outcome: Outcome) -> str:
     if isinstance(outcome, KnownUser):
         return "found"
     return "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"
-
-
-class LookupCounters:
-    """Counters of the lookups of all resolvers, including former ones."""
-
-    def __init__(self) -> None:
-        self.resolvers: dict[tuple[str, str], ResolverCounters] = {}
-        """Counters by the resolver's name and where it is defined."""
-
-    def of_resolver(self, name: str, defined_in: str) -> Callable[[Outcome, float], None]:
-        """Return a function that counts the lookups of a resolver."""
-        return self.resolvers.setdefault((name, defined_in), ResolverCounters()).add

@@ -238,9 +238,7 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
 
 
 async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the initial policy. Return False if stopped first. Raises
-    CannotStart.
-    """
+    """Join the fleet and load the policy. Return False if stopped first. Raises CannotStart."""
     if parts.core.fleet is not None:
         parts.core.fleet.start()
     if parts.core.sharing is not None:

@@ -27,7 +27,7 @@ _LOG = logging.getLogger("queuegate_server.server.listeners")
 
 
 class Listeners:
-    """The current listeners, callers and rate limits of callers."""
+    """The active listeners, callers and caller rate limits."""
 
     def __init__(
         self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]

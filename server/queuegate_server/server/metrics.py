@@ -126,7 +126,7 @@ def _caches(parts: ServerParts) -> dict[str, _Samples]:
 
 
 def _resolvers(parts: ServerParts) -> dict[str, _Samples]:
-    lookups = parts.core.lookups.resolvers
+    lookups = parts.core.lookups
     resolvers = [((each.name, where), each) for where, each in parts.core.resolvers.resolvers()]
     return {
         "queuegate_resolver_lookups": [

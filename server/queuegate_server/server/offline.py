@@ -96,6 +96,6 @@ class _SubstituteType:
 
 
 def _resolver_type(substitute: Substitute, name: str) -> ResolverType:
-    """Return the resolver type with a name. Raises BadResolverType."""
+    """Return the resolver type of this name. Raises BadResolverType."""
     resolver = substitute(name)
     return registry.resolver_type(name) if resolver is None else _SubstituteType(resolver)

@@ -48,12 +48,8 @@ class WorkerClient:
         metrics: Callable[[], str],
         readiness: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Connect to the supervisor and start handling its requests.
-
-        Args:
-            reload: Reloads the configuration.
-            metrics: Returns this worker's metrics in the Prometheus text format.
-            readiness: Returns this worker's readiness as JSON.
+        """Connect to the supervisor and start handling its requests. `reload` reloads the
+        configuration; `metrics` returns Prometheus text, and `readiness` JSON.
         """
         self._handlers |= {
             "metrics": _handler(metrics),
@@ -191,5 +187,4 @@ _BROADCAST: Final = {
     "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
-"""RPC methods that run in all workers, each with a merge function and the others' timeout in
-seconds."""
+"""RPC methods that run in all workers, with merge function and the others' timeout in seconds."""

@@ -52,7 +52,7 @@ async def health(visit: Visit) -> View:
 
 def _resolvers(services: Services, now: float) -> Iterator[dict[str, object]]:
     for defined_in, each in services.core.resolvers.resolvers():
-        counters = services.core.lookups.resolvers.get((each.name, defined_in))
+        counters = services.core.lookups.get((each.name, defined_in))
         number = sum(counters.outcomes.values()) if counters else 0
         failed_at, error = each.breaker.last_failure or (now, "")
         yield {
