@@ -226,16 +226,16 @@ class GroupCache:
     def _store_failure(self, user: str, outcome: LookupFailure) -> CacheEntry:
         now = self.clock()
         failure = self._renew(CacheEntry(user, outcome))
-        known = self.find(user)
-        if known is None or not self._outlives_failures(known, now):
+        entry = self.find(user)
+        if entry is None or not self._outlives_failures(entry, now):
             self._put(failure)
             return failure
         failure.fresh_until = NEVER
-        if isinstance(known.outcome, KnownUser):
-            known.failure = failure
+        if isinstance(entry.outcome, KnownUser):
+            entry.failure = failure
             # Delay the next refresh until the user may be looked up again.
-            retry_at = min(failure.expires_at, known.expires_at)
-            known.fresh_until = max(known.fresh_until, retry_at)
+            retry_at = min(failure.expires_at, entry.expires_at)
+            entry.fresh_until = max(entry.fresh_until, retry_at)
         return failure
 
     def _outlives_failures(self, entry: CacheEntry, now: float) -> bool:

@@ -36,7 +36,7 @@ class ResolverChain:
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user. Never raises."""
-        known: list[KnownUser] = []
+        users: list[KnownUser] = []
         absences: list[str] = []
         for member in self._members:
             outcome = await member.resolve(user)
@@ -48,10 +48,10 @@ class ResolverChain:
                 case KnownUser():
                     if self._mode == "first":
                         return outcome
-                    known.append(outcome)
-        if not known:
+                    users.append(outcome)
+        if not users:
             return NoSuchUser("; ".join(absences))
-        groups = chain.from_iterable(each.groups for each in known)
+        groups = chain.from_iterable(each.groups for each in users)
         return KnownUser(tuple(dict.fromkeys(groups)))
 
     async def members(self, listing: MemberListing) -> None:

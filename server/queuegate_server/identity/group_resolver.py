@@ -259,7 +259,7 @@ class GroupResolver:
         return None if failure is None else Resolution(failure, cached=True, stale=False)
 
     def _stale(self, user: str) -> Resolution | None:
-        """Return groups that may be used although a lookup failed or takes too long."""
+        """Return usable cached groups after a lookup failed or took too long."""
         entry, now = self._cache.find(user), self._clock()
         if entry is None or not self._has_groups(entry, now):
             return None
@@ -288,8 +288,8 @@ class GroupResolver:
 
     def _has_groups(self, entry: CacheEntry, now: float) -> bool:
         """Return whether an entry has groups that may be used while the resolver is unavailable."""
-        is_found = isinstance(entry.outcome, KnownUser)
-        return is_found and now < entry.stale_until(self._cache.options)
+        has_groups = isinstance(entry.outcome, KnownUser)
+        return has_groups and now < entry.stale_until(self._cache.options)
 
     def _must_revalidate(self, entry: CacheEntry, now: float) -> bool:
         """Return whether an invalidation of the entry may have been missed."""

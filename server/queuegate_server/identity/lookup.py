@@ -26,10 +26,10 @@ class Lookup:
         user, cache, shared = flight.key, self._cache, self._shared
         publish = None
         if shared is not None:
-            known = None if min_life is None else await shared.get(user)
-            if known is not None and known.expires_at - cache.wall() >= (min_life or 0.0):
+            result = None if min_life is None else await shared.get(user)
+            if result is not None and result.expires_at - cache.wall() >= (min_life or 0.0):
                 # Does not supersede earlier lookups: this result may be older than theirs.
-                return cache.store(flight, known.outcome, known)
+                return cache.store(flight, result.outcome, result)
             publish = shared.begin(user)
         outcome = await self._source.resolve(user)
         if isinstance(outcome, LookupFailure):

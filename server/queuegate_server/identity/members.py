@@ -83,12 +83,12 @@ class MemberListing:
     def add(self, group: str, user: str, nested: tuple[str, ...] = ()) -> None:
         """Add a member, unless a shorter path (`nested`) is known. Raises ListingLimit."""
         users = self.groups[group].users
-        known = users.get(user)
-        if known is None:
+        path = users.get(user)
+        if path is None:
             if self._members >= self._max_members:
                 raise ListingLimit(f"the groups have more than {self._max_members} members")
             self._members += 1
-        elif len(known) <= len(nested):
+        elif len(path) <= len(nested):
             return
         users[user] = nested
 
@@ -121,8 +121,8 @@ class MemberListing:
                 self.add(name, user, nested)
             if group.missing:
                 before = self.groups[name].missing
-                known = "" if before is _NOT_REACHED else f"{before}; "
-                self.done(name, f"{known}resolver {source!r}: {group.missing}")
+                prefix = "" if before is _NOT_REACHED else f"{before}; "
+                self.done(name, f"{prefix}resolver {source!r}: {group.missing}")
 
 
 class Listings:

@@ -68,11 +68,11 @@ def resolver_type(name: str) -> ResolverType:
         return cast("ResolverType", getattr(importlib.import_module(module), class_name))
     points = _entry_points().get(name, [])
     if not points:
-        raise _unknown(name, types())
+        raise _unknown_type(name, types())
     if len(points) > 1:
         sources = " and ".join(sorted(_distribution(point) for point in points))
         raise BadResolverType(f"the resolver `{name}` comes from {sources}: remove one")
-    return _checked(points[0])
+    return _load(points[0])
 
 
 def options_type(name: str) -> type[ResolverOptions | ChainOptions]:
@@ -80,16 +80,16 @@ def options_type(name: str) -> type[ResolverOptions | ChainOptions]:
     if name == CHAIN:
         return ChainOptions
     if name not in types():
-        raise _unknown(name, {CHAIN, *types()})
+        raise _unknown_type(name, {CHAIN, *types()})
     return resolver_type(name).Options
 
 
-def _unknown(name: str, known: Collection[str]) -> BadResolverType:
+def _unknown_type(name: str, known: Collection[str]) -> BadResolverType:
     names = ", ".join(f"`{each}`" for each in sorted(known))
     return BadResolverType(f"this build has no `{name}` resolver; it has {names}")
 
 
-def _checked(point: EntryPoint) -> ResolverType:
+def _load(point: EntryPoint) -> ResolverType:
     source = f"the resolver `{point.name}` of {_distribution(point)}"
     try:
         loaded: Any = point.load()

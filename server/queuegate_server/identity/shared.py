@@ -71,6 +71,6 @@ class EndlessLease:
     def on_end(self, callback: Callable[[], None]) -> None:
         """Never call back."""
 
-    def end_if_expired(self, now: float) -> bool:  # noqa: ARG002 - as of every lease
+    def end_if_expired(self, now: float) -> bool:  # noqa: ARG002 - part of the interface
         """Return False."""
         return False

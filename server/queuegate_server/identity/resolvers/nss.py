@@ -120,7 +120,7 @@ def look_up_account(user: str) -> Outcome:
 
     A nameless group is identified by its number, as in YuniKorn.
     """
-    name = _encoded(user)
+    name = _encode(user)
     try:
         primary = None if name is None else primary_group(name)
         if name is None or primary is None:
@@ -131,7 +131,7 @@ def look_up_account(user: str) -> Outcome:
         return LookupFailure(f"the host's user database failed: {error.strerror}")
 
 
-def _encoded(name: str) -> bytes | None:
+def _encode(name: str) -> bytes | None:
     """Encode a name for the C library; return None if no entry can have it."""
     try:
         encoded = name.encode("utf-8", "surrogateescape")
@@ -155,18 +155,18 @@ def group_members(
         for account in pwd.getpwall():
             by_primary[account.pw_gid].add(account.pw_name)
     members: dict[str, set[str]] = {name: set() for name in groups}
-    for name, listed in members.items():
-        encoded = _encoded(name)
+    for name, users in members.items():
+        encoded = _encode(name)
         if encoded is None:
             continue
         entry = group_entry(encoded)
         if entry is not None:
-            gid, users = entry
-            listed.update(user.decode("utf-8", "surrogateescape") for user in users)
-            listed.update(by_primary[gid])
+            gid, names = entry
+            users.update(user.decode("utf-8", "surrogateescape") for user in names)
+            users.update(by_primary[gid])
         elif name.isascii() and name.isdecimal() and not _has_name(int(name)):
             # A nameless group is identified by its number.
-            listed.update(by_primary[int(name)])
+            users.update(by_primary[int(name)])
     return members, others and f"{others}, which may not list all members"
 
 

@@ -16,7 +16,7 @@ from queuegate_server.identity.resolvers.ldap.filters import (
     BadFilter,
     UserFilter,
     assertions,
-    enclosed,
+    parenthesize,
 )
 
 MAX_DN_CHARS: Final = 4096
@@ -36,7 +36,7 @@ def is_dn(text: str) -> bool:
     return len(text) <= MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
 
 
-def _checked(is_valid: Callable[[str], object], message: str) -> AfterValidator:
+def _require(is_valid: Callable[[str], object], message: str) -> AfterValidator:
     def check(value: str) -> str:
         if not is_valid(value):
             raise ValueError(message)
@@ -57,10 +57,10 @@ def _check_keytab(content: bytes) -> None:
 def _filter(parse: Callable[[str], object], what: str) -> AfterValidator:
     def check(value: str) -> str:
         try:
-            parse(enclosed(value))
+            parse(parenthesize(value))
         except BadFilter as error:
             raise ValueError(f"is not a valid {what}: it {error}") from None
-        return enclosed(value)
+        return parenthesize(value)
 
     return AfterValidator(check)
 
@@ -69,7 +69,7 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-BaseDn = Annotated[str, _checked(is_dn, "is not a DN: write it like ou=people,dc=example,dc=com")]
+BaseDn = Annotated[str, _require(is_dn, "is not a DN: write it like ou=people,dc=example,dc=com")]
 BaseDns = Annotated[
     tuple[BaseDn, ...],
     BeforeValidator(_as_list),
@@ -77,7 +77,7 @@ BaseDns = Annotated[
     distinct("DN"),
 ]
 Attribute = Annotated[
-    str, _checked(re.compile(_ATTRIBUTE_TYPE).fullmatch, "is not an attribute name")
+    str, _require(re.compile(_ATTRIBUTE_TYPE).fullmatch, "is not an attribute name")
 ]
 Attributes = Annotated[
     tuple[Attribute, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=8)
@@ -87,10 +87,10 @@ UserFilterText = Annotated[str, _filter(UserFilter, "user filter")]
 ReadableFile = Annotated[Path, check_file(check_not_empty)]
 Keytab = Annotated[Path, check_file(_check_keytab)]
 TicketCache = Annotated[
-    str, _checked(_CACHE.fullmatch, "is not a Kerberos ticket cache: write FILE:/path")
+    str, _require(_CACHE.fullmatch, "is not a Kerberos ticket cache: write FILE:/path")
 ]
 Url = Annotated[str, check_with(parse_url)]
 Urls = Annotated[tuple[Url, ...], distinct("URL")]
-Domain = Annotated[str, _checked(is_domain, "is not a domain")]
-Host = Annotated[str, _checked(is_host, "is not a host name")]
-BindName = Annotated[str, _checked(_is_bind_name, "must be a DN, user@domain or DOMAIN\\user")]
+Domain = Annotated[str, _require(is_domain, "is not a domain")]
+Host = Annotated[str, _require(is_host, "is not a host name")]
+BindName = Annotated[str, _require(_is_bind_name, "must be a DN, user@domain or DOMAIN\\user")]

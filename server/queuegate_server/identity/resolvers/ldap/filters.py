@@ -40,8 +40,8 @@ def escape_bytes(value: bytes) -> str:
     return "".join(f"\\{byte:02x}" for byte in value)
 
 
-def enclosed(text: str) -> str:
-    """Return a filter in parentheses, which directories do not require: `uid=%s`."""
+def parenthesize(text: str) -> str:
+    """Add missing parentheses: directories also accept filters such as `uid=%s`."""
     text = text.strip()
     return text if text.startswith("(") else f"({text})"
 
@@ -54,7 +54,7 @@ class _Combination(NamedTuple):
 
 def assertions(text: str) -> tuple[Assertion, ...]:
     """Return the comparisons in a filter. Raises BadFilter."""
-    return tuple(_comparisons(_parsed(text)))
+    return tuple(_comparisons(_parse(text)))
 
 
 def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
     A comparison with an unknown attribute is undefined (RFC 4511, 4.5.1.7). A conjunction that
     contains one cannot be true; a disjunction can, if another part can.
     """
-    tree = _parsed(text)
+    tree = _parse(text)
     if _can_match(tree, known):
         return ()
     names = (comparison.attribute for comparison in _comparisons(tree))
@@ -90,7 +90,7 @@ def _comparisons(node: "_Combination | Assertion") -> Iterator[Assertion]:
             yield from _comparisons(part)
 
 
-def _parsed(text: str) -> "_Combination | Assertion":
+def _parse(text: str) -> "_Combination | Assertion":
     if len(text) > MAX_CHARS:
         raise BadFilter(f"is longer than {MAX_CHARS} characters")
     end, node = _filter(text, 0, 0)
@@ -139,10 +139,10 @@ class UserFilter:
 
     def __init__(self, text: str) -> None:
         """Parse a filter. Raises BadFilter if it is invalid or does not compare with the user."""
-        self._parts = _PLACEHOLDER.split(enclosed(text))
+        self._parts = _PLACEHOLDER.split(parenthesize(text))
         if len(set(_PLACEHOLDER.findall(text))) > 1:
             raise BadFilter("mixes %s and {user}; use one of them")
-        parsed = assertions(enclosed(text))
+        parsed = assertions(parenthesize(text))
         self._names = tuple(
             assertion for assertion in parsed if _PLACEHOLDER.search(assertion.value)
         )

@@ -201,7 +201,7 @@ class MemberLookup:
         if not by_member_of or self._depth:
             values = await self._values(group)
             for start in range(0, len(values), _CHUNK):
-                dns = await self._parsed(values[start : start + _CHUNK])
+                dns = await self._parse_dns(values[start : start + _CHUNK])
                 searchable = {key: dn for key, dn in dns.items() if _rdn_filter(dn)}
                 if len(searchable) < len(dns):
                     missing = _UNREADABLE_DN
@@ -240,7 +240,7 @@ class MemberLookup:
                 "let it read them",
             )
 
-    async def _parsed(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
+    async def _parse_dns(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
         """Return the DNs among values, by their normalized form."""
         dns: dict[NormalizedDn, ParsedDn] = {}
         async for dn in self._session.in_steps(filter(None, map(decode_value, values))):

@@ -139,7 +139,7 @@ def _read_head(buffer: bytearray) -> MessageHead | None:
             "check the port: it may be an ldaps port, or belong to another service",
         )
     try:
-        start, size = _content(buffer, 1)
+        start, size = _read_length(buffer, 1)
         if size > MAX_MESSAGE_BYTES:
             raise ServerFault("the server announced an answer of more than 64 MiB")
         if size < _SMALLEST_CONTENT:
@@ -169,7 +169,7 @@ def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
     return number, end
 
 
-def _content(data: bytes | bytearray, at: int) -> tuple[int, int]:
+def _read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
     """Read the length at a position; return the start of the content, and the length."""
     length = data[at]
     at += 1
@@ -210,16 +210,16 @@ def read_result(message: bytes) -> LdapReply:
     """Return the result in a checked message with a result."""
     at, length = _operation_part(message)
     code = int.from_bytes(message[at : at + length], "big", signed=True)
-    at, length = _content(message, at + length + 1)
-    at, length = _content(message, at + length + 1)
+    at, length = _read_length(message, at + length + 1)
+    at, length = _read_length(message, at + length + 1)
     return LdapReply(code, message[at : at + length].decode("utf-8", "replace"))
 
 
 def _operation_part(message: bytes) -> tuple[int, int]:
     """Return the start and length of the operation's first part."""
-    _, at = _read_id(message, _content(message, 1)[0])
-    at, _ = _content(message, at + 1)
-    return _content(message, at + 1)
+    _, at = _read_id(message, _read_length(message, 1)[0])
+    at, _ = _read_length(message, at + 1)
+    return _read_length(message, at + 1)
 
 
 class _Check:
@@ -258,7 +258,7 @@ class _Check:
         start, stop = self._open(_OCTETS, at, end)
         # libldap would truncate the name at the NUL.
         if 0 in self._message[start:stop]:
-            raise MalformedMessage(f"the DN {_shown(self._message[start:stop])} has a NUL")
+            raise MalformedMessage(f"the DN {_escape(self._message[start:stop])} has a NUL")
         at = stop
         at, stop = self._open(_SEQUENCE, at, end)
         if stop != end:
@@ -271,10 +271,10 @@ class _Check:
             start, at = self._open(_OCTETS, at, stop)
             name = self._message[start:at]
             if not _ATTRIBUTE.fullmatch(name):
-                raise MalformedMessage(f"no attribute has the name {_shown(name)}")
+                raise MalformedMessage(f"no attribute has the name {_escape(name)}")
             # A repeated attribute would have two lists of values (RFC 4511, 4.5.2).
             if name.lower() in names:
-                raise MalformedMessage(f"an entry has two attributes {_shown(name)}")
+                raise MalformedMessage(f"an entry has two attributes {_escape(name)}")
             names.add(name.lower())
             at, last = self._open(_SET, at, stop)
             if last != stop:
@@ -288,7 +288,7 @@ class _Check:
         code = int.from_bytes(encoded, "big", signed=True)
         # Integers use the fewest bytes possible (X.690, 8.3.2).
         if code < 0 or len(encoded) != code.bit_length() // 8 + 1:
-            raise MalformedMessage(f"a result code is encoded as {_shown(encoded)}")
+            raise MalformedMessage(f"a result code is encoded as {_escape(encoded)}")
         if len(encoded) > _MAX_LENGTH_BYTES:
             raise MalformedMessage
         at = self._skip(_OCTETS, at, end)
@@ -329,7 +329,7 @@ class _Check:
             length = message[at + 1]
             at += 2
             if length >= _LONG_FORM:
-                at, length = _content(message, at - 1)
+                at, length = _read_length(message, at - 1)
             at += length
             left -= 1
             if left < 0:
@@ -342,7 +342,7 @@ class _Check:
         """Return the start and end of an element's content."""
         if at >= end or self._message[at] != tag:
             raise MalformedMessage
-        start, length = _content(self._message, at + 1)
+        start, length = _read_length(self._message, at + 1)
         if start + length > end:
             raise MalformedMessage
         return start, start + length
@@ -357,6 +357,6 @@ class _Check:
             raise TooManyElements
 
 
-def _shown(data: bytes) -> str:
+def _escape(data: bytes) -> str:
     """Return the start of a name, escaping everything except printable ASCII."""
     return ascii(data[:_SHOWN_BYTES].decode("latin-1"))

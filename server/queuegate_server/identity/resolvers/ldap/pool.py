@@ -192,12 +192,12 @@ class ServerConnection:
     async def _keep(self) -> None:
         while True:
             await self._wanted.wait()
-            known = self._fault
-            if known is not None:
-                await self._pause(known)
+            previous_fault = self._fault
+            if previous_fault is not None:
+                await self._pause(previous_fault)
             try:
                 connection = await self._connector.connect(self.url)
-                await self._use(connection, known)
+                await self._use(connection, previous_fault)
             except LdapFault as fault:
                 self._note_failed_attempt(fault)
             except Exception as error:
@@ -214,9 +214,9 @@ class ServerConnection:
             self._connection = None
         self._changed.set()
 
-    async def _use(self, connection: LdapConnection, known: LdapFault | None) -> None:
+    async def _use(self, connection: LdapConnection, previous_fault: LdapFault | None) -> None:
         """Use a new connection until it is lost, unless too many requests failed meanwhile."""
-        if self._fault is not None and self._fault is not known:
+        if self._fault is not None and self._fault is not previous_fault:
             connection.close("the server failed")
             return
         if self._fault is not None:
@@ -244,14 +244,14 @@ class ServerConnection:
     async def _wait_for_password(self) -> None:
         """Return when the password changes, or after `auth_retry_after`."""
         try:
-            known = await self._connector.password()
+            rejected = await self._connector.password()
         except LdapFault:
-            known = b""
+            rejected = b""
         end = time.monotonic() + self._options.auth_retry_after
         while (left := end - time.monotonic()) > 0:
             await asyncio.sleep(min(left, _POLL_PASSWORD_SECONDS))
             with contextlib.suppress(LdapFault):
-                if await self._connector.password() != known:
+                if await self._connector.password() != rejected:
                     return
 
     async def _watch(self, connection: LdapConnection) -> None:
@@ -264,7 +264,7 @@ class ServerConnection:
             silent_at = connection.heard_at + options.keepalive_interval
             idle_at = connection.used_at + options.idle_timeout
             wake_at = min(expires_at, silent_at, *(() if self._is_preferred else (idle_at,)))
-            if await _happens_within(connection.ended, max(wake_at - now, 0.001)):
+            if await _wait_for(connection.ended, max(wake_at - now, 0.001)):
                 break
             now = time.monotonic()
             if not self._is_preferred and now >= idle_at and connection.quiet.is_set():
@@ -301,11 +301,11 @@ class ServerConnection:
         return options.max_age
 
     async def _close_when_quiet(self, connection: LdapConnection) -> None:
-        await _happens_within(connection.quiet, self._options.lookup_timeout)
+        await _wait_for(connection.quiet, self._options.lookup_timeout)
         connection.close("replaced")
 
 
-async def _happens_within(event: asyncio.Event, seconds: float) -> bool:
+async def _wait_for(event: asyncio.Event, seconds: float) -> bool:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             return await event.wait()

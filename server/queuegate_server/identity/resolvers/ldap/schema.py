@@ -69,7 +69,7 @@ async def _known_attributes(connection: LdapConnection) -> frozenset[str]:
 
 
 async def _read_schema(connection: LdapConnection) -> frozenset[str]:
-    known: set[str] = set()
+    names: set[str] = set()
     try:
         with SearchSession(connection, Allowance(_MAX_ATTRIBUTES)) as session:
             root = await session.read("schema", "", ["subschemaSubentry"])
@@ -81,11 +81,11 @@ async def _read_schema(connection: LdapConnection) -> frozenset[str]:
                 return frozenset()
             types = await session.all_values(entry, "attributeTypes", limit=_MAX_ATTRIBUTES)
             async for each in session.in_steps(types):
-                known.update(_names(each.decode("utf-8", "replace")))
+                names.update(_names(each.decode("utf-8", "replace")))
     except (LdapFault, UnicodeDecodeError):
         # The lookup itself has succeeded.
         return frozenset()
-    return frozenset(known) if _IS_SCHEMA in known else frozenset()
+    return frozenset(names) if _IS_SCHEMA in names else frozenset()
 
 
 def _names(description: str) -> list[str]:

@@ -36,8 +36,8 @@ class LimitExceeded(SetupFault):
     """There are more entries than allowed; an incomplete list would be a wrong result."""
 
     def __init__(self, limit: int, advice: str = _RAISE_MAX_GROUPS) -> None:
-        found = f"are more than {limit} entries" if limit > 1 else "is more than one entry"
-        super().__init__(f"there {found}", advice)
+        excess = f"are more than {limit} entries" if limit > 1 else "is more than one entry"
+        super().__init__(f"there {excess}", advice)
 
 
 class SearchSession:
@@ -60,7 +60,7 @@ class SearchSession:
         self.options = connection.options
 
     def __enter__(self) -> Self:
-        """Mark the connection as used."""
+        """Mark the connection as in use."""
         self._connection.users += 1
         self._connection.quiet.clear()
         return self
@@ -120,7 +120,7 @@ class SearchSession:
                 result = await self._connection.search(
                     query, size_limit=limit + 1, allowance=allowance
                 )
-                entries = await self._whole(result, attributes)
+                entries = await self._unpaged_entries(result, attributes)
             except TooManyEntries as fault:
                 if fault.received > limit:
                     raise LimitExceeded(limit, advice) from None
@@ -184,7 +184,7 @@ class SearchSession:
             try:
                 query = Query(dn, _ANY_ENTRY, attributes, ldap.SCOPE_BASE)
                 result = await self._connection.search(query, size_limit=2, allowance=allowance)
-                entries = await self._whole(result, attributes)
+                entries = await self._unpaged_entries(result, attributes)
             except NoSuchEntry:
                 entries = []
             step.detail = f"{dn or 'root DSE'}: {'read' if entries else 'not found'}"
@@ -281,7 +281,9 @@ class SearchSession:
         allowance = self._allowance
         return allowance if isinstance(allowance, Allowance) else allowance()
 
-    async def _whole(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
+    async def _unpaged_entries(
+        self, result: SearchResult, requested: Sequence[str]
+    ) -> list[LdapEntry]:
         """Return the entries of a result for which paging was not requested."""
         if _page_cookie(result.controls):
             raise ServerFault(

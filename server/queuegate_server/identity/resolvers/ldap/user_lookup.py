@@ -92,7 +92,7 @@ class UserLookup:
         removed once a user has a value, or after the warning."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
-        """Look up a user. Raises LdapFault, including when two entries match the user."""
+        """Look up a user. Raises LdapFault, including when several entries match."""
         filter_text = self._users.filter.for_user(user)
         allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
         with SearchSession(connection, allowance) as session:
@@ -122,7 +122,7 @@ class UserLookup:
         return KnownUser(groups)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
-        """Return the names of at most `limit` users. Raises LdapFault if there are more."""
+        """Return up to `limit` user names. Raises LdapFault if there are more."""
         users = self._users
         names: dict[str, None] = {}
         with SearchSession(
