@@ -21,16 +21,15 @@ const (
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?$`)
 
-// An address is the address of a server. gRPC would take nearly any text and fail at the first
-// call.
+// An address is a validated server address. gRPC accepts nearly any text and fails on first use.
 type address struct {
-	text   string // as given, for display
+	text   string // as given, for messages
 	target string // for gRPC
 	unix   bool
 	local  bool // whether the server runs on this machine
 }
 
-// parseAddress parses an address; an empty one is that of the environment, or else the default.
+// parseAddress parses an address. If empty, it comes from the environment, or is the default.
 func parseAddress(text string) (address, error) {
 	name := "Config.Address"
 	if text == "" {

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// A large configuration takes seconds.
+	// Loading a large configuration takes seconds.
 	policyTimeout = 30 * time.Second
-	// A call that waits for gates takes as long as their leases.
+	// Waiting for gates takes up to the length of their leases.
 	waitTimeout = 15 * time.Second
 	maxUsers    = 10_000
 )
 
-// ResolveOptions are the options of Resolve. The zero value is the default of each.
+// ResolveOptions are the options of [Client.Resolve].
 type ResolveOptions struct {
-	// Partition is the partition whose resolver is asked. Empty: default.
+	// Partition is the partition whose resolver is used. Defaults to "default".
 	Partition string
-	// BypassCache asks the resolver even if the answer is cached.
+	// BypassCache queries the resolver even if the groups are cached.
 	BypassCache bool
 }
 
-// Resolve resolves the groups of a user as a decision does. A user who does not exist, or a
-// resolver that is unavailable, is an outcome and not an error.
+// Resolve resolves a user's groups, as a check does. An unknown user or an unavailable resolver is
+// an outcome rather than an error.
 func (c *Client) Resolve(
 	ctx context.Context, user string, options ResolveOptions,
 ) (*queuegatev1.ResolveUserGroupsResponse, error) {
@@ -41,18 +41,17 @@ func (c *Client) Resolve(
 	}, faults...)
 }
 
-// InvalidateOptions are the options of Invalidate and InvalidateAll. The zero value is the default
-// of each.
+// InvalidateOptions are the options of [Client.Invalidate] and [Client.InvalidateAll].
 type InvalidateOptions struct {
-	// Partition is the partition of the users. Empty: default.
+	// Partition is the partition whose groups to invalidate. Defaults to "default".
 	Partition string
-	// Wait waits until no [Gate] decides from the groups that are invalidated, which takes up to
-	// 6 s. Without a deadline in the context, such a call takes up to 15 s.
+	// Wait waits until no [Gate] uses the invalidated groups, up to 6 s. Without a deadline in the
+	// context, such a call times out after 15 s.
 	Wait bool
 }
 
-// Invalidate drops the cached groups of some users, so that the next decision resolves them again.
-// If an error occurs after some of the users, the response is about those.
+// Invalidate invalidates the cached groups of users, so that the next decision resolves them again.
+// If an error occurs, the response covers the users processed before it.
 func (c *Client) Invalidate(
 	ctx context.Context, users []string, options InvalidateOptions,
 ) (*queuegatev1.InvalidateUserGroupsResponse, error) {
@@ -84,7 +83,7 @@ func (c *Client) Invalidate(
 	return total, nil
 }
 
-// InvalidateAll drops the cached groups of all users of a partition, as Invalidate does.
+// InvalidateAll invalidates the cached groups of all users of a partition, as Invalidate does.
 func (c *Client) InvalidateAll(
 	ctx context.Context, options InvalidateOptions,
 ) (*queuegatev1.InvalidateUserGroupsResponse, error) {
@@ -108,7 +107,7 @@ func (c *Client) invalidationTimeout(options InvalidateOptions) time.Duration {
 	return c.plan.timeout
 }
 
-// GetPolicy returns the policy of a partition (empty: default, or the only partition). With a prefix,
+// GetPolicy returns the policy of a partition, by default the only one or "default". With a prefix,
 // it contains only that queue and the queues below it.
 func (c *Client) GetPolicy(
 	ctx context.Context, partition, prefix string,
@@ -119,14 +118,14 @@ func (c *Client) GetPolicy(
 	return ask(ctx, c, c.plan.timeout, c.policy.GetPolicy, request, faults...)
 }
 
-// ReloadOptions are the options of Reload. The zero value is the default.
+// ReloadOptions are the options of [Client.Reload].
 type ReloadOptions struct {
-	// Wait waits until no [Gate] uses the old policy, which takes up to 6 s.
+	// Wait waits until no [Gate] uses the old policy, up to 6 s.
 	Wait bool
 }
 
-// Reload reads the configuration of the server again. An invalid one changes nothing, and is a
-// result and not an error. Without a deadline in the context it takes up to 30 s.
+// Reload reloads the server's configuration. An invalid one has no effect, and is a result rather
+// than an error. Without a deadline in the context, the call times out after 30 s.
 func (c *Client) Reload(
 	ctx context.Context, options ReloadOptions,
 ) (*queuegatev1.ReloadPolicyResponse, error) {
@@ -134,15 +133,14 @@ func (c *Client) Reload(
 	return ask(ctx, c, policyTimeout, c.policy.ReloadPolicy, request)
 }
 
-// GetFleet returns the replicas of the fleet that the server belongs to, and none if it belongs to no
-// fleet.
+// GetFleet returns the replicas of the server's fleet, if it belongs to one.
 func (c *Client) GetFleet(ctx context.Context) (*queuegatev1.GetFleetResponse, error) {
 	return ask(ctx, c, c.plan.timeout, c.policy.GetFleet, &queuegatev1.GetFleetRequest{})
 }
 
-// Validate validates a configuration without serving it. The format is yunikorn, fair-scheduler
-// or capacity-scheduler, or for the files beside a policy yarn-site or spark-defaults; if it is
-// empty, the server detects it. Without a deadline in the context it takes up to 30 s.
+// Validate validates a configuration without serving it. The format is yunikorn, fair-scheduler or
+// capacity-scheduler, or for a file that accompanies a policy, yarn-site or spark-defaults. If empty,
+// it is detected. Without a deadline in the context, the call times out after 30 s.
 func (c *Client) Validate(
 	ctx context.Context, content, format string,
 ) (*queuegatev1.ValidatePolicyResponse, error) {
@@ -153,7 +151,7 @@ func (c *Client) Validate(
 }
 
 // CheckHealth returns the health of the server, or of one of its services by full name. The call is
-// not retried: a probe reports the current state.
+// not retried, because a probe must report the current state.
 func (c *Client) CheckHealth(
 	ctx context.Context, service string,
 ) (healthpb.HealthCheckResponse_ServingStatus, error) {

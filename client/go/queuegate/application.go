@@ -9,39 +9,39 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// Action is what a user wants to do with an application.
+// Action is a kind of access to an application.
 type Action string
 
 // The actions.
 const (
 	View     Action = "view"
 	ViewLogs Action = "view_logs"
-	// Modify is to change or kill the application.
+	// Modify includes killing the application.
 	Modify Action = "modify"
-	// Move is to move it to another queue; not for Spark's own rules.
+	// Move moves the application to another queue. YARN only.
 	Move Action = "move"
-	// ActionAdmin is to act for other users; only for Spark's own rules. Admin is an Access.
+	// ActionAdmin permits acting for other users. Spark only. Admin is an [Access].
 	ActionAdmin Action = "admin"
 )
 
-// An ApplicationCheck is a question: may this user do this with this application?
+// An ApplicationCheck asks whether a user may take an action on an application.
 type ApplicationCheck struct {
 	// User is the name of the user. Required.
 	User string
-	// Action is what the user wants to do. Required.
+	// Action is the requested action. Required.
 	Action Action
-	// Application or Spark, and not both, is the application: one of YARN, of which the queue and the
-	// owner are required, or one of Spark, to which Spark's own rules apply.
+	// Application is a YARN application, whose queue and owner are required. Spark is a Spark
+	// application, subject to Spark's own rules. Exactly one of them is required.
 	Application *queuegatev1.Application
 	Spark       *queuegatev1.SparkApplication
-	// Partition is the partition of the application. Empty: default.
+	// Partition is the partition of the application. Defaults to "default".
 	Partition string
 	// Groups and NoGroups are as in [Check].
 	Groups   []string
 	NoGroups bool
-	// TargetQueue is the path of the queue to which the application is to be moved.
+	// TargetQueue is the path of the target queue of a move.
 	TargetQueue string
-	// RealUser is the service that acts for the user, if any.
+	// RealUser is the service acting for the user, if any.
 	RealUser string
 }
 
@@ -53,7 +53,7 @@ var actions = map[Action]queuegatev1.ApplicationAction{
 	ActionAdmin: queuegatev1.ApplicationAction_APPLICATION_ACTION_ADMIN,
 }
 
-// CheckApplication asks whether a user may view, modify or move an application.
+// CheckApplication checks whether a user may view, modify or move an application.
 func (c *Client) CheckApplication(ctx context.Context, question ApplicationCheck) (Decision, error) {
 	response, err := ask(
 		ctx, c, c.plan.timeout, c.access.CheckApplicationAccess, question.request(), question.faults()...)
@@ -63,8 +63,7 @@ func (c *Client) CheckApplication(ctx context.Context, question ApplicationCheck
 	return decisionOf(response)
 }
 
-// CheckApplications checks many questions about applications at once, as CheckMany does about
-// queues.
+// CheckApplications runs many application checks at once, as [Client.CheckMany] does for queues.
 func (c *Client) CheckApplications(ctx context.Context, questions []ApplicationCheck) ([]Result, error) {
 	if err := validateAll(questions, (*ApplicationCheck).faults); err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func (c *Client) CheckApplications(ctx context.Context, questions []ApplicationC
 	return results, nil
 }
 
-// ExplainApplication does what CheckApplication does, and returns the evaluated lists.
+// ExplainApplication runs CheckApplication, and returns the evaluated lists as well.
 func (c *Client) ExplainApplication(
 	ctx context.Context, question ApplicationCheck,
 ) (*queuegatev1.ExplainApplicationAccessResponse, error) {
@@ -131,7 +130,7 @@ func (question *ApplicationCheck) faults() []Violation {
 			`must be "view", "view_logs", "modify", "move" or "admin", not %q`, question.Action)})
 	}
 	if (question.Application == nil) == (question.Spark == nil) {
-		faults = append(faults, Violation{"application", "or spark must be given, and not both"})
+		faults = append(faults, Violation{"application", "or spark must be set, but not both"})
 	}
 	if stated := question.Application; stated != nil {
 		faults = appendFault(faults, "application.queue", stated.GetQueue(), required)

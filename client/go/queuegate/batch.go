@@ -15,33 +15,33 @@ import (
 
 const (
 	maxBatch        = 10_000
-	maxRequestBytes = 4 << 20 // the default limit of a gRPC server
-	itemOverhead    = 5       // the maximum size of the tag and the length that precede a question
+	maxRequestBytes = 4 << 20 // gRPC's default limit for servers
+	itemOverhead    = 5       // the maximum size of the tag and length before a check
 
-	// Below it columns save nothing.
+	// With fewer checks, columns save nothing.
 	minColumnQuestions = 64
-	// The same if other questions need a batch: an extra request costs as much as 400 questions.
+	// The minimum if other checks need a batch, since a second request costs as much as 400 checks.
 	minMixedColumnQuestions = 512
-	// Keeps the response below the size limit of gRPC as well.
+	// Keeps the response below gRPC's size limit as well.
 	maxColumnQuestions = 20_000
 	maxColumnNames     = 10_000
 )
 
-// A Result is a decision, or an error if there is none. An error grants nothing, and is not a denial.
+// A Result is a decision or an error. An error never grants access, but is not a denial either.
 type Result struct {
 	Decision
-	// Err is the error that a call about this question alone would have returned.
+	// Err is the error that a single call for this check would have returned.
 	Err error
 }
 
 var omitted = Result{Err: contractViolated("the server omitted a result")}
 
-// CheckMany checks many questions at once and returns the results in the order of the questions.
+// CheckMany runs many checks at once, and returns the results in the order of the checks.
 //
-// A request carries up to 4 MiB: 10 000 questions, or 20 000 that share a partition and an access
-// and repeat users and queues. If several requests are needed, each is answered with one revision
-// of the policy; if one of them fails, there are no results. Nothing is asked if a question can
-// never be sent, for example because its user is empty.
+// A request contains up to 4 MiB: 10 000 checks, or 20 000 that share a partition and an access and
+// repeat users and queues. If several requests are needed, each is evaluated under a single policy
+// revision, and if any of them fails, there are no results. Nothing is sent if a check is invalid,
+// for example because its user is empty.
 func (c *Client) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
 	if err := validateAll(questions, (*Check).faults); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (c *Client) CheckMany(ctx context.Context, questions []Check) ([]Result, er
 	return results, nil
 }
 
-// validateAll returns the faults of all questions, each with the index of its question.
+// validateAll returns the faults of all checks, with their indexes.
 func validateAll[Question any](questions []Question, faultsOf func(*Question) []Violation) error {
 	var all []Violation
 	for i := range questions {
@@ -79,9 +79,9 @@ func validateAll[Question any](questions []Question, faultsOf func(*Question) []
 	return nil
 }
 
-// inBatches asks the questions at some places with as few requests as possible, and stores their results.
+// inBatches runs the checks at some indexes in as few requests as possible, and stores their results.
 func inBatches[Question any, Request proto.Message, Item batchResult[Response], Response batchResponse](
-	questions []Question, places []int, results []Result,
+	questions []Question, positions []int, results []Result,
 	request func(*Question) Request, ask func([]Request) ([]Item, error),
 ) error {
 	var batch []Request
@@ -91,16 +91,16 @@ func inBatches[Question any, Request proto.Message, Item batchResult[Response], 
 		if err != nil {
 			return err
 		}
-		return unpackBatch(items, places[start:end], results)
+		return unpackBatch(items, positions[start:end], results)
 	}
-	for end, place := range places {
-		item := request(&questions[place])
+	for end, position := range positions {
+		item := request(&questions[position])
 		itemSize := proto.Size(item) + itemOverhead
 		if itemSize > maxRequestBytes {
 			return &Error{
 				Kind:    ErrMessageTooLarge,
 				Code:    codes.ResourceExhausted,
-				Message: fmt.Sprintf("checks[%d] exceeds the size limit of a request (4 MiB)", place),
+				Message: fmt.Sprintf("checks[%d] exceeds the size limit of a request (4 MiB)", position),
 			}
 		}
 		if len(batch) == maxBatch || size+itemSize > maxRequestBytes {
@@ -115,16 +115,16 @@ func inBatches[Question any, Request proto.Message, Item batchResult[Response], 
 	if len(batch) == 0 {
 		return nil
 	}
-	return send(len(places))
+	return send(len(positions))
 }
 
-// A batchResponse is the decision about a queue or an application.
+// A batchResponse contains a decision about a queue or an application.
 type batchResponse interface {
 	comparable
 	answer
 }
 
-// A batchResult is the result of a question about a queue or an application.
+// A batchResult is the result of a check of a queue or an application.
 type batchResult[Response batchResponse] interface {
 	proto.Message
 	GetDecision() Response
@@ -132,16 +132,16 @@ type batchResult[Response batchResponse] interface {
 	GetSameErrorAs() uint32
 }
 
-// unpackBatch stores the results of a batch at the places of its questions.
+// unpackBatch stores the results of a batch at the indexes of its checks.
 func unpackBatch[Item batchResult[Response], Response batchResponse](
-	items []Item, places []int, results []Result,
+	items []Item, positions []int, results []Result,
 ) error {
-	if len(items) != len(places) {
-		return contractViolated("the server answered %d questions with %d results", len(places), len(items))
+	if len(items) != len(positions) {
+		return contractViolated("the server answered %d questions with %d results", len(positions), len(items))
 	}
 	var none Response
 	for i, item := range items {
-		result := &results[places[i]]
+		result := &results[positions[i]]
 		*result = omitted
 		if decision := item.GetDecision(); decision != none {
 			*result = resultOf(decision)
@@ -149,13 +149,13 @@ func unpackBatch[Item batchResult[Response], Response batchResponse](
 			result.Err = failureOfItem(failure)
 		} else if first := int(item.GetSameErrorAs()); first < i && items[first].GetError() != nil &&
 			hasField(item, "same_error_as") {
-			result.Err = results[places[first]].Err
+			result.Err = results[positions[first]].Err
 		}
 	}
 	return nil
 }
 
-// resultOf returns the result of one question of many, which fails alone.
+// resultOf returns the result of a check in a batch, which may fail independently of the others.
 func resultOf(response answer) Result {
 	decision, err := decisionOf(response)
 	return Result{Decision: decision, Err: err}
@@ -166,10 +166,10 @@ func hasField(message proto.Message, name protoreflect.Name) bool {
 	return reflected.Has(reflected.Descriptor().Fields().ByName(name))
 }
 
-// checkColumns stores the results of the questions that columns answer, and returns the places
-// of the others.
+// checkColumns stores the results of the checks that fit into columns, and returns the indexes of
+// all others.
 func (c *Client) checkColumns(ctx context.Context, questions []Check, results []Result) ([]int, error) {
-	// The questions of a request have these in common.
+	// The fields shared by all checks of a request.
 	type columnKey struct {
 		partition string
 		access    queuegatev1.AccessType
@@ -177,17 +177,17 @@ func (c *Client) checkColumns(ctx context.Context, questions []Check, results []
 	var rest []int
 	var order []columnKey
 	groups := map[columnKey][]int{}
-	for place := range questions {
-		question := &questions[place]
+	for position := range questions {
+		question := &questions[position]
 		if question.RealUser != "" || question.AtLeast != nil || c.noColumns.Load() {
-			rest = append(rest, place)
+			rest = append(rest, position)
 			continue
 		}
 		key := columnKey{question.Partition, question.Access.number()}
 		if groups[key] == nil {
 			order = append(order, key)
 		}
-		groups[key] = append(groups[key], place)
+		groups[key] = append(groups[key], position)
 	}
 	for _, key := range order {
 		group := groups[key]
@@ -199,25 +199,25 @@ func (c *Client) checkColumns(ctx context.Context, questions []Check, results []
 			rest = append(rest, group...)
 			continue
 		}
-		// Requests of equal size: a small rest would have as many names as questions.
+		// Split evenly, because few names repeat in a small remainder.
 		parts := (len(group) + maxColumnQuestions - 1) / maxColumnQuestions
 		size := (len(group) + parts - 1) / parts
 		for start := 0; start < len(group); start += size {
-			places := group[start:min(start+size, len(group))]
-			request := columnsOf(questions, places)
+			positions := group[start:min(start+size, len(group))]
+			request := columnsOf(questions, positions)
 			if request == nil || c.noColumns.Load() {
-				rest = append(rest, places...)
+				rest = append(rest, positions...)
 				continue
 			}
 			response, err := ask(ctx, c, c.plan.timeout, c.access.CheckQueueAccessColumns, request)
 			var failed *Error
 			if errors.As(err, &failed) && failed.Code == codes.Unimplemented {
 				c.noColumns.Store(true)
-				rest = append(rest, places...)
+				rest = append(rest, positions...)
 				continue
 			}
 			if err == nil {
-				err = unpackColumns(response, places, results)
+				err = unpackColumns(response, positions, results)
 			}
 			if err != nil {
 				return nil, err
@@ -227,21 +227,21 @@ func (c *Client) checkColumns(ctx context.Context, questions []Check, results []
 	return rest, nil
 }
 
-// columnsOf returns questions of one partition and access as columns; nil if these would not be
-// shorter than a batch or not fit.
-func columnsOf(questions []Check, places []int) *queuegatev1.CheckQueueAccessColumnsRequest {
-	first := &questions[places[0]]
+// columnsOf returns checks with the same partition and access as columns, or nil if columns would
+// not be shorter than a batch or would exceed a request.
+func columnsOf(questions []Check, positions []int) *queuegatev1.CheckQueueAccessColumnsRequest {
+	first := &questions[positions[0]]
 	request := &queuegatev1.CheckQueueAccessColumnsRequest{
 		Partition:     first.Partition,
 		Access:        first.Access.number(),
-		UserIndexes:   make([]uint32, len(places)),
-		QueueIndexes:  make([]uint32, len(places)),
+		UserIndexes:   make([]uint32, len(positions)),
+		QueueIndexes:  make([]uint32, len(positions)),
 		WithDecisions: true,
 	}
 	users, queues := map[string]uint32{}, map[string]uint32{}
 	var key []byte
-	for i, place := range places {
-		question := &questions[place]
+	for i, position := range positions {
+		question := &questions[position]
 		key = appendIdentity(key[:0], question)
 		user, known := users[string(key)]
 		if !known {
@@ -257,15 +257,15 @@ func columnsOf(questions []Check, places []int) *queuegatev1.CheckQueueAccessCol
 		}
 		request.UserIndexes[i], request.QueueIndexes[i] = user, queue
 	}
-	if max(len(users), len(queues)) > maxColumnNames || len(users)+len(queues) > len(places) ||
+	if max(len(users), len(queues)) > maxColumnNames || len(users)+len(queues) > len(positions) ||
 		proto.Size(request) > maxRequestBytes {
 		return nil
 	}
 	return request
 }
 
-// appendIdentity appends user and groups, each after its length, and an empty group for NoGroups, so
-// that different identities never have the same bytes.
+// appendIdentity appends the length-prefixed user and groups, with an empty group for NoGroups, so
+// that distinct identities always differ.
 func appendIdentity(key []byte, question *Check) []byte {
 	key = append(binary.AppendUvarint(key, uint64(len(question.User))), question.User...)
 	if question.NoGroups {
@@ -277,13 +277,13 @@ func appendIdentity(key []byte, question *Check) []byte {
 	return key
 }
 
-// unpackColumns stores the results of columns at the places of their questions.
+// unpackColumns stores the results of columns at the indexes of their checks.
 func unpackColumns(
-	response *queuegatev1.CheckQueueAccessColumnsResponse, places []int, results []Result,
+	response *queuegatev1.CheckQueueAccessColumnsResponse, positions []int, results []Result,
 ) error {
 	indexes := response.GetDecisionIndexes()
-	if len(indexes) != len(places) {
-		return contractViolated("the server answered %d questions with %d results", len(places), len(indexes))
+	if len(indexes) != len(positions) {
+		return contractViolated("the server answered %d questions with %d results", len(positions), len(indexes))
 	}
 	different := []Result{omitted}
 	for _, each := range response.GetDecisions() {
@@ -293,15 +293,15 @@ func unpackColumns(
 		if int(index) >= len(different) {
 			return contractViolated("the response does not match the request")
 		}
-		results[places[i]] = different[index]
+		results[positions[i]] = different[index]
 	}
 	for _, each := range response.GetErrors() {
 		failed := Result{Err: failureOfItem(each.GetError())}
 		for _, number := range each.GetQuestions() {
-			if int(number) >= len(places) {
+			if int(number) >= len(positions) {
 				return contractViolated("the response does not match the request")
 			}
-			results[places[number]] = failed
+			results[positions[number]] = failed
 		}
 	}
 	return nil

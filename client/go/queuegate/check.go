@@ -13,57 +13,56 @@ import (
 // Access is a kind of access to a queue.
 type Access string
 
-// The kinds of access. The empty text means Submit.
+// The kinds of access. An empty Access means Submit.
 const (
 	Submit Access = "submit"
 	Admin  Access = "admin"
 )
 
-// A Check is a question: may this user use this queue?
+// A Check asks whether a user may use a queue.
 type Check struct {
 	// User is the name of the user. Required.
 	User string
 	// Queue is the full path of the queue, for example root.a.b. Required.
 	Queue string
-	// Partition is the partition of the queue. Empty: default.
+	// Partition is the partition of the queue. Defaults to "default".
 	Partition string
-	// Access is the kind of access. Empty: Submit.
+	// Access is the kind of access. Defaults to Submit.
 	Access Access
-	// Groups are the user's groups, used as given. If empty, the server resolves them if the
-	// decision depends on them, unless NoGroups is set.
+	// Groups are the user's groups. If empty, the server resolves them if the decision depends on
+	// them, unless NoGroups is set.
 	Groups []string
-	// NoGroups says that the user has no groups. Not together with Groups.
+	// NoGroups means that the user has no groups. Groups must then be empty.
 	NoGroups bool
-	// RealUser is the service that acts for the user, if any: YARN's ACLs may list it as ~name.
+	// RealUser is the service acting for the user, if any. YARN's ACLs may list it as ~name.
 	RealUser string
-	// AtLeast is a change, from the result of [Client.Invalidate] or [Client.Reload], that the answer
-	// must take into account. If the server does not know it, the error is
-	// [ErrNotCaughtUp]. A [Gate] always asks the server. Nil: none. Not for Explain.
+	// AtLeast is the cursor of a change, returned by [Client.Invalidate] or [Client.Reload], that the
+	// decision must reflect. If the server has not applied the change, the error is
+	// [ErrNotCaughtUp]. A [Gate] sends such a check to the server. Not supported by Explain.
 	AtLeast *queuegatev1.Cursor
 }
 
-// A Decision is the answer to a question. The zero value grants nothing.
+// A Decision is the result of a check. The zero value does not grant access.
 type Decision struct {
 	// Allowed is true only if access is granted.
 	Allowed bool
-	// Reason is why.
+	// Reason is why access is granted or denied.
 	Reason Reason
-	// MatchedQueue is the queue whose ACL decided; empty if none matched.
+	// MatchedQueue is the queue whose ACL matched, if any.
 	MatchedQueue string
-	// MatchedSubject is the matching entry: a user, a group, *, or ~name for the service that
-	// acts for the user; empty if none matched.
+	// MatchedSubject is the matching entry, if any: a user, a group, *, or ~name for the service
+	// acting for the user.
 	MatchedSubject string
-	// PolicyRevision is the revision of the policy that decided.
+	// PolicyRevision is the revision of the evaluated policy.
 	PolicyRevision uint64
-	// EvaluatedQueue is the nearest existing ancestor of a queue that does not exist, whose ACLs
-	// were evaluated instead; empty if the queue exists, and for the recovery queue and
-	// applications.
+	// EvaluatedQueue is the nearest existing ancestor of a missing queue, whose ACLs were evaluated
+	// instead. Empty if the queue exists, and for the recovery queue and applications.
 	EvaluatedQueue string
 	// Stale is true if a [Gate] decided without a lease.
 	Stale bool
 }
 
-// Check asks whether a user may use a queue.
+// Check checks whether a user may use a queue.
 func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
 	response, err := ask(
 		ctx, c, c.plan.timeout, c.access.CheckQueueAccess, question.request(), question.faults()...)
@@ -73,7 +72,7 @@ func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
 	return decisionOf(response)
 }
 
-// Explain checks as Check does, and also returns the evaluated ACLs and the origin of the groups.
+// Explain runs Check, and returns the evaluated ACLs and the origin of the groups as well.
 func (c *Client) Explain(
 	ctx context.Context, question Check,
 ) (*queuegatev1.ExplainQueueAccessResponse, error) {
@@ -113,8 +112,8 @@ func userGroups(user string, groups []string, none bool) *queuegatev1.UserGroupI
 	return &queuegatev1.UserGroupInformation{User: user, Groups: groups, NoGroups: none}
 }
 
-// faults finds what can never be sent. Limits on lengths and characters are left to the server,
-// which may be newer.
+// faults returns the fields that can never be sent. Limits on lengths and characters are left to the
+// server, which may be newer.
 func (question *Check) faults() []Violation {
 	faults := questionFaults(question.User, question.Groups, question.NoGroups, question.Access)
 	faults = appendFault(faults, "queue", question.Queue, required)
@@ -178,7 +177,7 @@ func (access Access) faults() []Violation {
 	return []Violation{{"access", fmt.Sprintf(`must be "submit" or "admin", not %q`, access)}}
 }
 
-// An answer has the fields of a decision about a queue or an application.
+// An answer is a response with a decision about a queue or an application.
 type answer interface {
 	GetAllowed() bool
 	GetReason() queuegatev1.Reason
@@ -187,11 +186,11 @@ type answer interface {
 	GetPolicyRevision() uint64
 }
 
-// decisionOf returns the decision in a response. It is an error if the outcome contradicts the reason:
-// then neither can be believed.
+// decisionOf returns the decision in a response. If the outcome contradicts the reason, neither can
+// be trusted, and the result is an error.
 func decisionOf(response answer) (Decision, error) {
 	name := strings.TrimPrefix(queuegatev1.Reason_name[int32(response.GetReason())], "REASON_")
-	reason := cmp.Or(Reason(strings.ToLower(name)), ReasonUnspecified) // a newer server may have others
+	reason := cmp.Or(Reason(strings.ToLower(name)), ReasonUnspecified) // from a newer server
 	if grants, known := reasonGrants[reason]; known && grants != response.GetAllowed() {
 		said := "denied"
 		if response.GetAllowed() {

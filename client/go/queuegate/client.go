@@ -13,8 +13,8 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// A Client asks one queuegate server. Goroutines can and should share one: all its calls use one
-// connection, which is opened on the first call and reopened if it is lost.
+// A Client is a client of a queuegate server. Goroutines should share a client, since all its calls
+// use a single connection, which is opened on the first call and reopened if lost.
 type Client struct {
 	plan       plan
 	connection *grpc.ClientConn
@@ -24,12 +24,12 @@ type Client struct {
 	health     healthpb.HealthClient
 	sync       queuegatev1.SyncServiceClient
 	closed     atomic.Bool
-	noColumns  atomic.Bool // the server is too old for them
-	hasWorked  atomic.Bool // the server has answered, so the TLS settings are right
+	noColumns  atomic.Bool // the server does not support columns
+	hasWorked  atomic.Bool // the server has responded, so the TLS settings are correct
 }
 
-// New creates a client. It does not connect yet. An error says which field of config is invalid, or
-// which of its files cannot be read.
+// New creates a client, which connects on the first call. An error names the field of config that is
+// invalid, or the file that cannot be read.
 func New(config Config) (*Client, error) {
 	plan, err := newPlan(config)
 	if err != nil {
@@ -50,8 +50,8 @@ func New(config Config) (*Client, error) {
 	}, nil
 }
 
-// Close closes the connection. Pending and later calls end with [ErrClosed]. Closing it again does
-// nothing.
+// Close closes the connection. Pending and later calls return [ErrClosed]. Further calls of Close
+// have no effect.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
@@ -59,7 +59,7 @@ func (c *Client) Close() error {
 	return c.connection.Close()
 }
 
-// limited returns a context with a deadline: its own, or one at the end of the time limit.
+// limited returns a context with a deadline: its own, or else one after the time limit.
 func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
@@ -67,7 +67,7 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the time limit of %v has passed", limit))
 }
 
-// ask makes one call, unless there are faults in its request. The limit is for a context without a
+// ask makes a call, unless its request has faults. The limit applies to a context without a
 // deadline.
 func ask[Request, Response any](
 	ctx context.Context,
@@ -93,7 +93,7 @@ func ask[Request, Response any](
 	return response, nil
 }
 
-// pages asks for one page after the other, until the last one or an error.
+// pages yields pages until the last one or an error.
 func pages[Page interface{ GetNextPageToken() string }](
 	ask func(token string) (Page, error),
 ) iter.Seq2[Page, error] {

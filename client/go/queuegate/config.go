@@ -19,65 +19,64 @@ import (
 
 const (
 	defaultTimeout = time.Second
-	maxAttempts    = 5 // gRPC silently reduces larger numbers to this one
+	maxAttempts    = 5 // gRPC silently caps larger numbers
 	minBackoff     = 10 * time.Millisecond
 	maxBackoff     = time.Minute
-	// Enough for a full batch whose results name long queues, or for a very large policy.
+	// Enough for a full batch with long queue paths in its results, or for a very large policy.
 	maxReceiveBytes = 64 << 20
-	// A message that does not fit into this buffer is never retried.
+	// Messages that exceed this buffer are never retried.
 	retryBufferBytes = 5 << 20
 )
 
-// Config configures a client. The zero value is the default of each field.
+// Config configures a client. The zero value of each field is its default.
 type Config struct {
-	// Address is HOST:PORT, [IPV6]:PORT or unix:/PATH. Empty: the environment variable
-	// QUEUEGATE_ADDRESS, or else 127.0.0.1:50051.
+	// Address is HOST:PORT, [IPV6]:PORT or unix:/PATH. Defaults to the environment variable
+	// QUEUEGATE_ADDRESS, or else to 127.0.0.1:50051.
 	Address string
-	// Timeout is the time limit of calls whose context has no deadline. It includes retries and
-	// further pages. Zero: 1 s. Reload, Validate and each page of ListUsers always have 30 s, and
+	// Timeout is the time limit, including retries and further pages, of calls whose context has no
+	// deadline. Defaults to 1 s. Reload, Validate and each page of ListUsers always have 30 s, and
 	// an invalidation with Wait has 15 s.
 	Timeout time.Duration
-	// TLS has the TLS settings. Nil: from the variables QUEUEGATE_CA_FILE,
-	// QUEUEGATE_CERTIFICATE_FILE, QUEUEGATE_KEY_FILE and QUEUEGATE_SERVER_NAME, or plaintext if
-	// none is set. The variables do not apply to Unix sockets.
+	// TLS configures TLS. By default, the settings come from the environment variables
+	// QUEUEGATE_CA_FILE, QUEUEGATE_CERTIFICATE_FILE, QUEUEGATE_KEY_FILE and QUEUEGATE_SERVER_NAME,
+	// except for Unix sockets; if none is set, connections are plaintext.
 	TLS *TLS
-	// TokenFile is the regular file with the bearer token, which is reread when it changes. While it
-	// cannot be read, calls send the last token, and slog's default logger warns.
-	// Empty: the variable QUEUEGATE_TOKEN_FILE. A token is only sent over TLS or within this
+	// TokenFile is the regular file with the bearer token, reread when it changes. While it cannot
+	// be read, calls send the last token, and slog's default logger logs a warning. Defaults to the
+	// environment variable QUEUEGATE_TOKEN_FILE. A token is sent only over TLS or within this
 	// machine.
 	TokenFile string
 	// Retry configures retries.
 	Retry Retry
-	// DialOptions are for interceptors, stats handlers and anything else that gRPC offers. They take
-	// precedence over the client's own options.
+	// DialOptions are gRPC options, such as interceptors and stats handlers. They take precedence
+	// over the client's own options.
 	DialOptions []grpc.DialOption
 }
 
-// TLS has the files of a connection with TLS, in PEM format. They are read once, by [New].
+// TLS configures TLS connections. The files are in PEM format, and are read once by [New].
 type TLS struct {
-	// CAFile has the certificate authorities to trust. Empty: the system's.
+	// CAFile contains the trusted certificate authorities. Defaults to the system's.
 	CAFile string
-	// CertificateFile has the client certificate and its chain, for a server that requires one.
+	// CertificateFile contains the client certificate and its chain, for a server that requires mTLS.
 	CertificateFile string
-	// KeyFile has the private key of the client certificate.
+	// KeyFile contains the private key of the client certificate.
 	KeyFile string
-	// ServerName is the name to expect in the certificate of the server, if it differs from the
-	// address.
+	// ServerName is the name in the server's certificate, if it differs from the address.
 	ServerName string
 }
 
-// Retry configures retries of calls that fail with UNAVAILABLE, or with CANCELLED from a server that is
-// shutting down, within their time limit. All calls are idempotent, so retrying them is safe.
+// Retry is the retry policy for calls that fail with UNAVAILABLE, or with CANCELLED because the
+// server is shutting down. All calls are idempotent, so retries are safe.
 //
-// Each wait is the backoff with jitter. A delay that the server requests
-// (grpc-retry-pushback-ms) is respected. While most calls fail, none is retried.
+// Retries use exponential backoff with jitter, within the time limit of the call, and respect a delay
+// requested by the server (grpc-retry-pushback-ms). While most calls fail, retries pause.
 type Retry struct {
-	// Attempts is the maximum number of attempts, 1 (no retries) to 5. Zero: 4.
+	// Attempts is the maximum number of attempts, from 1 (no retries) to 5. Defaults to 4.
 	Attempts int
-	// InitialBackoff is the wait before the second attempt; it doubles with each further attempt.
-	// Zero: 50 ms.
+	// InitialBackoff is the time before the second attempt, doubled for each further attempt.
+	// Defaults to 50 ms.
 	InitialBackoff time.Duration
-	// MaxBackoff is the longest wait. Zero: 500 ms.
+	// MaxBackoff is the maximum backoff. Defaults to 500 ms.
 	MaxBackoff time.Duration
 }
 
@@ -116,20 +115,19 @@ func newPlan(config Config) (plan, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultServiceConfig(service),
-		// A service config in DNS would replace that of the client.
+		// A service config in DNS would replace the client's.
 		grpc.WithDisableServiceConfig(),
-		// Ignore HTTP proxies of the environment: the server is on this machine or network.
+		// Ignore HTTP proxies in the environment, since the server is on this machine or network.
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(maxReceiveBytes), grpc.MaxRetryRPCBufferSize(retryBufferBytes),
 		),
-		// Servers drop a client that pings more often than every 5 minutes. The timeout also
-		// applies without pings: the peer's kernel must acknowledge data within it, so a
-		// connection to a dead machine is closed.
+		// Servers disconnect a client that pings more often than every 5 minutes. Even without
+		// pings, the timeout closes connections whose peer's kernel does not acknowledge data.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: 5 * time.Minute, Timeout: 5 * time.Second,
 		}),
-		// Reconnect to a restarted sidecar within 2 seconds; by default gRPC waits up to 2 minutes.
+		// Reconnect to a restarted sidecar within 2 seconds. gRPC's default is up to 2 minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second,
@@ -166,7 +164,7 @@ var (
 	}
 )
 
-// tlsOfEnvironment returns the settings of the environment; nil if it has none.
+// tlsOfEnvironment returns the TLS settings in the environment, or nil.
 func tlsOfEnvironment() *TLS {
 	settings := TLS{
 		CAFile:          os.Getenv(tlsVariables.CAFile),
@@ -214,7 +212,7 @@ func (t *TLS) load(names TLS) (*tls.Config, error) {
 	return settings, nil
 }
 
-// serviceConfig returns the service config of gRPC, which has no other way to set retries.
+// serviceConfig returns gRPC's service config, the only means to configure retries.
 func (r Retry) serviceConfig() (string, error) {
 	r.Attempts = cmp.Or(r.Attempts, 4)
 	r.InitialBackoff = cmp.Or(r.InitialBackoff, 50*time.Millisecond)
@@ -227,13 +225,12 @@ func (r Retry) serviceConfig() (string, error) {
 			" and InitialBackoff must not exceed MaxBackoff", minBackoff, maxBackoff)
 	}
 	if r.Attempts == 1 {
-		// gRPC still resends a call that the server never processed, for example because it has
-		// just closed an old connection.
+		// gRPC still resends a call that the server never processed, for example after it closed an
+		// old connection.
 		return "{}", nil
 	}
-	// CANCELLED is how a call ends that reaches a server while it shuts down. Each failed attempt
-	// costs a token and each success returns a tenth; retries pause while less than half of the
-	// tokens are left.
+	// A call to a server that is shutting down fails with CANCELLED. A failed attempt costs a token,
+	// and a success returns a tenth. Retries pause while less than half of the tokens remain.
 	return fmt.Sprintf(`{
 		"methodConfig": [{
 			"name": [{"service": %q}, {"service": %q}, {"service": %q}],

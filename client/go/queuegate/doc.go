@@ -1,5 +1,4 @@
-// Package queuegate asks a queuegate server whether a user may use a queue, why, and by which
-// groups.
+// Package queuegate checks with a queuegate server whether a user may use a queue, and why.
 //
 //	client, err := queuegate.New(queuegate.Config{Address: "127.0.0.1:50051"})
 //	if err != nil {
@@ -8,19 +7,19 @@
 //	defer client.Close()
 //	decision, err := client.Check(ctx, queuegate.Check{User: "sue", Queue: "root.analytics.reports"})
 //	if err != nil {
-//		return err // no answer, which is neither a yes nor a no
+//		return err // the check failed, which is not a denial
 //	}
 //	fmt.Println(decision.Allowed, decision.Reason)
 //
-// "Denied" is an answer and never an error. Every error of a call is an [*Error] and wraps one of
-// the Err values, which say whether the request has to change ([ErrRequestRejected]) or may
-// succeed later ([ErrCouldNotAsk]). The answer that comes with an error grants nothing.
+// A denial is a decision, not an error. Every error of a call is an [*Error] and wraps one of the Err
+// values, which tell whether the request must change ([ErrRequestRejected]) or a retry may succeed
+// ([ErrCouldNotAsk]). A decision returned with an error never grants access.
 //
-// The deadline of the context is the time limit of a call. Without one, it is [Config.Timeout].
+// The time limit of a call is the context's deadline, or else [Config.Timeout].
 //
 // A [Gate] decides in the calling process, in less than a microsecond and even while the server
-// restarts, from a copy of the policy that the server keeps current.
+// restarts, from a copy of the policy kept current by the server.
 //
-// Explanations, lists of users, policies and other reports are messages of the contract. Package
-// queuegatev1, in the folder v1, has them, and the generated stubs.
+// Explanations, lists of users, policies and other reports are messages of the contract, defined with
+// the generated stubs in package queuegatev1, in the folder v1.
 package queuegate

@@ -16,13 +16,13 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// The kinds of errors, for [errors.Is]. None of them means "denied", which is an answer.
+// The kinds of errors, for [errors.Is]. A denial is a decision, not an error.
 //
-// A call whose time limit passed is also a [context.DeadlineExceeded], and one whose context was
-// cancelled a [context.Canceled]; both are an ErrCouldNotAsk.
+// A call that exceeds its time limit returns a [context.DeadlineExceeded], and a call with a cancelled
+// context a [context.Canceled]. Both are an ErrCouldNotAsk as well.
 var (
-	// ErrRequestRejected: repeating the request cannot help. The request, the caller or the
-	// policy must change.
+	// ErrRequestRejected: a retry cannot succeed unless the request, the caller's rights or the
+	// policy change.
 	ErrRequestRejected = errors.New("queuegate: the request was rejected")
 	// ErrInvalidArgument: a field of the request is missing or malformed; see
 	// [Error.Violations]. It is an ErrRequestRejected.
@@ -33,20 +33,20 @@ var (
 	// required role (PermissionDenied). It is an ErrRequestRejected.
 	ErrNotPermitted = fmt.Errorf("%w: not permitted", ErrRequestRejected)
 	// ErrMessageTooLarge: the request exceeds the server's limits.max_message, or the response
-	// exceeds the client's limit of 64 MiB. Ask for less at once. It is an ErrRequestRejected.
+	// exceeds the client's limit of 64 MiB. Split the request. It is an ErrRequestRejected.
 	ErrMessageTooLarge = fmt.Errorf("%w: message too large", ErrRequestRejected)
 
-	// ErrCouldNotAsk: there is no answer now. Grant nothing; the same request may succeed later,
-	// see [Error.RetryAfter].
+	// ErrCouldNotAsk: no decision is available now. Do not grant access; a retry may succeed, see
+	// [Error.RetryAfter].
 	ErrCouldNotAsk = errors.New("queuegate: no answer")
 	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
 	// NOT_READY) or is shutting down (DRAINING). It is an ErrCouldNotAsk.
 	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrCouldNotAsk)
-	// ErrNotCaughtUp: the server does not know the change in [Check.AtLeast]: another server
-	// reported it, or this one before it was restarted. It is an ErrServerUnavailable.
+	// ErrNotCaughtUp: the server has not applied the change in [Check.AtLeast], which is from another
+	// server, or from this one before it was restarted. It is an ErrServerUnavailable.
 	ErrNotCaughtUp = fmt.Errorf("%w: not caught up", ErrServerUnavailable)
-	// ErrGroupsUnavailable: the answer depends on the groups of the user, and the server could
-	// not resolve them. It is an ErrCouldNotAsk.
+	// ErrGroupsUnavailable: the decision depends on the user's groups, which the server could not
+	// resolve. It is an ErrCouldNotAsk.
 	ErrGroupsUnavailable = fmt.Errorf("%w: groups unavailable", ErrCouldNotAsk)
 	// ErrOverloaded: the server is overloaded, or the caller exceeds its rate limit (the reason
 	// is RATE_LIMITED). It is an ErrCouldNotAsk.
@@ -54,33 +54,33 @@ var (
 	// ErrClosed: the client was closed before or during the call. It is an ErrCouldNotAsk.
 	ErrClosed = fmt.Errorf("%w: the client is closed", ErrCouldNotAsk)
 
-	// ErrServer: the server failed (the message contains the ID under which it logged the
-	// failure), its response violates the contract, or it is not a queuegate server.
+	// ErrServer: the server failed (the message contains the ID of its log entry), its response
+	// violates the contract, or it is not a queuegate server.
 	ErrServer = errors.New("queuegate: the server failed")
 
 	errDeadlineExceeded = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.DeadlineExceeded)
 	errCanceled         = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.Canceled)
 )
 
-// An Error says why a call has no answer, for [errors.As].
+// An Error is the error of a failed call, for [errors.As].
 type Error struct {
-	// Kind is one of the Err values, which [errors.Is] finds.
+	// Kind is one of the Err values, for [errors.Is].
 	Kind error
-	// Code is the status code of gRPC, which [status.Code] also finds.
+	// Code is the gRPC status code, returned by [status.Code] as well.
 	Code codes.Code
-	// Reason is the server's reason, for programs: a value of the contract's ErrorReason without
-	// its prefix, such as RESOLVER_UNAVAILABLE. Empty if there is none, for example because the
-	// server could not be reached.
+	// Reason is the server's machine-readable reason: a value of the contract's ErrorReason without
+	// its prefix, such as RESOLVER_UNAVAILABLE. Empty if the server gave none, for example because
+	// it could not be reached.
 	Reason string
-	// Message describes the failure, for people.
+	// Message describes the failure in words.
 	Message string
-	// RetryAfter is the time after which the server suggests asking again. Zero: it suggests none.
+	// RetryAfter is the delay before a retry suggested by the server, if any.
 	RetryAfter time.Duration
-	// Violations are the fields that were rejected.
+	// Violations are the rejected fields.
 	Violations []Violation
 }
 
-// A Violation is a field that was rejected.
+// A Violation is a rejected field.
 type Violation struct {
 	// Field is the path of the field in the request, for example user.groups[3].
 	Field string
@@ -88,13 +88,13 @@ type Violation struct {
 	Description string
 }
 
-// Error returns the message, after the name of this package.
+// Error returns the message, prefixed with the name of this package.
 func (e *Error) Error() string { return "queuegate: " + e.Message }
 
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// GRPCStatus returns code and message, for [status.FromError].
+// GRPCStatus returns the code and the message, for [status.FromError].
 func (e *Error) GRPCStatus() *status.Status { return status.New(e.Code, e.Message) }
 
 func invalid(violations ...Violation) *Error {
@@ -114,14 +114,14 @@ func contractViolated(format string, arguments ...any) *Error {
 	return &Error{Kind: ErrServer, Code: codes.Internal, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// failureOfItem returns the error of one question of a batch.
+// failureOfItem returns the error of a check in a batch.
 func failureOfItem(given *queuegatev1.Status) *Error {
 	return fromStatus(status.FromProto(&statuspb.Status{
 		Code: given.GetCode(), Message: given.GetMessage(), Details: given.GetDetails(),
 	}))
 }
 
-// failure returns the error of a call that gRPC ended with err.
+// failure converts an error of gRPC.
 func (c *Client) failure(ctx context.Context, err error) *Error {
 	if c.closed.Load() {
 		return errClosed()
@@ -167,7 +167,7 @@ func errClosed() *Error {
 	return &Error{Kind: ErrClosed, Code: codes.Canceled, Message: "the client is closed"}
 }
 
-// kinds are the kinds of most codes; others are an ErrServer.
+// kinds are the kinds by code. All other codes are an ErrServer.
 var kinds = map[codes.Code]error{
 	codes.InvalidArgument:   ErrInvalidArgument,
 	codes.NotFound:          ErrUnknownPartition,
@@ -210,8 +210,8 @@ func fromStatus(given *status.Status) *Error {
 	return failure
 }
 
-// The causes of connections that fail, by words of gRPC and crypto/tls, which report them only in
-// words; the first that fits counts.
+// Messages for failed connections, by the wording of gRPC and crypto/tls, which report causes only as
+// text. The first match applies.
 var (
 	tlsCauses = []struct{ sign, message string }{
 		{"ALPN", noGRPC},

@@ -17,66 +17,64 @@ import (
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 )
 
-// GateConfig configures a gate. The zero value is the default of each field.
+// GateConfig configures a gate. The zero value of each field is its default.
 type GateConfig struct {
 	// Config configures the connection, as for a client.
 	Config
-	// Name is the name of the gate on the server, at most 256 bytes. Empty: the host and process ID.
+	// Name is the gate's name on the server, at most 256 bytes. Defaults to the host name and process ID.
 	Name string
-	// Partitions are those whose policies the gate holds, at most 10 000. None: all. A partition that
-	// the server does not have is logged once, and used as soon as the server has it.
+	// Partitions are the partitions whose policies to copy, at most 10 000; all if empty. A partition
+	// missing from the server is logged once, and used once the server has it.
 	Partitions []string
-	// Stale is how long the gate decides without a lease while it cannot reach the server; after that,
+	// Stale is how long the gate decides without a lease while the server is unreachable; after that,
 	// calls fail. Such decisions have Stale set, and may predate a change that a call has waited for.
-	// Zero: not at all.
 	Stale time.Duration
 	// OnChange is called in its own goroutine after the gate has switched to another policy. Calls do
-	// not overlap, and one may cover several changes. As in any goroutine, a panic ends the process.
+	// not overlap, and a single call may cover several changes. A panic terminates the process.
 	OnChange func()
-	// Outbox is a folder on a local disk in which decisions, at most 64 MiB, wait for the server's
-	// audit log, if the server requires reports. Each gate needs its own. Empty: the gate asks such a
-	// server.
+	// Outbox is a folder on a local disk that stores decisions, at most 64 MiB, until the server's
+	// audit log has them, if the server requires reports. Each gate needs its own folder. Without
+	// one, all checks are sent to such a server.
 	Outbox string
 }
 
-// GateState is whether a gate decides on its own.
+// GateState is whether a gate decides locally.
 type GateState string
 
 // The states of a gate.
 const (
-	// GateConnecting: it has no policy yet, or has dropped it, and asks the server.
+	// GateConnecting: the gate has no policy, and sends checks to the server.
 	GateConnecting = GateState(gate.Connecting)
-	// GateLive: it decides.
+	// GateLive: the gate decides.
 	GateLive = GateState(gate.Live)
-	// GateExpired: its lease has ended. It asks the server, or uses old state if [GateConfig.Stale]
-	// allows that.
+	// GateExpired: the gate's lease has expired. It sends checks to the server, or uses old state if
+	// [GateConfig.Stale] permits.
 	GateExpired = GateState(gate.Expired)
-	// GateForbidden: the server does not let it decide, so it asks the server.
+	// GateForbidden: the server forbids the gate to decide, or requires reports and it has no outbox.
 	GateForbidden = GateState(gate.Forbidden)
-	// GateClosed: it is closed.
+	// GateClosed: the gate is closed.
 	GateClosed = GateState(gate.Closed)
 )
 
-// A Gate decides in this process, from a copy of the policy that its server keeps current. Its caller
+// A Gate decides in this process, from a copy of the policy kept current by the server. Its caller
 // needs the role sync.
 //
-// It sends a question to the server if it does not hold the groups that the decision needs, and sends
-// every question while it has no lease. Because of the lease, no gate decides from old state once an
-// invalidation or a reload with Wait has returned. A lease ends at most 5 s after the server was last
-// heard from.
+// It sends a check to the server if it lacks the user's groups, and sends every check while it has no
+// lease. Leases guarantee that no gate decides from old state once an invalidation or a reload with
+// Wait has returned. A lease expires at most 5 s after the last message from the server.
 //
-// Check, CheckMany and ListQueues decide. For other calls, use the gate's [Gate.Client].
+// Check, CheckMany and ListQueues are decided locally. For other calls, use [Gate.Client].
 type Gate struct {
 	client *Client
 	gate   *gate.Gate
-	outbox *gate.Outbox // nil: there is none
+	outbox *gate.Outbox // nil if not configured
 }
 
-// NewGate creates a gate, which connects in the background. An error says which field of config is
-// invalid, or which of its files cannot be read.
+// NewGate creates a gate, which connects in the background. An error names the field of config that
+// is invalid, or the file that cannot be read.
 func NewGate(config GateConfig) (*Gate, error) {
 	if config.Name == "" {
-		host, _ := os.Hostname() // without it, the process will do
+		host, _ := os.Hostname() // on failure, the process ID is enough
 		config.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	if fault := config.fault(); fault != "" {
@@ -112,7 +110,7 @@ func NewGate(config GateConfig) (*Gate, error) {
 	return g, nil
 }
 
-// fault returns the field that is wrong and why; empty if none is.
+// fault returns an invalid field with its fault; empty if all are valid.
 func (config *GateConfig) fault() string {
 	switch {
 	case config.Stale < 0:
@@ -139,34 +137,34 @@ const (
 	maxGateName   = 256
 )
 
-// Client returns the client of the gate, for all other calls. It always asks the server. Close the
-// gate, not its client.
+// Client returns the gate's client, which sends all calls to the server. Close the gate, not its
+// client.
 func (g *Gate) Client() *Client { return g.client }
 
-// State returns whether the gate decides on its own.
+// State returns whether the gate decides locally.
 func (g *Gate) State() GateState { return GateState(g.gate.State()) }
 
-// Decided returns how many questions the gate has decided.
+// Decided returns the number of local decisions.
 func (g *Gate) Decided() uint64 { return g.gate.Decided() }
 
-// Resets returns how often the server has reset the gate, which drops its lease and groups.
+// Resets returns how often the server has reset the gate, dropping its lease and groups.
 func (g *Gate) Resets() uint64 { return g.gate.Resets() }
 
-// OutboxCounts are what became of the decisions that a gate must report, since it was created.
+// OutboxCounts counts the decisions that a gate has had to report since it was created.
 type OutboxCounts struct {
 	// WaitingBytes is the size of all files in the outbox.
 	WaitingBytes int64
 	// Confirmed decisions are in the server's audit log.
 	Confirmed uint64
-	// NotKept decisions did not fit, or could not be written: the server was asked instead.
+	// NotKept decisions did not fit or could not be written. The checks were sent to the server.
 	NotKept uint64
-	// Rejected decisions were not accepted by the server. They are in the file rejected.
+	// Rejected decisions were rejected by the server, and are kept in the file rejected.
 	Rejected uint64
-	// Damaged files could not be read completely. A copy of each has the suffix .damaged.
+	// Damaged files could not be read completely. A copy with the suffix .damaged is kept.
 	Damaged uint64
 }
 
-// OutboxCounts returns what became of the decisions that must be reported; zero without an outbox.
+// OutboxCounts returns the state of the decisions to report; zero without an outbox.
 func (g *Gate) OutboxCounts() OutboxCounts {
 	if g.outbox == nil {
 		return OutboxCounts{}
@@ -174,8 +172,8 @@ func (g *Gate) OutboxCounts() OutboxCounts {
 	return OutboxCounts(g.outbox.Counts())
 }
 
-// Check checks whether a user may use a queue, as [Client.Check] does. The context matters only if
-// the server has to be asked: a decision that the gate makes itself ignores a context that is done.
+// Check checks whether a user may use a queue, as [Client.Check] does. The context applies only to
+// calls to the server; a local decision ignores a cancelled context.
 func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
 	if decision, decided := g.decide(&question); decided {
 		return decision, nil
@@ -183,20 +181,20 @@ func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
 	return g.client.Check(ctx, question)
 }
 
-// CheckMany checks many questions, as [Client.CheckMany] does. It sends only the questions that
-// the gate cannot decide; for the others the context does not matter.
+// CheckMany runs many checks, as [Client.CheckMany] does. Only those that the gate cannot decide are
+// sent to the server, and only to them does the context apply.
 func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
 	if err := validateAll(questions, (*Check).faults); err != nil {
 		return nil, err
 	}
 	results := make([]Result, len(questions))
-	var places []int
+	var positions []int
 	var rest []Check
 	for i := range questions {
 		decision, decided := g.decide(&questions[i])
 		results[i].Decision = decision
 		if !decided {
-			places = append(places, i)
+			positions = append(positions, i)
 			rest = append(rest, questions[i])
 		}
 	}
@@ -204,14 +202,14 @@ func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, erro
 	if err != nil {
 		return nil, err
 	}
-	for i, place := range places {
-		results[place] = asked[i]
+	for i, position := range positions {
+		results[position] = asked[i]
 	}
 	return results, nil
 }
 
-// Close gives up the lease, so that no call waits for this gate, and closes its connection. Pending and
-// later calls end with [ErrClosed]. Closing it again does nothing.
+// Close releases the lease, so that no call waits for this gate, and closes the connection. Pending and
+// later calls return [ErrClosed]. Further calls of Close have no effect.
 func (g *Gate) Close() error {
 	g.gate.Close()
 	if g.outbox != nil {
@@ -253,7 +251,7 @@ func (g *Gate) decide(check *Check) (Decision, bool) {
 	}, decided
 }
 
-// questionFor returns a check as a question to the gate; false if only the server can answer it.
+// questionFor converts a check for the gate; false if only the server can decide it.
 func questionFor(check *Check) (gate.Question, bool) {
 	access := policy.Submit
 	if check.Access == Admin {

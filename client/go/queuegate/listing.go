@@ -10,11 +10,11 @@ import (
 
 const maxPageSize = 1_000
 
-// A QueueListing asks which queues a user may use.
+// A QueueListing requests the queues that a user may use.
 type QueueListing struct {
 	// User is the name of the user. Required.
 	User string
-	// Prefix limits the list to this queue and the queues below it. Empty: all.
+	// Prefix limits the list to this queue and the queues below it. If empty, all queues are listed.
 	Prefix string
 	// Partition, Access, Groups, NoGroups and RealUser are as in [Check].
 	Partition string
@@ -40,11 +40,11 @@ func (c *Client) ListQueues(ctx context.Context, listing QueueListing) ([]string
 type UsableQueue struct {
 	// Queue is the full path of the queue.
 	Queue string
-	// Via is the entry of an ACL that decides a check.
+	// Via is the ACL entry that grants access in a check.
 	Via *queuegatev1.AccessGrant
 }
 
-// ExplainQueues lists what [Client.ListQueues] lists, each with the ACL entry that decides a check.
+// ExplainQueues runs [Client.ListQueues], and returns the ACL entries that grant access as well.
 func (c *Client) ExplainQueues(ctx context.Context, listing QueueListing) ([]UsableQueue, error) {
 	var queues []UsableQueue
 	for response, err := range c.queuePages(ctx, listing, true) {
@@ -89,23 +89,23 @@ func (c *Client) queuePages(
 	}
 }
 
-// A UserListing asks which users may use a queue.
+// A UserListing requests the users who may use a queue.
 type UserListing struct {
 	// Queue is the full path of the queue, for example root.a.b. Required.
 	Queue string
 	// Partition and Access are as in [Check].
 	Partition string
 	Access    Access
-	// PageSize is the number of users on a page, at most 1 000. 0: the server's default.
+	// PageSize is the number of users on a page, at most 1 000. Defaults to the server's.
 	PageSize int
 }
 
-// ListUsers lists the users who may use a queue, page by page. The server expands the groups in
-// the ACLs of the queue, and then checks each user on a page.
+// ListUsers lists the users who may use a queue, page by page. The server expands the groups in the
+// queue's ACLs, and checks each user on a page.
 //
-// Look at Complete: if it is false, users may be missing. If the policy changes between two pages,
-// the error is [ErrInvalidArgument]: start again. An error ends the pages. Without a deadline in the
-// context, each page takes up to 30 s.
+// If Complete is false, users may be missing. If the policy changes between two pages, the error is
+// [ErrInvalidArgument]; start over. No page follows an error. Without a deadline in the context, each
+// page times out after 30 s.
 func (c *Client) ListUsers(
 	ctx context.Context, listing UserListing,
 ) iter.Seq2[*queuegatev1.ListUsersResponse, error] {

@@ -8,12 +8,11 @@ import (
 )
 
 const (
-	// DefaultUser is the owner of a pod that names no user.
+	// DefaultUser is the owner of a pod without a user.
 	DefaultUser = "nobody"
-	// LegacyUserLabel is the key of the label that named the user of a pod before the annotation
-	// existed.
+	// LegacyUserLabel is the key of the user label that predates the annotation.
 	LegacyUserLabel = "yunikorn.apache.org/username"
-	// QueueKey is the key of the label, and of the annotation, of a pod that names its queue.
+	// QueueKey is the key of a pod's queue label and queue annotation.
 	QueueKey = "yunikorn.apache.org/queue"
 
 	oldQueueLabel    = "queue"
@@ -26,15 +25,14 @@ const (
 type PodOption func(*podOptions)
 
 type podOptions struct {
-	label string // that may name the user; empty: none
+	label string // the key of the user label to read; empty: none
 }
 
-// LegacyLabel lets a label name the user of a pod whose annotation is missing or empty, with a
-// warning in the log. An empty key stands for the one in the environment variable USER_LABEL_KEY,
-// or else for [LegacyUserLabel].
+// LegacyLabel uses a label if the annotation is missing or empty, and logs a warning. The key defaults
+// to the environment variable USER_LABEL_KEY, or else to [LegacyUserLabel].
 //
-// Anyone who may create a pod can write any name there. YuniKorn 1.9 calls the label unsupported,
-// and later versions do not read it.
+// Anyone who may create a pod can set the label to any name. YuniKorn 1.9 calls it unsupported, and
+// later versions ignore it.
 func LegacyLabel(key string) PodOption {
 	key = cmp.Or(key, os.Getenv(labelKeyVariable), LegacyUserLabel)
 	return func(options *podOptions) { options.label = key }
@@ -42,8 +40,8 @@ func LegacyLabel(key string) PodOption {
 
 // PodOwner returns the owner of a pod with these annotations and labels.
 //
-// The annotation [UserInfoAnnotation] names the owner. An invalid one is logged. A pod that names no
-// user belongs to [DefaultUser]. No label is read unless [LegacyLabel] asks for it.
+// The owner is the user in [UserInfoAnnotation]. A pod without a user, or with an invalid annotation,
+// which is logged, belongs to [DefaultUser]. Labels are read only with [LegacyLabel].
 func PodOwner(annotations, labels map[string]string, options ...PodOption) UserInfo {
 	if text := annotations[UserInfoAnnotation]; text != "" {
 		info, err := ParseUserInfo(text)
@@ -65,26 +63,26 @@ func PodOwner(annotations, labels map[string]string, options ...PodOption) UserI
 	return UserInfo{User: labels[chosen.label]}
 }
 
-// PodQueue returns the path of the queue that a pod with these annotations and labels names.
+// PodQueue returns the path of the queue of a pod with these annotations and labels.
 //
-// As in YuniKorn, the label [QueueKey] takes precedence over the annotation of that name, and the
-// annotation over the label queue; empty values are ignored. [ProvidedQueue] turns the name into a
-// path. The result is empty for a pod that names no queue: another placement rule then selects one.
+// As in YuniKorn, the label [QueueKey] takes precedence over the annotation with the same key, and the
+// annotation over the label queue. Empty values are ignored. [ProvidedQueue] converts the name to a
+// path. It is empty for a pod that names no queue, since another placement rule selects it.
 //
-// YuniKorn places an application according to its first pod, and a later pod with the same application
-// ID joins it, whichever queue that pod names.
+// YuniKorn places an application according to its first pod. A later pod with the same application ID
+// joins it, whatever queue that pod names.
 func PodQueue(annotations, labels map[string]string, parent string) string {
 	return ProvidedQueue(cmp.Or(labels[QueueKey], annotations[QueueKey], labels[oldQueueLabel]), parent)
 }
 
-// ProvidedQueue returns the path of the queue that YuniKorn's placement rule provided selects for a
-// name. A name that begins with root. is a path. Any other name, even root, stands for one queue below
-// a parent, and a dot in it becomes _dot_.
+// ProvidedQueue returns the path of the queue selected by YuniKorn's placement rule provided. A name
+// starting with root. is a path. Any other name, even root, refers to a queue directly below a parent,
+// and dots in it become _dot_.
 //
-// The parent is the path of the queue that the parent of the rule selects, such as root.dev where a
-// rule tag selects the namespace. Empty: root. Any other path is taken to be below root.
+// The parent is the path of the queue selected by the rule's parent, such as root.dev where a rule tag
+// selects the namespace. It defaults to root, and root. is prepended if missing.
 //
-// The path is not checked: a server refuses one with a character that no queue can have.
+// The path is not validated: a server rejects paths with invalid characters.
 func ProvidedQueue(name, parent string) string {
 	if name == "" || strings.HasPrefix(name, belowRoot) {
 		return name

@@ -11,9 +11,9 @@ const (
 	ReasonWildcard Reason = "wildcard"
 	// ReasonUser: granted, an ACL lists the user.
 	ReasonUser Reason = "user"
-	// ReasonGroup: granted, an ACL lists a group of the user.
+	// ReasonGroup: granted, an ACL lists one of the user's groups.
 	ReasonGroup Reason = "group"
-	// ReasonNoMatch: denied, no ACL from the queue up to the root lists the user or a group.
+	// ReasonNoMatch: denied, no ACL from the queue up to the root lists the user or the user's groups.
 	ReasonNoMatch Reason = "no_match"
 	// ReasonUnknownUser: denied, the decision depends on groups, and the resolver does not know
 	// the user.
@@ -26,11 +26,11 @@ const (
 	ReasonClusterAdmin Reason = "cluster_admin"
 	// ReasonOwner: granted, the user owns the application.
 	ReasonOwner Reason = "owner"
-	// ReasonUnknownQueue: denied, the queue that the application is to be moved to does not exist.
+	// ReasonUnknownQueue: denied, the target queue of a move does not exist.
 	ReasonUnknownQueue Reason = "unknown_queue"
 )
 
-// reasonGrants says of each reason, except of ReasonUnspecified, whether it grants access.
+// reasonGrants is whether each reason grants access, except for ReasonUnspecified.
 var reasonGrants = map[Reason]bool{
 	ReasonWildcard:      true,
 	ReasonUser:          true,

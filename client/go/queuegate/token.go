@@ -21,14 +21,14 @@ const (
 // A bearerToken is reread from its file, at most once a second. It is a
 // [credentials.PerRPCCredentials].
 type bearerToken struct {
-	setting   string // that names the file
+	setting   string // the name of the setting, for messages
 	path      string
 	encrypted bool
 	header    atomic.Value // a string
 
 	checking    sync.Mutex
 	nextCheck   time.Time
-	loggedError string // the error of the last check; empty if there was none
+	loggedError string // the error of the last check; empty if it succeeded
 }
 
 func newBearerToken(setting, path string, encrypted bool) (*bearerToken, error) {
@@ -45,14 +45,14 @@ func newBearerToken(setting, path string, encrypted bool) (*bearerToken, error) 
 
 // GetRequestMetadata returns the token in the file, or the last valid one.
 func (t *bearerToken) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	if t.checking.TryLock() { // no call waits for the file that another one reads
+	if t.checking.TryLock() { // calls do not wait while another call reads the file
 		t.check()
 		t.checking.Unlock()
 	}
 	return map[string]string{"authorization": t.header.Load().(string)}, nil
 }
 
-// RequireTransportSecurity is false only on the way to a server on this machine.
+// RequireTransportSecurity returns false only for a server on this machine.
 func (t *bearerToken) RequireTransportSecurity() bool {
 	return t.encrypted
 }
@@ -74,7 +74,7 @@ func (t *bearerToken) check() {
 }
 
 func readToken(setting, path string) (string, error) {
-	// A pipe, if opened without this flag, blocks until somebody writes to it.
+	// Without this flag, opening a pipe blocks until it has a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", setting, err)
@@ -90,7 +90,7 @@ func readToken(setting, path string) (string, error) {
 	token := strings.TrimSpace(string(content))
 	invalid := func(char rune) bool { return char < '!' || char > '~' }
 	if token == "" || len(content) > maxTokenBytes || strings.ContainsFunc(token, invalid) {
-		// The message never quotes the content: it may be a secret even if it is malformed.
+		// The message never quotes the content, since even a malformed token is secret.
 		return "", fmt.Errorf("%s %q must contain exactly one ASCII token", setting, path)
 	}
 	return "Bearer " + token, nil

@@ -8,28 +8,27 @@ import (
 )
 
 const (
-	// UserInfoAnnotation is the key of the annotation of a pod that names its owner.
+	// UserInfoAnnotation is the key of the annotation with a pod's owner.
 	UserInfoAnnotation = "yunikorn.apache.org/user.info"
 
-	// The limit of Kubernetes for all annotations of an object.
+	// Kubernetes' limit for all annotations of an object.
 	maxUserInfoBytes = 256 << 10
 )
 
-// ErrInvalidUserInfo means that a text is not a valid user.info annotation.
+// ErrInvalidUserInfo is the error for an invalid user.info annotation.
 var ErrInvalidUserInfo = errors.New("queuegate: invalid user.info")
 
 var errTooLongUserInfo = fmt.Errorf("%w: longer than %d bytes", ErrInvalidUserInfo, maxUserInfoBytes)
 
-// UserInfo is a user and their groups: the annotation yunikorn.apache.org/user.info of a pod. Both
-// may be empty; groups keep their order and repetitions.
+// UserInfo is the content of a pod's annotation yunikorn.apache.org/user.info: a user with their
+// groups, in their original order. Both may be empty.
 type UserInfo struct {
 	User   string   `json:"user,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 }
 
-// ParseUserInfo parses the value of the annotation exactly as the scheduler does. Without user,
-// the name may be given as username, as in the examples of the scheduler's documentation. An error
-// is an [ErrInvalidUserInfo].
+// ParseUserInfo parses the value of the annotation exactly as the scheduler does. "username" is
+// accepted in place of "user", as in YuniKorn's documentation. Errors are [ErrInvalidUserInfo].
 func ParseUserInfo(text string) (UserInfo, error) {
 	if len(text) > maxUserInfoBytes {
 		return UserInfo{}, errTooLongUserInfo
@@ -54,7 +53,7 @@ func ParseUserInfo(text string) (UserInfo, error) {
 }
 
 // Annotation returns the value of the annotation, as written by the scheduler's admission
-// controller. An error is an [ErrInvalidUserInfo]: the text is too long.
+// controller. If the text is too long, the error is [ErrInvalidUserInfo].
 func (info UserInfo) Annotation() (string, error) {
 	text, err := json.Marshal(info)
 	if err != nil {
@@ -66,7 +65,7 @@ func (info UserInfo) Annotation() (string, error) {
 	return string(text), nil
 }
 
-// A lastValue is the last value of a member that is not null.
+// A lastValue is a member's last value other than null.
 type lastValue []byte
 
 // UnmarshalJSON keeps the value, unless it is null.

@@ -10,8 +10,8 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// check returns an error if a message of the server is beyond the bounds. A gate believes its server,
-// but a server may fail, or be replaced by another program.
+// check returns an error if a message from the server exceeds the bounds. A gate trusts its server, but
+// the server may be faulty or replaced by another program.
 func check(response *queuegatev1.SyncResponse) error {
 	switch message := response.GetMessage().(type) {
 	case *queuegatev1.SyncResponse_Opened:
@@ -29,8 +29,8 @@ func check(response *queuegatev1.SyncResponse) error {
 	return nil
 }
 
-// hasUsableGroups returns whether a gate can decide from the answer about a user. If not, it asks about
-// this user: one user with too many groups must not end the stream.
+// hasUsableGroups returns whether a gate can use the groups of a user. If not, the user's checks go to
+// the server: a single user with too many groups must not close the stream.
 func hasUsableGroups(given *queuegatev1.UserGroups) bool {
 	switch given.GetOutcome() {
 	case queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_NOT_FOUND:
@@ -104,7 +104,7 @@ func checkCount(field string, count, limit int) error {
 
 func millis(number uint32) time.Duration { return time.Duration(number) * time.Millisecond }
 
-// textToLog returns a text of the server, cut if it is too long. The logger escapes it.
+// textToLog returns a server's text, truncated if too long. The logger escapes it.
 func textToLog(text string) string {
 	if len(text) <= maxTextCharacters {
 		return text

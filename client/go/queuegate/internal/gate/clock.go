@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// maxStep is by how much the wall clock may move without the monotonic one before the boot clock
-	// is read again. It also bounds the error of the clock.
+	// maxStep is the drift between the wall clock and the monotonic clock after which the boot clock
+	// is read again. It bounds the error of the clock.
 	maxStep = time.Millisecond
-	// maxReadingAge is how long a reading of the boot clock is used.
+	// maxReadingAge is how long a reading of the boot clock is valid.
 	maxReadingAge = time.Second
 )
 
-// A bootClock tells the time since the machine was started, like CLOCK_BOOTTIME: a lease must not
-// outlive the suspension of the machine, during which Go's monotonic clock stops.
+// A bootClock returns the time since the machine was started, like CLOCK_BOOTTIME. A lease must expire
+// while the machine is suspended, during which Go's monotonic clock stops.
 //
-// Reading the boot clock is a system call, which costs more than a decision. A suspension moves the
-// wall clock by as much as the boot clock, so that clock, which is cheap, says when to read.
+// Reading the boot clock takes a system call, which costs more than a decision. After a suspension, the
+// cheap wall clock has advanced as far as the boot clock, which shows that a reading is due.
 type bootClock struct {
 	cheap func() (wall, monotonic time.Duration)
 	boot  func() (time.Duration, bool) // false if the system has no such clock
 	last  atomic.Pointer[reading]
 }
 
-// A reading of all clocks at the same time.
+// A reading is the time of all clocks at one moment.
 type reading struct{ wall, monotonic, boot time.Duration }
 
-// newClock returns the clock of leases. Where the system has no boot clock, it is the monotonic one.
+// newClock returns the clock for leases: the boot clock if the system has one, or the monotonic clock.
 func newClock() func() time.Duration {
 	if _, has := bootTime(); !has {
 		start := time.Now()
@@ -52,9 +52,9 @@ func (c *bootClock) now() time.Duration {
 	}
 	boot, has := c.boot()
 	if !has {
-		return forever // no lease lasts that long
+		return forever // every lease has expired
 	}
-	// Only clocks that were read together can be compared: this process may have been stopped.
+	// Only clocks read at the same time are comparable, since this process may have been suspended.
 	if _, after := c.cheap(); after-monotonic < maxStep {
 		c.last.Store(&reading{wall, monotonic, boot})
 	}

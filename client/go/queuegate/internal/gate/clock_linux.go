@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootTime returns the time since the machine was started, including suspensions.
+// bootTime returns the time since the machine was started, including time suspended.
 func bootTime() (time.Duration, bool) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

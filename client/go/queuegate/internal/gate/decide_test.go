@@ -27,11 +27,11 @@ func outcome(t *testing.T, partition *policy.Partition, question string) string 
 			groups = append(groups, word)
 		}
 	}
-	place, isHere := partition.Locate(queue, access)
-	if !isHere {
+	target, isKnown := partition.Locate(queue, access)
+	if !isKnown {
 		return "ask"
 	}
-	decision, evaluated, known := partition.Decide(place, user, groups, known, realUser)
+	decision, evaluated, known := partition.Decide(target, user, groups, known, realUser)
 	if !known {
 		return "?"
 	}

@@ -9,37 +9,37 @@ import (
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 )
 
-// A Question is one about access to a queue.
+// A Question is a check of access to a queue.
 type Question struct {
 	User, Queue, Partition string
 	Access                 policy.Access
 	Groups                 []string
-	NoGroups               bool // the user has none; otherwise, empty Groups are looked up
+	NoGroups               bool // the user has no groups; if false, empty Groups are looked up
 	RealUser               string
 }
 
-// An Answer is the decision about a question.
+// An Answer is the decision on a question.
 type Answer struct {
 	policy.Decision
 	Revision  uint64
-	Evaluated string // the nearest existing ancestor of a queue that does not exist
-	Stale     bool   // whether the lease no longer covers the state that decided
+	Evaluated string // the nearest existing ancestor of a missing queue
+	Stale     bool   // whether the lease of the evaluated state has expired
 }
 
-// A decider answers what a gate can answer itself. Any number of goroutines may share it.
+// A decider makes the decisions that need no call to the server. Safe for concurrent use.
 type decider struct {
 	replica *replica
 	session *session
 	wants   *wants
 	memory  *memory
-	outbox  *Outbox // nil: decisions are not reported
+	outbox  *Outbox // nil if decisions cannot be reported
 	clock   func() time.Duration
-	// grace is how long after the end of the lease old state decides.
+	// grace is how long the gate may decide from old state after its lease expires.
 	grace   atomic.Int64
 	decided atomic.Uint64
 }
 
-// Decide answers a question; false if the server must be asked.
+// Decide returns the decision; false if the question must be sent to the server.
 func (d *decider) Decide(question *Question) (Answer, bool) {
 	from := d.replica.state.Load()
 	if !from.rights.decide {
@@ -60,7 +60,7 @@ func (d *decider) Decide(question *Question) (Answer, bool) {
 	return d.answer(from, fresh, question)
 }
 
-// answer returns the decision of a memo if it may be used, once it is stored for a report.
+// answer returns the decision of a memo if it is valid, after storing it for a report.
 func (d *decider) answer(from *state, memo *memo, question *Question) (Answer, bool) {
 	answer, holds := d.check(from, memo)
 	if holds && from.rights.report {
@@ -68,7 +68,7 @@ func (d *decider) answer(from *state, memo *memo, question *Question) (Answer, b
 		if !d.outbox.add(question, local.name, answer) {
 			return Answer{}, false
 		}
-		answer, holds = d.check(from, memo) // writing may have taken long
+		answer, holds = d.check(from, memo) // the write may have been slow
 	}
 	if holds {
 		d.decided.Add(1)
@@ -76,7 +76,7 @@ func (d *decider) answer(from *state, memo *memo, question *Question) (Answer, b
 	return answer, holds
 }
 
-// check returns the decision of a memo if its state is still the present one and there is a lease.
+// check returns the decision of a memo if its state is still current and covered by a lease.
 func (d *decider) check(from *state, memo *memo) (Answer, bool) {
 	validUntil, grace := time.Duration(d.session.leaseUntil.Load()), time.Duration(d.grace.Load())
 	if memo.entry != nil {
@@ -85,7 +85,7 @@ func (d *decider) check(from *state, memo *memo) (Answer, bool) {
 	if d.replica.state.Load() != from {
 		return Answer{}, false
 	}
-	// The clock comes last: this process may have been stopped until now.
+	// The clock is read last, since this process may have been suspended.
 	now := d.clock()
 	if memo.entry != nil && memo.entry.isDue(now) {
 		d.wants.add(memo.entry.key, now)
@@ -96,26 +96,26 @@ func (d *decider) check(from *state, memo *memo) (Answer, bool) {
 	return Answer{memo.decision, memo.revision, memo.evaluated, now >= validUntil}, true
 }
 
-// evaluate decides from a state; nil if the server must be asked.
+// evaluate decides from a state; nil if the question must be sent to the server.
 func (d *decider) evaluate(from *state, question *Question) *memo {
-	local, place := d.locate(from, question)
+	local, target := d.locate(from, question)
 	if local == nil {
 		return nil
 	}
 	groups, areGiven := from.given(local, question)
 	user, realUser := question.User, question.RealUser
-	decision, evaluated, known := local.partition.Decide(place, user, groups, areGiven, realUser)
+	decision, evaluated, known := local.partition.Decide(target, user, groups, areGiven, realUser)
 	var entry *userEntry
 	if !known {
 		if entry = d.entry(local, user); entry == nil {
 			return nil
 		}
-		decision, evaluated, _ = local.partition.Decide(place, user, entry.groups, true, realUser)
+		decision, evaluated, _ = local.partition.Decide(target, user, entry.groups, true, realUser)
 		if !entry.exists {
 			decision = policy.Unknown
 		}
 	}
-	fresh := newMemo(question, local.name, place.Path(), entry)
+	fresh := newMemo(question, local.name, target.Path(), entry)
 	fresh.decision, fresh.revision, fresh.evaluated = decision, local.revision, evaluated
 	fresh.generation = from.generation
 	if subject := decision.MatchedSubject; subject == user {
@@ -126,24 +126,24 @@ func (d *decider) evaluate(from *state, question *Question) *memo {
 	return fresh
 }
 
-// Queues returns the queues at and below that of a question that its user may use; false if the server
-// must be asked, as it must where decisions are reported or the answer would be stale.
+// Queues returns the queues at or below the question's queue that its user may use; false if it must be
+// sent to the server, as when decisions must be reported or the result would be stale.
 func (d *decider) Queues(question *Question) ([]string, bool) {
 	from := d.replica.state.Load()
-	local, place := d.locate(from, question)
+	local, target := d.locate(from, question)
 	if !from.rights.decide || from.rights.report || local == nil {
 		return nil, false
 	}
 	groups, areGiven := from.given(local, question)
 	user, access, realUser := question.User, question.Access, question.RealUser
-	paths, known := local.partition.Usable(place, access, user, groups, areGiven, realUser)
+	paths, known := local.partition.Usable(target, access, user, groups, areGiven, realUser)
 	var entry *userEntry
 	if !known {
 		if entry = d.entry(local, user); entry == nil {
 			return nil, false
 		}
-		// An unknown user has no groups, but keeps the queues that list the user or everyone.
-		paths, _ = local.partition.Usable(place, access, user, entry.groups, true, realUser)
+		// An unknown user has no groups, but may use queues that list the user or everyone.
+		paths, _ = local.partition.Usable(target, access, user, entry.groups, true, realUser)
 	}
 	if answer, holds := d.check(from, &memo{entry: entry}); !holds || answer.Stale {
 		return nil, false
@@ -151,20 +151,20 @@ func (d *decider) Queues(question *Question) ([]string, bool) {
 	return paths, true
 }
 
-// locate returns the policy and the place that decide a question; nil if the server must be asked.
-func (d *decider) locate(from *state, question *Question) (*partitionPolicy, policy.Place) {
+// locate returns the policy and the target of a question; nil if it must be sent to the server.
+func (d *decider) locate(from *state, question *Question) (*partitionPolicy, policy.Target) {
 	local := from.find(question.Partition, d.replica.partial)
 	if local == nil || !isAccepted(question, local.partition) {
-		return nil, policy.Place{}
+		return nil, policy.Target{}
 	}
-	place, isHere := local.partition.Locate(question.Queue, question.Access)
-	if !isHere {
-		return nil, policy.Place{}
+	target, isKnown := local.partition.Locate(question.Queue, question.Access)
+	if !isKnown {
+		return nil, policy.Target{}
 	}
-	return local, place
+	return local, target
 }
 
-// entry returns the groups of a user. If they are not here, it asks for them and returns nil.
+// entry returns the groups of a user. If they are missing, it requests them and returns nil.
 func (d *decider) entry(local *partitionPolicy, user string) *userEntry {
 	entry := d.replica.users.find(local.name, user)
 	if entry == nil {
@@ -173,7 +173,7 @@ func (d *decider) entry(local *partitionPolicy, user string) *userEntry {
 	return entry
 }
 
-// given returns the groups of a question, and whether it has them and they are used.
+// given returns the groups of a question, and whether they are set and used.
 func (s *state) given(local *partitionPolicy, question *Question) ([]string, bool) {
 	if !local.useGivenGroups || !s.rights.assertGroups {
 		return nil, false
@@ -181,7 +181,7 @@ func (s *state) given(local *partitionPolicy, question *Question) ([]string, boo
 	return question.Groups, question.NoGroups || len(question.Groups) > 0
 }
 
-// isAccepted returns whether a server surely accepts the names of a question.
+// isAccepted returns whether a server certainly accepts the names of a question.
 func isAccepted(question *Question, partition *policy.Partition) bool {
 	switch {
 	case !policy.IsPlain(question.User), !policy.IsPlain(question.Queue),

@@ -1,5 +1,5 @@
-// Package gate keeps a copy of a server's policies and of users' groups current, and decides from
-// it for as long as the server's lease allows.
+// Package gate keeps a copy of a server's policies and of users' groups current, and decides from it
+// under a lease from the server.
 package gate
 
 import (
@@ -21,43 +21,43 @@ import (
 )
 
 const (
-	firstPause   = 100 * time.Millisecond // before a stream is opened again; doubles up to the longest
+	firstPause   = 100 * time.Millisecond // the initial backoff before reconnecting, doubled up to longestPause
 	longestPause = 2 * time.Second
-	// releaseTime is how long Close waits until the server knows that the lease has ended.
+	// releaseTime is how long Close waits until the release of the lease is sent.
 	releaseTime = 500 * time.Millisecond
-	// reportInterval is the longest pause between reports while decisions wait for one.
+	// reportInterval is the maximum time between reports while decisions are waiting.
 	reportInterval = 200 * time.Millisecond
 )
 
-// State says whether a gate decides.
+// State is whether a gate decides.
 type State string
 
 // The states.
 const (
-	Connecting State = "connecting" // no policy decides yet
+	Connecting State = "connecting" // there is no policy
 	Live       State = "live"
-	Expired    State = "expired"   // the lease has ended
-	Forbidden  State = "forbidden" // the server does not let it decide
+	Expired    State = "expired"   // the lease has expired
+	Forbidden  State = "forbidden" // by the server, or without a required outbox
 	Closed     State = "closed"
 )
 
-// A Stream is the connection of a gate to its server.
+// A Stream connects a gate to its server.
 type Stream = grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse]
 
-// Options of a gate. GateConfig in the package queuegate explains the ones it shares.
+// Options configure a gate. Common fields are documented at GateConfig in package queuegate.
 type Options struct {
 	Open func(context.Context) (Stream, error)
-	// Explain returns the error for the end of a stream, as callers of the client know it. The
-	// server of this gate may have answered before.
+	// Explain converts the error that ended a stream to one of the client's. hasAnswered is whether
+	// the server has responded on any stream.
 	Explain    func(err error, hasAnswered bool) error
 	Name       string
 	Partitions []string
 	Stale      time.Duration
-	OnChange   func()  // nil: nothing is called
-	Outbox     *Outbox // nil: decisions cannot be reported
+	OnChange   func()  // may be nil
+	Outbox     *Outbox // nil if decisions cannot be reported
 }
 
-// A Gate decides while its server's lease lasts.
+// A Gate decides under a lease from its server.
 type Gate struct {
 	*decider
 	options  Options
@@ -67,18 +67,18 @@ type Gate struct {
 	closing  chan struct{}
 	stopped  chan struct{}
 	isClosed atomic.Bool
-	isOpen   atomic.Bool // whether there is a stream: the server may count a lease before this gate is live
+	isOpen   atomic.Bool // a stream is open; the server may have granted a lease before the gate is live
 	resets   atomic.Uint64
 
-	mutex       sync.Mutex // of the fields below, and of the session
+	mutex       sync.Mutex // guards the fields below, and the session
 	nextPing    time.Duration
-	reply       *queuegatev1.SyncRequest // to be sent
+	reply       *queuegatev1.SyncRequest // the acknowledgment to send
 	pause       time.Duration
 	pongs       int // on this stream
 	log         *streamLog
 	hasAnswered bool      // on any stream
-	reporter    *reporter // nil: there is no outbox
-	reports     bool      // whether the server of this stream takes them now
+	reporter    *reporter // nil without an outbox
+	reports     bool      // whether reports may be sent on this stream
 }
 
 // Start starts a gate, which connects in the background.
@@ -110,13 +110,13 @@ func Start(options Options) *Gate {
 	return g
 }
 
-// Decided returns how many questions were answered here.
+// Decided returns the number of local decisions.
 func (g *Gate) Decided() uint64 { return g.decided.Load() }
 
 // Resets returns how often the server has reset this gate.
 func (g *Gate) Resets() uint64 { return g.resets.Load() }
 
-// State says whether this gate decides.
+// State returns whether this gate decides.
 func (g *Gate) State() State {
 	now := g.replica.state.Load()
 	switch {
@@ -134,7 +134,7 @@ func (g *Gate) State() State {
 
 func (g *Gate) hasPolicy() bool { return len(g.replica.state.Load().policies) > 0 }
 
-// Close gives up the lease, ends the stream, and decides nothing any more.
+// Close releases the lease, closes the stream, and stops deciding.
 func (g *Gate) Close() {
 	isOpen := g.isOpen.Load()
 	if g.isClosed.Swap(true) {
@@ -159,7 +159,7 @@ func (g *Gate) Close() {
 func signal(channel chan struct{}) {
 	select {
 	case channel <- struct{}{}:
-	default: // it is signalled already
+	default: // already signalled
 	}
 }
 
@@ -188,7 +188,7 @@ func (g *Gate) opening() *queuegatev1.SyncRequest {
 	return g.session.open()
 }
 
-// due returns the messages to send now, and how long to wait for the next ones unless woken.
+// due returns the messages to send now, and the time until the next ones unless woken earlier.
 func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -219,7 +219,7 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	return requests, idle
 }
 
-// receive applies a message of the server; lacksPolicy is whether a pong came without any policy.
+// receive applies a message from the server. lacksPolicy is whether a pong preceded any policy.
 func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) error {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -235,12 +235,12 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) err
 		}
 	}
 	if response.GetPong() != nil && !lacksPolicy {
-		g.pause = firstPause // without it, streams are opened less and less often
-		// A server may answer a ping and then end each stream because of the next message: the second counts.
+		g.pause = firstPause
+		// After a single pong, the next message may still break the stream.
 		if g.pongs++; g.pongs > 1 {
 			g.log.recovery()
 		}
-		// Not earlier, so that the gate decides even if its reports end streams.
+		// Reports wait for a pong, so that the gate decides even if they break streams.
 		g.reports = g.reporter != nil && g.replica.state.Load().rights.report
 	}
 	if reported := response.GetReported(); reported != nil && g.reporter != nil {
@@ -253,7 +253,7 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) err
 		g.session.dropEverything()
 		return err
 	}
-	if answer != nil && g.reply.GetRelease() == nil { // after a release nothing counts
+	if answer != nil && g.reply.GetRelease() == nil { // nothing may replace a release
 		g.reply = answer
 		signal(g.wake)
 	}
@@ -267,14 +267,14 @@ func (g *Gate) dropEverything() {
 	g.session.dropEverything()
 }
 
-// noteReset counts that the policies that decide are dropped, if there are any.
+// noteReset counts a reset if policies in use are about to be dropped.
 func (g *Gate) noteReset() {
 	if g.hasPolicy() {
 		g.resets.Add(1)
 	}
 }
 
-// noteEnd notes why a stream has ended, and returns how long to wait before the next one.
+// noteEnd handles the end of a stream, and returns the time to wait before reconnecting.
 func (g *Gate) noteEnd(err error) time.Duration {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -288,22 +288,22 @@ func (g *Gate) noteEnd(err error) time.Duration {
 	}
 	var grace time.Duration
 	switch status.Code(err) {
-	case codes.Unavailable, codes.Canceled: // the server is away, or shuts down
+	case codes.Unavailable, codes.Canceled: // the server is unreachable or shutting down
 		grace = g.options.Stale
 	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		g.session.reset()
 	}
 	if g.reporter != nil && isAboutReport(err) {
-		g.reporter.divide(status.Convert(err).Message())
+		g.reporter.split(status.Convert(err).Message())
 	}
 	g.grace.Store(int64(grace))
 	pause := g.pause
 	g.pause = min(2*pause, longestPause)
-	retryDelay := detail[*errdetails.RetryInfo](err).GetRetryDelay().AsDuration() // 0 without one
+	retryDelay := detail[*errdetails.RetryInfo](err).GetRetryDelay().AsDuration() // 0 if absent
 	return max(pause/2+rand.N(pause/2), min(retryDelay, maxRetry))
 }
 
-// isAboutReport returns whether a stream has ended because of a report. No other message is long.
+// isAboutReport returns whether a report ended the stream. No other request is long enough to be too large.
 func isAboutReport(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument:
@@ -317,7 +317,7 @@ func isAboutReport(err error) bool {
 	return false
 }
 
-// detail returns the first detail of a type; nil if there is none.
+// detail returns the first detail of a type, or nil.
 func detail[Detail any](err error) (none Detail) {
 	for _, each := range status.Convert(err).Details() {
 		if match, is := each.(Detail); is {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// lockFolder lets only one process use a folder, for as long as the file that it returns is open.
+// lockFolder locks a folder until the returned file is closed. Only one process can hold the lock.
 func lockFolder(folder string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -17,7 +17,7 @@ func lockFolder(folder string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("%s is in use by another gate: give each its own folder (%w)", folder, err)
+		return nil, fmt.Errorf("%s is in use by another gate: give each gate its own folder (%w)", folder, err)
 	}
 	return file, nil
 }

@@ -9,32 +9,32 @@ import (
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 )
 
-// slots is how many decisions are remembered at most. Each question has one slot; a later question
-// may take it.
+// slots is the maximum number of cached decisions. Each question maps to one slot, which another
+// question may overwrite.
 const slots = 1 << 16
 
-// A memo is a decision and its question. Immutable. There are many, so it has only what most
-// questions have.
+// A memo is a cached decision with its question. Immutable. To save memory, rarely used parts of a
+// question are in extras.
 type memo struct {
 	user, queue, partition string
-	extras                 *extras // nil if the question has none
+	extras                 *extras // nil if unused
 	access                 policy.Access
 	decision               policy.Decision
 	revision               uint64
 	evaluated              string
-	generation             uint64     // of the state that decided
-	entry                  *userEntry // whose groups decided; nil if none did
+	generation             uint64     // of the evaluated state
+	entry                  *userEntry // the groups that the decision used, if any
 }
 
-// extras are the parts of a question that few have.
+// extras are the rarely used parts of a question.
 type extras struct {
 	groups   []string
 	noGroups bool
 	realUser string
 }
 
-// newMemo returns a memo without its decision, about a path of a partition. Names are copied, because
-// they may be parts of large texts, unless the gate has an equal one.
+// newMemo returns a memo without a decision, for a path in a partition. Names are copied, because they
+// may be parts of large texts, or shared with an equal text of the gate.
 func newMemo(question *Question, partition, path string, entry *userEntry) *memo {
 	user := ""
 	if entry != nil {
@@ -53,7 +53,7 @@ func newMemo(question *Question, partition, path string, entry *userEntry) *memo
 	return fresh
 }
 
-// own returns a text that is equal to another one: that of the gate if they are equal, or else a copy.
+// own returns the gate's text if it equals the given text, or else a copy.
 func own(text, ofGate string) string {
 	if text == ofGate {
 		return ofGate
@@ -73,7 +73,7 @@ func (m *memo) isOf(question *Question) bool {
 		slices.Equal(m.extras.groups, question.Groups)
 }
 
-// A memory has memos by their questions. It is never cleared: those of earlier states do not count.
+// A memory is a cache of memos by question. Memos of earlier states are ignored rather than removed.
 type memory struct {
 	seed  maphash.Seed
 	slots []atomic.Pointer[memo]

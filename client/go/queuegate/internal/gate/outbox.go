@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxOutboxBytes is the limit of all files in the folder; beyond it the server is asked.
+	// maxOutboxBytes is the maximum size of all files in the folder. Beyond it, checks go to the server.
 	maxOutboxBytes  = 64 << 20
 	maxSegmentBytes = 256 << 10
 
@@ -29,29 +29,29 @@ const (
 	rejectedName  = "rejected"
 )
 
-// An Outbox keeps decisions in a folder until the server's audit log has them, even after the process
-// has ended. Each decision is written to the newest segment before it is answered, so it is lost
-// only with the machine or its disk.
+// An Outbox stores decisions in a folder until the server's audit log has them, even if the process
+// exits. A decision is written to the newest segment before it is returned, so it is lost only with
+// the machine or its disk.
 type Outbox struct {
 	folder string
-	lock   *os.File // nil once it is closed
+	lock   *os.File // nil once closed
 
 	mutex  sync.Mutex
 	counts OutboxCounts
 	sealed []segment
 	newest segment
-	file   *os.File     // of the newest segment; nil before its first decision
-	record bytes.Buffer // of one decision
-	fault  string       // why decisions cannot be kept; empty if they can
+	file   *os.File     // the newest segment's file; nil before its first decision
+	record bytes.Buffer // reused for each decision
+	fault  string       // why decisions cannot be stored; empty if they can
 }
 
-// OutboxCounts are explained in package queuegate.
+// OutboxCounts is documented in package queuegate.
 type OutboxCounts struct {
 	WaitingBytes                          int64
 	Confirmed, NotKept, Rejected, Damaged uint64
 }
 
-// OpenOutbox opens a folder, and creates it if it does not exist. Only one outbox can use it.
+// OpenOutbox opens a folder, creating it if missing. Only one outbox can use it.
 func OpenOutbox(folder string) (*Outbox, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
@@ -96,20 +96,20 @@ func (o *Outbox) load() error {
 	return nil
 }
 
-// begin begins a segment, whose file is created with its first decision.
+// begin starts a segment, whose file is created for its first decision.
 func (o *Outbox) begin(number uint64) {
 	path := filepath.Join(o.folder, fmt.Sprintf("%020d", number)+segmentSuffix)
 	o.newest = segment{number: number, path: path}
 }
 
-// Counts says what happened to the decisions.
+// Counts returns the current counts.
 func (o *Outbox) Counts() OutboxCounts {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	return o.counts
 }
 
-// add keeps a decision about a partition; false if it cannot be kept, so that it must not be used.
+// add stores a decision, and returns whether it succeeded. If not, the decision must not be used.
 func (o *Outbox) add(question *Question, partition string, answer Answer) bool {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -145,7 +145,7 @@ func (o *Outbox) write(decision *queuegatev1.LocalDecision) error {
 	}
 	if _, err := o.file.WriteAt(record.Bytes(), o.newest.size); err != nil {
 		if o.file.Truncate(o.newest.size) != nil {
-			o.seal() // a part of a decision ends a segment
+			o.seal() // nothing may follow a partial decision
 		}
 		return err
 	}
@@ -157,7 +157,7 @@ func (o *Outbox) write(decision *queuegatev1.LocalDecision) error {
 	return nil
 }
 
-// logFault logs whether decisions can be kept, if that has changed.
+// logFault logs a change in whether decisions can be stored.
 func (o *Outbox) logFault(err error) {
 	fault := ""
 	if err != nil {
@@ -168,12 +168,12 @@ func (o *Outbox) logFault(err error) {
 	case err == nil:
 		slog.Warn("a gate's outbox stores decisions again", "outbox", o.folder)
 	default:
-		slog.Warn("a gate's outbox cannot store decisions; the gate sends checks to the server", "outbox", o.folder, "error", err)
+		slog.Warn("a gate's outbox cannot store decisions; checks go to the server", "outbox", o.folder, "error", err)
 	}
 	o.fault = fault
 }
 
-// oldest returns the decisions of the oldest segment that has any; none if the outbox is empty.
+// oldest returns the decisions of the oldest nonempty segment; none if the outbox is empty.
 func (o *Outbox) oldest() []*queuegatev1.LocalDecision {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -193,21 +193,21 @@ func (o *Outbox) oldest() []*queuegatev1.LocalDecision {
 	return nil
 }
 
-// removeOldest removes the oldest segment: its decisions need not be reported any more.
+// removeOldest removes the oldest segment after its decisions were reported.
 func (o *Outbox) removeOldest() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	o.remove()
 }
 
-// confirm counts decisions that the server has confirmed.
+// confirm counts decisions confirmed by the server.
 func (o *Outbox) confirm(decisions int) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	o.counts.Confirmed += uint64(decisions)
 }
 
-// Close keeps no more decisions; those in the folder are reported by the next outbox that has it.
+// Close releases the folder, leaving unreported decisions to the next outbox that uses it.
 func (o *Outbox) Close() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -220,7 +220,7 @@ func (o *Outbox) Close() {
 	}
 }
 
-// seal ends the newest segment.
+// seal closes the newest segment.
 func (o *Outbox) seal() {
 	o.file.Close()
 	o.file = nil
@@ -228,7 +228,7 @@ func (o *Outbox) seal() {
 	o.begin(o.newest.number + 1)
 }
 
-// keepCopy keeps a copy of a damaged segment for people to look at.
+// keepCopy keeps a copy of a damaged segment for inspection.
 func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	kept := strings.TrimSuffix(damaged.path, segmentSuffix) + damagedSuffix
 	err := os.Link(damaged.path, kept)
@@ -242,8 +242,8 @@ func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	}
 }
 
-// reject sets aside decisions that the server does not accept; the fault is that of the first one. They
-// are logged together: a server may refuse a thousand at once.
+// reject sets aside decisions rejected by the server. fault is that of the first. They are logged
+// together, since a server may reject a thousand at once.
 func (o *Outbox) reject(decisions []*queuegatev1.LocalDecision, fault string) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

@@ -263,12 +263,12 @@ func TestReportsAreDivided(t *testing.T) {
 				want = append(want, user)
 			}
 		}
-		reporter.divide("nothing has been reported")
+		reporter.split("nothing has been reported")
 		for streams := 0; streams < 10*count+1; streams++ {
 			for {
 				id, users := reporter.report()
 				if slices.ContainsFunc(users, func(user string) bool { return poison[user] }) {
-					reporter.divide("poison")
+					reporter.split("poison")
 					break
 				}
 				arrived = append(arrived, users...)

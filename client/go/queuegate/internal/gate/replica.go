@@ -13,25 +13,25 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// rights are what the server lets this gate do.
+// rights are the rights and duties granted to this gate by the server.
 type rights struct {
 	decide       bool
-	assertGroups bool // use groups that are given in a question
-	report       bool // each decision must be reported
+	assertGroups bool // the gate may use groups given in a question
+	report       bool // the gate must report its decisions
 }
 
 // A partitionPolicy is the policy of a partition. Immutable.
 type partitionPolicy struct {
 	name                string
-	partition           *policy.Partition // nil if only the server knows its rules: it must be asked
+	partition           *policy.Partition // nil if the gate does not support its rules
 	checksum            []byte
 	revision            uint64
 	useGivenGroups      bool
-	resolverFingerprint []byte // identifies the settings of the resolver
+	resolverFingerprint []byte // identifies the resolver's settings
 	size                size
 }
 
-// A size is that of one policy, or of several together, in the units of sizeLimits.
+// A size is the size of a policy, or the total of several, in the units of sizeLimits.
 type size [7]int
 
 var sizeLimits = [len(size{})]struct {
@@ -43,7 +43,7 @@ var sizeLimits = [len(size{})]struct {
 	{maxNames, "names"},
 	{maxLevels, "levels"},
 	{maxListed, "names in levels"},
-	{maxPolicyBytes, "bytes"}, // of the parts, as they are sent
+	{maxPolicyBytes, "bytes"}, // of the parts, as sent
 	{maxPathsBytes, "bytes in the paths of queues"},
 }
 
@@ -60,8 +60,8 @@ func (s *size) add(other size, sign int) {
 	}
 }
 
-// A state is everything that decides, except the groups of users. Immutable: a change makes another one,
-// and a decision holds if its state is still the present one after it was taken.
+// A state contains the policies and rights that decisions depend on. Immutable: each update replaces
+// it, and a decision is valid if its state is still current afterwards.
 type state struct {
 	generation uint64
 	policies   map[string]*partitionPolicy
@@ -72,13 +72,13 @@ type state struct {
 type replica struct {
 	state    atomic.Pointer[state]
 	users    users
-	partial  bool // it follows only some partitions
+	partial  bool // the gate follows only some partitions
 	onPolicy func()
 
-	held     map[string]*partitionPolicy // all complete policies, including those that are not confirmed
+	held     map[string]*partitionPolicy // all complete policies, including unconfirmed ones
 	heldSize size
-	parts    *queuegatev1.PolicyPart // of an incomplete policy, merged
-	partSize size                    // of these parts
+	parts    *queuegatev1.PolicyPart // the merged parts of the incomplete policy
+	partSize size                    // of parts
 }
 
 func newReplica(partial bool, onPolicy func()) *replica {
@@ -88,9 +88,9 @@ func newReplica(partial bool, onPolicy func()) *replica {
 	return r
 }
 
-// find returns the policy of a requested partition, if this gate knows its rules. The exact name
-// counts first, then the name without the ID of a resource manager; but not if the server may have a
-// partition of the exact name that this replica does not follow.
+// find returns the policy of a requested partition, if this gate supports its rules. The exact name takes
+// precedence over the name without a resource manager ID, which is not used if the server may have a
+// partition with the exact name that this replica does not follow.
 func (s *state) find(name string, partial bool) *partitionPolicy {
 	local := s.policies[name]
 	if local == nil && (name == "" || !partial) {
@@ -109,14 +109,14 @@ func (r *replica) allow(given rights) {
 	}
 }
 
-// reset drops all groups but those of some partitions, and decides from no policy before the
-// server has confirmed it.
+// reset drops all groups except those of some partitions, and uses no policy until the server has
+// confirmed it.
 func (r *replica) reset(keepGroupsOf []string) {
 	r.replace(map[string]*partitionPolicy{}, r.state.Load().rights)
 	r.users.dropAllBut(keepGroupsOf)
 }
 
-// add adds a part of a policy; the last one makes it decide.
+// add adds a part of a policy, which takes effect once complete.
 func (r *replica) add(part *queuegatev1.PolicyPart) error {
 	name := part.GetPartition()
 	switch {
@@ -171,8 +171,8 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 	return nil
 }
 
-// count adds to the size of the policy that is being sent. An error says that the policies would
-// exceed the bounds.
+// count adds to the size of the incomplete policy. It returns an error if the policies then exceed the
+// bounds.
 func (r *replica) count(name string, more size) error {
 	known := r.held[name]
 	if known == nil && len(r.held) >= maxPartitions {
@@ -207,7 +207,7 @@ func (r *replica) decideFrom(next *partitionPolicy) {
 	r.onPolicy()
 }
 
-// change makes another policy decide for a partition, or none.
+// change replaces or removes the policy of a partition.
 func (r *replica) change(name string, next *partitionPolicy) {
 	now := r.state.Load()
 	policies := maps.Clone(now.policies)

@@ -7,24 +7,24 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// maxReported is how many decisions one report may have.
+// maxReported is the maximum number of decisions in a report.
 const maxReported = 1_000
 
-// A reporter reports the decisions of an outbox, one report after the other. All arrive at least once,
-// except those that the server refuses, which are set aside. If the server ends the stream because of a
-// report, the report is divided until the faulty decision is found. For one goroutine at a time.
+// A reporter reports an outbox's decisions, one report at a time. Decisions are delivered at least once,
+// except those rejected by the server, which are set aside. A report that closes the stream is split
+// until the faulty decision is isolated. Not safe for concurrent use.
 type reporter struct {
 	outbox *Outbox
-	// groups are what is left of the oldest segment, in the order in which they are reported.
+	// groups are the oldest segment's unconfirmed decisions, in reporting order.
 	groups   [][]*queuegatev1.LocalDecision
-	inFlight uint64 // the number of the report with the first group; 0 if it has not been sent
+	inFlight uint64 // the ID of the report that contains the first group; 0 if it has not been sent
 	last     uint64
 }
 
-// restart reports on another stream, from the first decision that is not confirmed.
+// restart switches to another stream, starting with the first unconfirmed decision.
 func (r *reporter) restart() { r.inFlight = 0 }
 
-// next returns the next report; nil if there is nothing to report, or a report is to be confirmed.
+// next returns the next report; nil if there are no decisions to report, or a report is unconfirmed.
 func (r *reporter) next() *queuegatev1.SyncRequest {
 	if r.inFlight != 0 {
 		return nil
@@ -42,7 +42,7 @@ func (r *reporter) next() *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Report{Report: report}}
 }
 
-// confirm takes the confirmation of a report.
+// confirm handles the confirmation of a report.
 func (r *reporter) confirm(answer *queuegatev1.SyncReported) {
 	if r.inFlight == 0 || answer.GetId() != r.inFlight {
 		return
@@ -66,9 +66,8 @@ func (r *reporter) confirm(answer *queuegatev1.SyncReported) {
 	r.drop()
 }
 
-// divide divides the report under way, for which the server has ended the stream; it sets a single
-// decision aside.
-func (r *reporter) divide(fault string) {
+// split splits the report in flight, which closed the stream, or sets aside a single decision.
+func (r *reporter) split(fault string) {
 	if r.inFlight == 0 {
 		return
 	}

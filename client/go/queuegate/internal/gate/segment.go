@@ -13,14 +13,14 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// A segment is a file of decisions, each a message after its length.
+// A segment is a file of length-prefixed decisions.
 type segment struct {
 	number uint64
 	path   string
 	size   int64
 }
 
-// readSegment reads the decisions of a segment up to the first fault; an error describes the fault.
+// readSegment returns a segment's decisions up to the first fault, and the fault as an error.
 func readSegment(path string) ([]*queuegatev1.LocalDecision, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -38,8 +38,8 @@ func readSegment(path string) ([]*queuegatev1.LocalDecision, error) {
 	return decisions, nil
 }
 
-// isPossible returns whether a gate can have written this: a file system may leave other bytes, for
-// example zeros, when the machine fails.
+// isPossible returns whether a gate could have written a decision. After a crash of the machine, a file
+// may contain other bytes, such as zeros.
 func isPossible(decision *queuegatev1.LocalDecision) bool {
 	return decision.GetUser() != "" && decision.GetQueue() != "" &&
 		decision.GetDecision().GetReason() != queuegatev1.Reason_REASON_UNSPECIFIED &&

@@ -13,14 +13,13 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// maxPings is how many pings may be unanswered; older ones cannot grant a lease.
+// maxPings is the maximum number of pings in flight. All but the latest few are too old to grant a lease.
 const maxPings = 32
 
-// A session is the protocol of a gate, over all its streams: which state it may decide from, and
-// until when. Messages and times come in, messages come out. The rules are in sync.proto.
+// A session is a gate's side of the protocol, across all its streams: its lease, and the state that it
+// may decide from. It takes messages and times, and returns messages. sync.proto defines the rules.
 type session struct {
-	// leaseUntil is when this gate must stop deciding; never while there is no lease. It may be read
-	// at any time.
+	// leaseUntil is when the lease expires, or never without a lease.
 	leaseUntil   atomic.Int64
 	pingInterval time.Duration
 
@@ -28,18 +27,18 @@ type session struct {
 	wants      *wants
 	name       string
 	partitions []string
-	instance   []byte // identifies this gate on all its streams
+	instance   []byte // identifies this gate across its streams
 	canReport  bool
 
-	isOpen    bool // the server has answered the first message of the stream
+	isOpen    bool // the server has accepted the stream
 	lease     time.Duration
-	epoch     []byte // nil if there is nothing to resume
-	announced []byte // the epoch of this stream, which can be resumed after its first checkpoint
+	epoch     []byte // nil if there is no position to resume
+	announced []byte // the stream's epoch, which can be resumed after its first checkpoint
 	applied   uint64 // the position of the last checkpoint
-	// fleetCursor is from the last checkpoint; nil if that had none.
+	// fleetCursor is the last checkpoint's, if any.
 	fleetCursor *queuegatev1.Cursor
 	lastPing    uint64
-	pings       []ping // without an answer, oldest first
+	pings       []ping // in flight, oldest first
 }
 
 type ping struct {
@@ -57,7 +56,7 @@ func newSession(r *replica, w *wants, name string, partitions []string, canRepor
 	return s
 }
 
-// open returns the first message of a new stream. The previous stream has ended.
+// open returns the first message of a stream, which replaces the previous one.
 func (s *session) open() *queuegatev1.SyncRequest {
 	s.isOpen = false
 	s.pings = nil
@@ -68,7 +67,7 @@ func (s *session) open() *queuegatev1.SyncRequest {
 		FleetCursor: s.fleetCursor,
 	}
 	announced := 0
-	for name, policy := range s.replica.held { // others are sent again
+	for name, policy := range s.replica.held { // the server sends all others again
 		if announced += len(name); announced > maxAnnouncedBytes || len(message.Held) == maxPartitions {
 			break
 		}
@@ -82,7 +81,7 @@ func (s *session) open() *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Open{Open: message}}
 }
 
-// ping returns a ping, to be sent at this time or later.
+// ping returns a ping to send at or after now.
 func (s *session) ping(now time.Duration) *queuegatev1.SyncRequest {
 	if len(s.pings) == maxPings {
 		s.pings = s.pings[1:]
@@ -93,8 +92,8 @@ func (s *session) ping(now time.Duration) *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Ping{Ping: sent}}
 }
 
-// receive takes a message of the server and returns the answer to it, if it needs one. An error says
-// that the message breaks the protocol or is beyond the bounds; the caller must drop everything then.
+// receive processes a message from the server, and returns its acknowledgment, if required. An error
+// means that the message violates the protocol or the bounds; the caller must then drop everything.
 func (s *session) receive(
 	response *queuegatev1.SyncResponse, now time.Duration,
 ) (*queuegatev1.SyncRequest, error) {
@@ -107,7 +106,7 @@ func (s *session) receive(
 	if name := s.replica.parts.GetPartition(); name != "" {
 		switch response.GetMessage().(type) {
 		case *queuegatev1.SyncResponse_Pong, *queuegatev1.SyncResponse_Checkpoint:
-			// It would cover a state of which this gate has a part.
+			// It would confirm a policy that is incomplete here.
 			return nil, fmt.Errorf("a pong or checkpoint came before the policy of %q was complete", name)
 		}
 	}
@@ -128,7 +127,7 @@ func (s *session) receive(
 		s.epoch, s.applied = s.announced, message.Checkpoint.GetSequence()
 		s.fleetCursor = nil
 		if cursor := message.Checkpoint.GetFleetCursor(); cursor != nil {
-			// Without unknown fields, which may be large: the next server is sent this one.
+			// The cursor is sent to the next server, so drop unknown fields, which may be large.
 			s.fleetCursor = &queuegatev1.Cursor{Epoch: cursor.GetEpoch(), Sequence: cursor.GetSequence()}
 		}
 		applied := &queuegatev1.SyncApplied{Sequence: s.applied}
@@ -137,7 +136,7 @@ func (s *session) receive(
 	return nil, nil
 }
 
-// release stops deciding under the leases of this stream; it returns the message that says so.
+// release gives up the stream's lease, and returns the message that releases it.
 func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 	s.pings = nil
 	s.leaseUntil.Store(min(s.leaseUntil.Load(), int64(now)))
@@ -145,19 +144,19 @@ func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: message}
 }
 
-// reset stops deciding from this state, because the server does not know it or does not admit this
-// gate. It drops all groups but those of these partitions.
+// reset gives up the lease and policies, because the server does not know their state or rejects this
+// gate. It drops all groups except those of these partitions.
 func (s *session) reset(keepGroupsOf ...string) {
 	s.epoch = nil
 	if len(keepGroupsOf) == 0 {
-		// Otherwise it stays valid: until the next checkpoint, groups are only dropped.
+		// With groups kept, the cursor stays valid: none are added before the next checkpoint.
 		s.fleetCursor = nil
 	}
 	s.leaseUntil.Store(int64(never))
 	s.replica.reset(keepGroupsOf)
 }
 
-// dropEverything stops deciding, and has the next stream send everything.
+// dropEverything gives up the lease and all state, which the next stream sends again.
 func (s *session) dropEverything() {
 	s.reset()
 	s.replica.parts = nil
@@ -173,7 +172,7 @@ func (s *session) addPart(part *queuegatev1.PolicyPart) error {
 	return s.replica.add(part)
 }
 
-// start takes the answer to the first message of a stream.
+// start handles the server's acceptance of a stream.
 func (s *session) start(opened *queuegatev1.SyncOpened) error {
 	if opened.GetResumed() && (s.epoch == nil || !bytes.Equal(opened.GetEpoch(), s.epoch)) {
 		return errors.New("`opened` resumes from a position that this gate does not have")
@@ -184,7 +183,7 @@ func (s *session) start(opened *queuegatev1.SyncOpened) error {
 	s.lease = millis(opened.GetLeaseMillis())
 	s.pingInterval = max(millis(opened.GetPingIntervalMillis()), minPing)
 	if !opened.GetResumed() {
-		// The lease of another server does not cover the state of this one.
+		// A lease from another server does not cover this server's state.
 		s.reset(opened.GetKeepGroupsOf()...)
 	}
 	report := opened.GetReportDecisions()
@@ -196,7 +195,7 @@ func (s *session) start(opened *queuegatev1.SyncOpened) error {
 	return nil
 }
 
-// startLease extends the lease to that of a ping: it runs from when the ping was sent.
+// startLease extends the lease, which starts when the answered ping was sent.
 func (s *session) startLease(id uint64) {
 	for len(s.pings) > 0 && s.pings[0].id <= id {
 		first := s.pings[0]
@@ -207,15 +206,15 @@ func (s *session) startLease(id uint64) {
 	}
 }
 
-// setGroups stores the groups of a user. They were looked up after this gate had asked for them, so
-// their lifetime starts then, however long they were under way.
+// setGroups stores a user's groups. Their lifetime starts at the request, since they may have been in
+// transit while this process was suspended.
 func (s *session) setGroups(given *queuegatev1.UserGroups, now time.Duration) {
 	key := userKey{given.GetPartition(), given.GetUser()}
 	longest := uint64(maxLifetime / time.Millisecond)
 	lifetime := time.Duration(min(given.GetLifetimeMillis(), longest)) * time.Millisecond
 	if !hasUsableGroups(given) {
 		s.wants.answer(key, now+max(lifetime, minLookup))
-		return // known groups hold until they expire
+		return // cached groups stay valid until they expire
 	}
 	exists := given.GetOutcome() == queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED
 	var again time.Duration

@@ -18,31 +18,30 @@ import (
 )
 
 const (
-	// silence is how long a stream may be without a pong or a policy before it is taken for dead: the
-	// server hangs, or takes no messages. It is less than a lease, so that another stream can be opened
-	// before that ends.
+	// silence is the time without a pong or a policy after which a stream is dead. It is shorter than a
+	// lease, so that another stream can be opened before the lease expires.
 	silence = 3 * time.Second
-	// maxSilentLooks is how often in a row the watchdog may look and see no progress.
+	// maxSilentLooks is the maximum number of consecutive ticks without progress.
 	maxSilentLooks = 6
-	// maxUnansweredLooks is how often in a row the watchdog may look and see no pong, even while
-	// policies come: a server that sends them without end is of no use.
+	// maxUnansweredLooks is the maximum number of consecutive ticks without a pong, since a server that
+	// sends policies forever is useless.
 	maxUnansweredLooks = int(maxTransfer / (silence / maxSilentLooks))
-	// ReceiveLimit is the limit of gRPC for messages on the stream. It differs from the limits of
-	// servers, whose errors look the same.
+	// ReceiveLimit is gRPC's limit for messages on the stream. It differs from servers' limits, whose
+	// errors look the same.
 	ReceiveLimit = maxMessageBytes + 1
-	// protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
+	// protocolViolated is the status of a stream with invalid messages. Servers do not use it.
 	protocolViolated = codes.DataLoss
 )
 
 var errEnded = errors.New("the server closed it")
 
-// isTooLarge returns whether the server has sent too large a message.
+// isTooLarge returns whether the server has sent an oversized message.
 func isTooLarge(err error) bool {
 	limit := fmt.Sprintf("vs. %d)", ReceiveLimit)
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), limit)
 }
 
-// A silentError is how a stream ends whose server does not answer pings, or sends no policy.
+// A silentError is the error of a stream whose server answers no pings, or sends no policy.
 type silentError struct {
 	length      time.Duration
 	lacksPolicy bool
@@ -57,21 +56,20 @@ func (e silentError) Error() string {
 
 func (e silentError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
 
-// A liveness is what the watchdog knows about a stream.
+// A liveness is the watchdog's view of a stream.
 type liveness struct {
-	progress atomic.Bool // since the last look
-	pong     atomic.Bool // since the last look
+	progress atomic.Bool // since the last tick
+	pong     atomic.Bool // since the last tick
 	silence  atomic.Int64
-	// lacksPolicy is whether the server has answered a ping before it had sent any complete policy,
-	// though it has one for this gate. Such pongs do not count.
+	// lacksPolicy is whether the last pong preceded a complete policy that the server has for this gate.
+	// Such pongs are not progress.
 	lacksPolicy atomic.Bool
 
-	named    []string        // the partitions to follow; none: all
-	promised map[string]bool // those among them that the server has
+	named    []string        // the partitions to follow; all if empty
+	promised map[string]bool // the named partitions that exist on the server
 }
 
-// note notes a message of the server; hasPolicy is whether this gate has a policy that the server has
-// confirmed.
+// note records a message from the server. hasPolicy is whether this gate has a confirmed policy.
 func (l *liveness) note(response *queuegatev1.SyncResponse, hasPolicy bool) {
 	switch message := response.GetMessage().(type) {
 	case *queuegatev1.SyncResponse_Opened:
@@ -98,7 +96,7 @@ func (l *liveness) note(response *queuegatev1.SyncResponse, hasPolicy bool) {
 	}
 }
 
-// run keeps a stream open.
+// run keeps a stream open until the context is done.
 func (g *Gate) run(ctx context.Context) {
 	defer close(g.stopped)
 	for {
@@ -110,7 +108,7 @@ func (g *Gate) run(ctx context.Context) {
 	}
 }
 
-// stream opens a stream and applies its messages until it ends; it returns why it has ended.
+// stream opens a stream, applies its messages until it ends, and returns the error that ended it.
 func (g *Gate) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,8 +153,8 @@ func (g *Gate) stream(ctx context.Context) error {
 	}
 }
 
-// watch calls end when the server has not answered a ping for too long. It counts ticks rather than time: a
-// ticker drops the ticks that a suspended process misses, and the server's answers may be waiting to be read.
+// watch calls end if the server is silent for too long. It counts ticks rather than time, because a ticker
+// drops ticks while the process is suspended, and messages from the server may be unread.
 func watch(ctx context.Context, looks <-chan time.Time, stream *liveness, end func()) {
 	for silent, unanswered := 0, 0; ; {
 		select {
@@ -184,7 +182,7 @@ func watch(ctx context.Context, looks <-chan time.Time, stream *liveness, end fu
 	}
 }
 
-// send sends messages when they are due, for as long as the stream lasts.
+// send sends messages when they are due, until the stream ends.
 func (g *Gate) send(ctx context.Context, stream Stream) {
 	if stream.Send(g.opening()) != nil {
 		return
@@ -195,11 +193,11 @@ func (g *Gate) send(ctx context.Context, stream Stream) {
 		requests, idle := g.due()
 		for _, request := range requests {
 			if stream.Send(request) != nil {
-				return // Recv says why
+				return // Recv returns the error
 			}
 		}
 		if len(requests) > 0 {
-			continue // others may be due meanwhile
+			continue // more may be due by now
 		}
 		timer.Reset(idle)
 		select {

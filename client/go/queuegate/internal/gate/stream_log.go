@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxLoggedEnds = 8  // different ends of streams, until a stream lasts
+	maxLoggedEnds = 8  // distinct reasons before a stream recovers
 	maxLogged     = 10 // partitions of the server
 
 	forbidden = "the server forbids it to decide: sync.local_decisions is off, or this version of the" +
@@ -16,14 +16,14 @@ const (
 	noOutbox = "the server requires a report of each decision: set GateConfig.Outbox"
 )
 
-// A streamLog is what a gate logs about its streams: each thing once, however often it connects again.
+// A streamLog logs the events of a gate's streams. Repeated events are logged once.
 type streamLog struct {
-	partitions []string // that the gate names
+	partitions []string // the named partitions
 	canReport  bool
 
-	ends     map[string]bool // why streams have ended, since the last one that lasted
-	missing  map[string]bool // partitions that the server does not have
-	obstacle string          // to decisions
+	ends     map[string]bool // the reasons logged since the last stable stream
+	missing  map[string]bool // named partitions missing from the server
+	obstacle string          // why the gate may not decide
 }
 
 func newStreamLog(partitions []string, canReport bool) *streamLog {
@@ -32,7 +32,7 @@ func newStreamLog(partitions []string, canReport bool) *streamLog {
 	}
 }
 
-// opening logs the named partitions that the server does not have, and why the gate may not decide.
+// opening logs named partitions missing from the server, and why the gate may not decide.
 func (l *streamLog) opening(opened *queuegatev1.SyncOpened) {
 	var missing []string
 	for _, name := range l.partitions {
@@ -58,7 +58,7 @@ func (l *streamLog) opening(opened *queuegatev1.SyncOpened) {
 	l.obstacle = obstacle
 }
 
-// end logs why a stream has ended, unless that was logged since the last stream that lasted.
+// end logs why a stream ended, unless that was logged since the last stable stream.
 func (l *streamLog) end(err error) {
 	if end := textToLog(err.Error()); !l.ends[end] && len(l.ends) < maxLoggedEnds {
 		l.ends[end] = true
@@ -66,7 +66,7 @@ func (l *streamLog) end(err error) {
 	}
 }
 
-// recovery logs that a stream lasts, if an end was logged before.
+// recovery logs the recovery from earlier failures, if any.
 func (l *streamLog) recovery() {
 	if len(l.ends) > 0 {
 		clear(l.ends)

@@ -18,8 +18,8 @@ var endReasons = map[queuegatev1.Reason]policy.Reason{
 	queuegatev1.Reason_REASON_NO_MATCH:      policy.NoMatch,
 }
 
-// readTables checks the tables of a policy, merged from its parts, and returns the partition that they
-// describe and the bytes of its paths. Distances lead backwards, so no table can express a cycle.
+// readTables validates the tables of a policy, merged from its parts, and returns its partition and the
+// size of its paths in bytes. Rows refer to earlier rows by distance, so tables cannot contain cycles.
 func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 	p := &policy.Partition{
 		Naming: policy.Naming(sent.GetNaming()), Ambiguous: sent.GetAmbiguousLevel(),
@@ -96,7 +96,7 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
 			Above: above, Depth: sent.Depth[i], Reason: reason,
 			Users: uint32(first), Groups: uint32(groups), Services: uint32(services), Last: uint32(last),
 		}
-		slices.Sort(p.Listed[first:groups]) // they come sorted by name
+		slices.Sort(p.Listed[first:groups]) // sent sorted by name
 		slices.Sort(p.Listed[groups:services])
 		slices.Sort(p.Listed[services:last])
 	}
@@ -106,7 +106,7 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
 	return nil
 }
 
-// readQueues returns the bytes of all paths.
+// readQueues returns the total size of all paths.
 func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes int, err error) {
 	count := len(sent.GetName())
 	if !haveLength(count, sent.GetParent(), sent.GetSubmit(), sent.GetAdmin()) {
@@ -149,7 +149,7 @@ func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes 
 	return pathBytes, nil
 }
 
-// readCreated returns how many levels the longest path has.
+// readCreated returns the depth of the deepest path.
 func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) (deepest uint32, err error) {
 	first, count := len(p.Paths), len(sent.GetName())
 	if !haveLength(count, sent.GetParent(), sent.GetSubmit(), sent.GetAdmin()) {

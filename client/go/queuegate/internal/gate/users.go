@@ -10,31 +10,32 @@ import (
 
 const (
 	maxUsers = 10_000
-	// refreshAfter is the part of the lifetime of groups after which a use asks for them again.
+	// refreshAfter is the fraction of the lifetime of groups after which their next use requests them again.
 	refreshAfter = 0.8
-	// refreshRetry is how long no other use does.
+	// refreshRetry is the minimum time between such requests.
 	refreshRetry = time.Second
-	// never is earlier than every time, even with any grace.
+	// never is earlier than any time, even with any grace.
 	never = time.Duration(math.MinInt64 / 2)
-	// forever is later than every time.
+	// forever is later than any time.
 	forever = time.Duration(math.MaxInt64 / 2)
 )
 
-// A userKey is a partition and the name of a user.
+// A userKey is a partition with the name of a user.
 type userKey struct{ partition, name string }
 
-// A userEntry has the groups of a user. Immutable but for its times.
+// A userEntry contains the groups of a user. Immutable except for its times.
 type userEntry struct {
 	key       userKey
 	exists    bool
 	groups    []string
-	expiresAt atomic.Int64 // never once it has been dropped
+	expiresAt atomic.Int64 // never once dropped
 	refreshAt atomic.Int64
 }
 
 func (e *userEntry) expires() time.Duration { return time.Duration(e.expiresAt.Load()) }
 
-// isDue returns whether the groups should be asked for, and lets nobody else do so for a while.
+// isDue returns whether the caller should request the groups, and if so, stops others from doing so for
+// refreshRetry.
 func (e *userEntry) isDue(now time.Duration) bool {
 	at := e.refreshAt.Load()
 	return int64(now) >= at && e.refreshAt.CompareAndSwap(at, int64(now+refreshRetry))
@@ -45,7 +46,7 @@ func (e *userEntry) live(from time.Duration, lifetime time.Duration) {
 	e.refreshAt.Store(int64(from + time.Duration(refreshAfter*float64(lifetime))))
 }
 
-// size returns about how many bytes the groups take.
+// size returns the approximate size of the groups in bytes.
 func (e *userEntry) size() int {
 	sum := groupOverheadBytes * len(e.groups)
 	for _, group := range e.groups {
@@ -54,12 +55,12 @@ func (e *userEntry) size() int {
 	return sum
 }
 
-// users are those whose groups are known. An entry that is no longer one of them decides nothing,
-// although decisions that were made with it are still remembered.
+// users contains the cached groups of users. Dropping an entry invalidates the cached decisions that
+// used it.
 type users struct {
 	mutex   sync.RWMutex
 	entries map[userKey]*userEntry
-	bytes   int // of the groups of all entries, about
+	bytes   int // the approximate size of all groups
 }
 
 func (u *users) find(partition, name string) *userEntry {
@@ -68,7 +69,7 @@ func (u *users) find(partition, name string) *userEntry {
 	return u.entries[userKey{partition, name}]
 }
 
-// set keeps the groups of a user from a time on. If there are too many users, another one is dropped.
+// set stores the groups of a user, valid from a time. If there are too many users, it drops others.
 func (u *users) set(key userKey, exists bool, groups []string, from, lifetime time.Duration) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -82,7 +83,7 @@ func (u *users) set(key userKey, exists bool, groups []string, from, lifetime ti
 	}
 	entry := &userEntry{key: key, exists: exists, groups: groups}
 	room := maxGroupBytes - entry.size()
-	for _, other := range u.entries { // any of them
+	for _, other := range u.entries { // in any order
 		if len(u.entries) < maxUsers && u.bytes <= room {
 			break
 		}
@@ -99,7 +100,7 @@ func (u *users) drop(entry *userEntry) {
 	u.bytes -= entry.size()
 }
 
-// forget drops users of a partition; all of them if none is named.
+// forget drops these users of a partition, or without names, all its users.
 func (u *users) forget(partition string, names []string) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -118,7 +119,7 @@ func (u *users) forget(partition string, names []string) {
 	}
 }
 
-// dropAllBut drops all users but those of some partitions.
+// dropAllBut drops all users except those of some partitions.
 func (u *users) dropAllBut(partitions []string) {
 	kept := make(map[string]bool, len(partitions))
 	for _, name := range partitions {

@@ -66,14 +66,14 @@ func expectVector(t *testing.T, partition *policy.Partition, question [5]json.Ra
 	if kind == "admin" {
 		access = policy.Admin
 	}
-	place, isHere := partition.Locate(queue, access)
-	if isHere != (answer != nil) {
-		t.Errorf("%s: decided %v", question, isHere)
+	target, isKnown := partition.Locate(queue, access)
+	if isKnown != (answer != nil) {
+		t.Errorf("%s: decided %v", question, isKnown)
 	}
-	if !isHere {
+	if !isKnown {
 		return
 	}
-	decision, evaluated, known := partition.Decide(place, user, groups, groups != nil, "")
+	decision, evaluated, known := partition.Decide(target, user, groups, groups != nil, "")
 	if known != (len(answer) > 0) {
 		t.Errorf("%s: known %v", question, known)
 		return

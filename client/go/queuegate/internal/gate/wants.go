@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// maxWanted is how many users one message may ask for.
+	// maxWanted is the maximum number of users in a message.
 	maxWanted = 1_000
-	// maxWaiting is how many users may wait for their groups, as many as the server allows.
+	// maxWaiting is the maximum number of users with pending requests for groups, as on the server.
 	maxWaiting = 10_000
-	// answerTime is how long an answer may take before a user is asked for again.
+	// answerTime is how long to wait for a user's groups before requesting them again.
 	answerTime = 10 * time.Second
 )
 
-// wants are the users whose groups this gate needs. Each is asked for once until the answer comes.
+// wants contains the users whose groups this gate needs. Each is requested only once at a time.
 type wants struct {
-	wake func() // must not wait
+	wake func() // must not block
 
 	mutex   sync.Mutex
 	waiting map[userKey]struct{}
@@ -25,10 +25,10 @@ type wants struct {
 	purgeAt time.Duration
 }
 
-// A lookup is a want that was sent.
+// A lookup is a pending request for a user's groups.
 type lookup struct {
 	sentAt     time.Duration
-	again      time.Duration // the user is not asked for again before
+	again      time.Duration // when the groups may be requested again
 	isAnswered bool
 }
 
@@ -36,7 +36,7 @@ func newWants(wake func()) *wants {
 	return &wants{wake: wake, waiting: map[userKey]struct{}{}, lookups: map[userKey]lookup{}}
 }
 
-// add asks for the groups of a user with the next messages.
+// add requests the groups of a user in the next message.
 func (w *wants) add(key userKey, now time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -57,19 +57,19 @@ func (w *wants) add(key userKey, now time.Duration) {
 	if len(w.waiting)+len(w.lookups) >= maxWaiting {
 		return
 	}
-	key.name = strings.Clone(key.name) // it may be a part of a large text
+	key.name = strings.Clone(key.name) // may be part of a large text
 	w.waiting[key] = struct{}{}
 	w.wake()
 }
 
-// take returns the users to ask for now, by partition, with one message for each.
+// take returns the users to request now, by partition, in one message each.
 func (w *wants) take(now time.Duration) map[string][]string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	taken := map[string][]string{}
 	for key := range w.waiting {
 		if len(taken[key.partition]) == maxWanted {
-			continue // with the next message
+			continue // in the next message
 		}
 		taken[key.partition] = append(taken[key.partition], key.name)
 		delete(w.waiting, key)
@@ -78,8 +78,8 @@ func (w *wants) take(now time.Duration) map[string][]string {
 	return taken
 }
 
-// answer notes an answer, and returns when this gate asked for it; false if it did not. A user whose
-// answer is of little use is not asked for again before a time.
+// answer records a response, and returns the time of its request; false if there was none. The groups are
+// not requested again before a time.
 func (w *wants) answer(key userKey, again time.Duration) (time.Duration, bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -93,7 +93,7 @@ func (w *wants) answer(key userKey, again time.Duration) (time.Duration, bool) {
 	return earlier.sentAt, true
 }
 
-// clear forgets all users: an answer comes only on the stream that asked for it.
+// clear drops all users, since a response arrives only on the stream of its request.
 func (w *wants) clear() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

@@ -5,42 +5,42 @@ import (
 	"strings"
 )
 
-// AcceptsUser returns whether a question with groups may have a user of this name.
+// AcceptsUser returns whether a request with groups may name this user.
 func (p *Partition) AcceptsUser(name string) bool {
 	return p.Naming.isYARN() || isUserName(name) || p.Naming == YuniKornAnyUser && name != wildcard
 }
 
-// A Place is where a question about access to a queue is decided.
-type Place struct {
+// A Target is a requested queue, with the chain to evaluate for it.
+type Target struct {
 	path      string // the canonical path
-	evaluated string // the nearest existing ancestor of a queue that does not exist, if that decides
-	level     uint32 // at which the chain begins
+	evaluated string // the nearest existing ancestor of a missing queue, if evaluated instead
+	level     uint32 // the first level of the chain
 }
 
 // Path returns the canonical path of the queue.
-func (p Place) Path() string { return p.path }
+func (t Target) Path() string { return t.path }
 
-// recoveryLevel stands for the chain of YuniKorn's recovery queue.
+// recoveryLevel represents the chain of YuniKorn's recovery queue.
 const recoveryLevel = UnknownLevel - 1
 
-// Locate returns the place of a question; false if the text is not a path or only the server can decide.
-func (p *Partition) Locate(text string, access Access) (Place, bool) {
+// Locate returns the target of a request; false if the text is not a path or only the server can decide.
+func (p *Partition) Locate(text string, access Access) (Target, bool) {
 	path := text
 	number, exists := p.Queues[text]
 	if !exists {
 		var isPath bool
 		if path, isPath = p.path(text); !isPath {
-			return Place{}, false
+			return Target{}, false
 		}
 		number, exists = p.Queues[path]
 	}
-	// The path is part of answers that are remembered: it must not be a part of the caller's texts.
+	// The path is cached with decisions, so it must not share memory with the caller's texts.
 	evaluated := ""
 	switch {
 	case exists:
 		path = p.Paths[number]
-	case path != Root && !strings.Contains(path, separator): // a short name that several queues share
-		return Place{path, "", p.Ambiguous}, true
+	case path != Root && !strings.Contains(path, separator): // a short name shared by several queues
+		return Target{path, "", p.Ambiguous}, true
 	default:
 		path = strings.Clone(path)
 		nearest := path
@@ -51,17 +51,17 @@ func (p *Partition) Locate(text string, access Access) (Place, bool) {
 		if p.Created[number] == nil {
 			evaluated = p.Paths[number]
 		} else if number, exists = p.created(number, path[len(nearest)+1:]); !exists {
-			return Place{}, false
+			return Target{}, false
 		}
 	}
-	at := Place{path, evaluated, p.Starts[access][number]}
+	at := Target{path, evaluated, p.Starts[access][number]}
 	if access == Submit && !p.Naming.isYARN() && isRecoveryPath(path) {
 		at.level, at.evaluated = recoveryLevel, ""
 	}
 	return at, at.level != UnknownLevel
 }
 
-// created returns the queue that will be created below another one; false if only the server knows it.
+// created returns the created queue below a queue; false if only the server knows it.
 func (p *Partition) created(number uint32, below string) (uint32, bool) {
 	for name := range strings.SplitSeq(below, separator) {
 		children := p.Created[number]
@@ -76,7 +76,7 @@ func (p *Partition) created(number uint32, below string) (uint32, bool) {
 	return number, true
 }
 
-// path returns the canonical path of a queue that does not have this path; false if the text is none.
+// path returns the canonical form of a text that is not a queue's path; false if it is not a path.
 func (p *Partition) path(text string) (string, bool) {
 	if !p.Naming.isYARN() {
 		return queuePath(text)
@@ -87,16 +87,16 @@ func (p *Partition) path(text string) (string, bool) {
 	return yarnQueuePath(text)
 }
 
-// Decide decides whether a user may use the queue at a place, and which queue decided about one that
-// does not exist.
+// Decide decides whether a user may use a target. It also returns the nearest existing ancestor of a
+// missing queue, if evaluated instead.
 //
-// Users and wildcards are evaluated first, on all levels of the chain; groups only if none of those
-// decides; and where these deny, the service that acts for the user. Of several matches on different
-// levels the nearest wins. Nobody may submit to the recovery queue of YuniKorn or below it.
+// Users and wildcards on all levels are evaluated before groups, and the service acting for the user
+// only if nothing else grants access. If several levels match, the nearest wins. Nobody may submit to
+// YuniKorn's recovery queue or below it.
 //
-// The decision is not known if the groups of the user are not and it depends on them.
+// The decision is unknown if it depends on unknown groups.
 func (p *Partition) Decide(
-	at Place, user string, groups []string, groupsKnown bool, realUser string,
+	at Target, user string, groups []string, groupsKnown bool, realUser string,
 ) (decision Decision, evaluated string, known bool) {
 	if at.level == recoveryLevel {
 		return inRecoveryQueue, "", true
@@ -110,8 +110,8 @@ func (p *Partition) Decide(
 	return decision, at.evaluated, known
 }
 
-// walk evaluates a chain; false if the groups are not known and the decision depends on them.
-func (p *Partition) walk(at Place, user string, groups []string, groupsKnown bool) (Decision, bool) {
+// walk evaluates a chain; false if the decision depends on unknown groups.
+func (p *Partition) walk(at Target, user string, groups []string, groupsKnown bool) (Decision, bool) {
 	name, isListed := p.Names[user]
 	hasGroups := false
 	number := at.level
@@ -147,8 +147,8 @@ func (p *Partition) walk(at Place, user string, groups []string, groupsKnown boo
 	return noMatch, true
 }
 
-// serviceGrant returns the grant of the nearest level that lists a service, if there is one.
-func (p *Partition) serviceGrant(at Place, service string) (Decision, bool) {
+// serviceGrant returns the grant of the nearest level that lists a service, if any.
+func (p *Partition) serviceGrant(at Target, service string) (Decision, bool) {
 	name, isListed := p.Names[service]
 	if !isListed {
 		return Decision{}, false
@@ -166,7 +166,7 @@ func (p *Partition) lists(start, end, name uint32) bool {
 	return isListed
 }
 
-// prefix returns the first levels of a path; all of it, if it has fewer.
+// prefix returns the first levels of a path, or the path if it has fewer.
 func prefix(path string, levels uint32) string {
 	if levels == 0 {
 		return cluster
@@ -181,12 +181,12 @@ func prefix(path string, levels uint32) string {
 	return path
 }
 
-// Usable returns the paths of the queues at and below a place that a user may use, sorted. They are
-// not known if the groups of the user are not and one of them depends on these.
+// Usable returns the sorted paths of the queues at or below a target that a user may use. They are
+// unknown if a decision depends on unknown groups.
 func (p *Partition) Usable(
-	at Place, access Access, user string, groups []string, groupsKnown bool, realUser string,
+	at Target, access Access, user string, groups []string, groupsKnown bool, realUser string,
 ) (paths []string, known bool) {
-	// By level: queues without ACLs of their own share the chain of their parent.
+	// By level, because queues without their own ACLs share their parent's chain.
 	allowed := map[uint32]bool{}
 	for _, number := range p.Sorted {
 		path := p.Paths[number]

@@ -1,11 +1,10 @@
-// Package policy decides who may use a queue: ACLs, queue trees and decisions. It has no I/O, no
-// clock and no third-party import.
+// Package policy decides who may use a queue, without I/O, clocks or third-party imports.
 //
-// Its rules are those of the server's core in Python (queuegate.policy), and must stay so.
+// Its rules must equal those of the server's core in Python (queuegate.policy).
 package policy
 
-// Rules is the version of the rules by which this package decides. It grows with each change after
-// which any question about the same policy is decided differently, as that of queuegate.policy does.
+// Rules is the version of the decision rules, incremented together with queuegate.policy's whenever the
+// decisions of any policy change.
 const Rules = 3
 
 // Access is a kind of access to a queue.
@@ -17,7 +16,7 @@ const (
 	Admin
 )
 
-// Reason is why access was granted or denied, as the contract names it.
+// Reason is why access was granted or denied, as named in the contract.
 type Reason string
 
 // The reasons.
@@ -32,7 +31,7 @@ const (
 	ClusterAdmin  Reason = "cluster_admin"
 )
 
-// A Decision says whether access is granted, and why. A denial names no subject.
+// A Decision is the result of a check. A denial has no matched subject.
 type Decision struct {
 	Allowed        bool
 	Reason         Reason
@@ -45,12 +44,12 @@ var (
 	inRecoveryQueue = Decision{Reason: RecoveryQueue, MatchedQueue: recoveryQueue}
 	aclsDisabled    = Decision{Allowed: true, Reason: ACLsDisabled}
 
-	// Unknown is the decision about a user who does not exist, where it depends on groups.
+	// Unknown is the decision for a missing user, where it depends on groups.
 	Unknown = Decision{Reason: UnknownUser}
 )
 
-// grant returns the decision of an ACL that lists a user or a group. The empty path stands for
-// the administrators of a cluster.
+// grant returns the decision of an ACL that lists a user or a group. The empty path represents the
+// cluster's administrators.
 func grant(reason Reason, queue, subject string) Decision {
 	if queue == cluster {
 		reason = ClusterAdmin

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	// Root is the path of the queue above all others.
+	// Root is the path of the root queue.
 	Root          = "root"
 	separator     = "."
 	wildcard      = "*" // everyone
-	anyName       = "*" // of a queue that will be created
+	anyName       = "*" // any created queue
 	proxyMark     = "~"
 	recoveryQueue = "root.@recovery@"
-	// cluster stands for the path of a queue where the administrators of a cluster are listed.
+	// cluster is the queue path that represents the cluster and its administrators.
 	cluster = ""
 
 	maxQueueName = 64
 
-	// DefaultPartition is the partition of a question that names none.
+	// DefaultPartition is the partition of a request that names none.
 	DefaultPartition = "default"
 )
 
-// PartitionName returns the name of a partition without the ID of a resource manager: [rm]gpu
-// becomes gpu. An empty name becomes default.
+// PartitionName returns the name of a partition without the resource manager ID: [rm]gpu becomes gpu.
+// An empty name becomes default.
 func PartitionName(text string) string {
 	if text == "" {
 		return DefaultPartition
@@ -36,8 +36,8 @@ func PartitionName(text string) string {
 	return text
 }
 
-// isUserName returns whether YuniKorn accepts the name of a user in a request with groups: a letter or _,
-// then letters, digits and some signs, and perhaps a dollar sign at the end.
+// isUserName returns whether YuniKorn accepts a user name in a request with groups: a letter or _,
+// followed by letters, digits and some punctuation, and optionally a final dollar sign.
 func isUserName(text string) bool {
 	text = strings.TrimSuffix(text, "$")
 	if text == "" || text[0] != '_' && !isLetter(text[0]) {
@@ -54,9 +54,9 @@ func isUserName(text string) bool {
 func isLetter(sign byte) bool { return 'a' <= sign|0x20 && sign|0x20 <= 'z' }
 func isDigit(sign byte) bool  { return '0' <= sign && sign <= '9' }
 
-// queuePath returns the full path of a queue of YuniKorn in lower case; false if the text is none.
+// queuePath returns the full path of a YuniKorn queue in lower case; false if the text is not a path.
 func queuePath(text string) (string, bool) {
-	level := 0 // the length of the present one
+	level := 0 // the length of the current level
 	for i := range len(text) {
 		sign := text[i]
 		switch {
@@ -69,7 +69,7 @@ func queuePath(text string) (string, bool) {
 			if level++; level > maxQueueName {
 				return "", false
 			}
-		default: // among them every sign that is not ASCII
+		default: // including all non-ASCII characters
 			return "", false
 		}
 	}
@@ -80,8 +80,8 @@ func queuePath(text string) (string, bool) {
 	return path, path == Root || strings.HasPrefix(path, Root+".")
 }
 
-// yarnQueuePath returns the full path of a queue of YARN; false if a level is empty. Paths are
-// case-sensitive, root. is optional, and a level may contain anything but a dot.
+// yarnQueuePath returns the full path of a YARN queue; false if a level is empty. Paths are
+// case-sensitive, root. is optional, and a level may contain any character but a dot.
 func yarnQueuePath(text string) (string, bool) {
 	if text == "" || text[0] == '.' || text[len(text)-1] == '.' || strings.Contains(text, "..") {
 		return "", false
@@ -92,22 +92,22 @@ func yarnQueuePath(text string) (string, bool) {
 	return Root + "." + text, true
 }
 
-// parentPath returns the path of the parent of a queue; empty for the root.
+// parentPath returns the path of the parent queue; empty for the root.
 func parentPath(path string) string {
 	return path[:max(0, strings.LastIndexByte(path, '.'))]
 }
 
-// isRecoveryPath returns whether a path in lower case is the recovery queue or below it.
+// isRecoveryPath returns whether a lower-case path is at or below the recovery queue.
 func isRecoveryPath(path string) bool {
 	rest, isBelow := strings.CutPrefix(path, recoveryQueue)
 	return isBelow && (rest == "" || rest[0] == '.')
 }
 
-// maxNameBytes is the limit of servers for names. Their limit for paths is larger.
+// maxNameBytes is the servers' limit for names. Their limit for paths is larger.
 const maxNameBytes = 1024
 
-// IsPlain returns whether a server accepts a text as a name: short, and without control
-// characters and line separators.
+// IsPlain returns whether a server certainly accepts a text as a name: it is short, and contains no
+// control characters or line separators.
 func IsPlain(text string) bool {
 	return text != "" && len(text) <= maxNameBytes && !strings.ContainsFunc(text, isNotPlain)
 }
