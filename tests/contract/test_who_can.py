@@ -129,7 +129,7 @@ def test_disabled_acls_and_proxies(tmp_path: Path, capsys: Capture) -> None:
     file = Path("examples/fair-scheduler.xml").absolute()
     config.write_text(f"policies: [{{path: {file}, yarn_site: {site}}}]\n")
     assert main(["who-can", "root.Test", "--config", str(config)]) == 0
-    assert "everyone: the scheduler does not enforce ACLs" in capsys.readouterr().out
+    assert "everyone: yarn.acl.enable is not true: YARN enforces no ACLs" in capsys.readouterr().out
     queues = tmp_path / "fair-scheduler.xml"
     queues.write_text(
         '<allocations><queue name="root"><aclSubmitApps> </aclSubmitApps>'

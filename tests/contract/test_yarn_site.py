@@ -96,6 +96,22 @@ def test_the_root_that_only_yarn_site_closes(client: queuegate.Client, folder: P
     assert allowed(client, "root.etl.new") == ["alice"]
 
 
+@pytest.mark.parametrize("properties", ["", BASE, prop("fs.defaultFS", "hdfs://nn")])
+def test_another_file_in_place_of_yarn_site_does_not_open_the_cluster(
+    client: queuegate.Client, folder: Path, properties: str
+) -> None:
+    site = folder / "yarn-site.xml"
+    replace(site, text(properties))
+    result = client.reload()
+    assert not result.succeeded
+    [error] = [one for one in result.diagnostics if one.severity == "error"]
+    assert error.file == str(site)
+    assert error.message.startswith("this is not a yarn-site.xml")
+    assert allowed(client) == ["alice"]
+    replace(site, text(ON + BOB))
+    eventually(lambda: allowed(client), ["bob"])
+
+
 def test_what_else_decides_is_reported(
     client: queuegate.Client, server: RunningServer, folder: Path
 ) -> None:

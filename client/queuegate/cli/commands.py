@@ -88,7 +88,8 @@ def check(session: Session, asked: Check) -> Report:
         answer = client.check(**asdict(asked))
         meant = _meant(client, session, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    return Report(answer, [render.decision(asked, answer, session.colours, meant)], status)
+    text = render.decision(asked, answer, session.colours, meant, session.yarn_site or "")
+    return Report(answer, [text], status)
 
 
 @queuegate.command()
@@ -101,7 +102,8 @@ def explain(session: Session, asked: Check) -> Report:
         answer = client.explain(**asdict(asked))
         meant = _meant(client, session, asked, answer.decision, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
-    return Report(answer, render.explanation(asked, answer, session.colours, meant), status)
+    site = session.yarn_site or ""
+    return Report(answer, render.explanation(asked, answer, session.colours, meant, site), status)
 
 
 def _meant(

@@ -34,7 +34,7 @@ _REASONS = {
     Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
     Reason.UNKNOWN_USER: "the resolver of partition {partition} does not know the user",
     Reason.RECOVERY_QUEUE: "access to the recovery queue is never granted",
-    Reason.ACLS_DISABLED: "the scheduler does not enforce ACLs",
+    Reason.ACLS_DISABLED: "yarn.acl.enable is not true{site}: YARN enforces no ACLs",
     Reason.CLUSTER_ADMIN: "the user administers the cluster",
     Reason.OWNER: "the user owns the application",
     Reason.UNKNOWN_QUEUE: "the target queue does not exist",
@@ -72,16 +72,18 @@ _LISTED = {
 }
 
 
-def decision(asked: Check, answer: Decision, colours: Colours, meant: str = "") -> str:
+def decision(
+    asked: Check, answer: Decision, colours: Colours, meant: str = "", site: str = ""
+) -> str:
     """Return a decision as a line, with a second line if the queue does not exist.
 
-    `meant` is a queue to suggest, if any.
+    `meant` is a queue to suggest, and `site` the yarn-site.xml of the decision, if any.
     """
     word = colours.good("allowed") if answer.allowed else colours.bad("denied")
     can = "may" if answer.allowed else "may not"
     text = (
         f"{word}: {escape(asked.user)} {can} {VERBS[Access(asked.access)]}"
-        f" {escape(asked.queue)}: {reason_words(asked.partition, answer)}"
+        f" {escape(asked.queue)}: {reason_words(asked.partition, answer, site)}"
     )
     if answer.evaluated_queue:
         where = escape(answer.evaluated_queue)
@@ -90,20 +92,21 @@ def decision(asked: Check, answer: Decision, colours: Colours, meant: str = "") 
     return text
 
 
-def reason_words(partition: str, answer: Decision) -> str:
+def reason_words(partition: str, answer: Decision, site: str = "") -> str:
     """Return the reason of a decision in words."""
     return _REASONS[answer.reason].format(
         queue=escape(answer.matched_queue),
         subject=escape(answer.matched_subject),
         partition=escape(partition or "default"),
+        site=f" in {escape(site)}" if site else "",
     )
 
 
 def explanation(
-    asked: Check, answer: Explanation, colours: Colours, meant: str = ""
+    asked: Check, answer: Explanation, colours: Colours, meant: str = "", site: str = ""
 ) -> Iterator[str]:
     """Yield the lines of `decision`, and the evaluation as a tree."""
-    yield decision(asked, answer.decision, colours, meant)
+    yield decision(asked, answer.decision, colours, meant, site)
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)
         yield f"{queue} does not exist yet: YARN will create it, with ACLs from templates"
@@ -159,7 +162,7 @@ def _step(step: Step, colours: Colours, *, is_new: bool) -> str:
     acl = f"{step.acl or 'unknown'} ACL '{escape(step.acl_text)}'"
     match step.outcome:
         case StepOutcome.ACLS_DISABLED:
-            text = colours.good("ACLs are not enforced")
+            text = colours.good("ACLs are not enforced (yarn.acl.enable)")
         case StepOutcome.WILDCARD:
             text = f"{acl}: {colours.good('allows everyone')}"
         case outcome if outcome in _LISTED:
@@ -204,7 +207,7 @@ def grant_words(grant: AccessGrant) -> str:
     """Return a description of the ACL entry that grants access."""
     if grant.kind is SubjectKind.EVERYONE:
         if grant.acl is None:
-            return _REASONS[Reason.ACLS_DISABLED]
+            return _REASONS[Reason.ACLS_DISABLED].format(site="")
         return f"everyone in {place_of(grant)}"
     name = escape(grant.name)
     text = {

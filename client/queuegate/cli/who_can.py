@@ -104,7 +104,7 @@ def _lines(page: UserPage, users: Sequence[ListedUser], colours: Colours) -> Ite
     if page.everyone_via is not None:
         is_enforced = page.everyone_via.acl is not None
         where = f"{place_of(page.everyone_via)} allows everyone"
-        text = where if is_enforced else "the scheduler does not enforce ACLs"
+        text = where if is_enforced else grant_words(page.everyone_via)
         yield f"{colours.good('everyone')}: {text}"
     for grant in page.proxies:
         yield f"every user that {escape(grant.name)} acts for: {place_of(grant)}"

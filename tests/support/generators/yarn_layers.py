@@ -21,6 +21,10 @@ _USUAL: Final = (
     *((f"{PREFIX}root.acl_{each}", " ") for each in ("submit_applications", "administer_queue")),
 )
 """The properties that most pairs have, so that most of them load."""
+_HOSTNAME: Final = (
+    "<property><name>yarn.resourcemanager.hostname</name><value>rm</value></property>"
+)
+"""Without a key of its own, a file is not accepted as a yarn-site.xml."""
 _ACLS: Final = (
     *(" ", " ", "*", "bob", "alice,bob ops", " ops", "${team}", "${other} ops", "", ""),
     *("${team},${other}", "${nosuch}", "x${${which}}", "$ {team} ${} ${a b}", "\n bob\n"),
@@ -31,7 +35,7 @@ _FINAL: Final = (*("",) * 6, *("true",) * 4, " true ", "TRUE", "false")
 
 def layers(chance: random.Random) -> tuple[str, str]:
     """Return the texts of a yarn-site.xml and a capacity-scheduler.xml."""
-    files: tuple[list[str], list[str]] = [], []
+    files: tuple[list[str], list[str]] = [_HOSTNAME], []
     for name, value in _USUAL:
         if chance.random() < 0.9:
             at = 0 if name.startswith("yarn.a") else chance.randrange(2)

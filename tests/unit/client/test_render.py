@@ -36,7 +36,7 @@ DECISIONS = [
     ),
     (Reason.UNKNOWN_USER, False, "the resolver of partition gpu does not know the user"),
     (Reason.RECOVERY_QUEUE, False, "access to the recovery queue is never granted"),
-    (Reason.ACLS_DISABLED, True, "the scheduler does not enforce ACLs"),
+    (Reason.ACLS_DISABLED, True, "yarn.acl.enable is not true: YARN enforces no ACLs"),
     (Reason.CLUSTER_ADMIN, True, "the user administers the cluster"),
     (Reason.OWNER, True, "the user owns the application"),
     (Reason.UNKNOWN_QUEUE, False, "the target queue does not exist"),
@@ -261,7 +261,7 @@ def test_a_policy() -> None:
         ),
         (
             AccessGrant("", None, SubjectKind.EVERYONE, "*"),
-            "the scheduler does not enforce ACLs",
+            "yarn.acl.enable is not true: YARN enforces no ACLs",
             ("everyone *", "", ""),
         ),
         (

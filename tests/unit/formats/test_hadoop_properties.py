@@ -17,7 +17,10 @@ from tests.support.generators.yarn_files import CAPACITY, prop, site
     ("properties", "expected"),
     [
         (prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "bob"), []),
-        ("", ["yarn.acl.enable is not set and defaults to false"]),
+        (
+            prop("yarn.resourcemanager.hostname", "rm"),
+            ["yarn.acl.enable is not set and defaults to false"],
+        ),
         (
             prop("yarn.acl.enable", "yes"),
             ['"yes", which is neither true nor false and so is read as false'],

@@ -92,7 +92,7 @@ def test_the_value_that_counts(
 
 
 def test_only_yarn_site_enables_acls_and_names_administrators() -> None:
-    site = b"<configuration/>"
+    site = configuration(prop("yarn.resourcemanager.hostname", "rm"))
     switched = prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "yarn")
     read = FormatOptions(yarn=YarnOptions(site=(site, "yarn-site.xml")))
     result = load_policy(CAPACITY, configuration(BASE + switched), "cs.xml", read)

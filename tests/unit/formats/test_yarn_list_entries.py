@@ -55,7 +55,8 @@ def test_names_in_an_attribute_have_the_place_of_the_property() -> None:
 
 def test_names_in_yarn_site() -> None:
     """The list of another file is not looked up in this one."""
-    site = text("<value>good,bad!</value>").encode()
+    enabled = "<property><name>yarn.acl.enable</name><value>true</value></property>"
+    site = text("<value>good,bad!</value>", enabled).encode()
     options = YarnOptions(site=(site, "yarn-site.xml"))
     other = b"<configuration>\n\n<value>x,y</value></configuration>"
     (lost,) = convert("capacity-scheduler", other, "cs.xml", options).lost

@@ -154,7 +154,8 @@ def test_a_missing_yarn_site() -> None:
     partition = load_policy(FAIR, text, "f").partitions["default"]
     decision = decide(partition, "root", Access.SUBMIT, "eve", ())
     assert decision == (False, Reason.NO_MATCH, "", "")
-    empty = YarnOptions(site=(b"<configuration/>", "s"))
+    unset = prop("yarn.resourcemanager.hostname", "rm")
+    empty = YarnOptions(site=(f"<configuration>{unset}</configuration>".encode(), "s"))
     partition = load_policy(FAIR, text, "f", FormatOptions(yarn=empty)).partitions["default"]
     decision = decide(partition, "root", Access.SUBMIT, "eve", ())
     assert decision is not None

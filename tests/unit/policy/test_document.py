@@ -71,8 +71,12 @@ def test_everyone() -> None:
     assert is_granted(parse_yarn("*", Semantics.DOCUMENTED), "anybody", [])
 
 
-def site(*, enable: str = "true", admins: str | None = " ") -> tuple[bytes, str]:
-    text = f"<property>\n   <name>yarn.acl.enable</name>\n   <value>{enable}</value>\n</property>"
+def site(*, enable: str | None = "true", admins: str | None = " ") -> tuple[bytes, str]:
+    text = "<property><name>yarn.resourcemanager.hostname</name><value>rm</value></property>"
+    if enable is not None:
+        text += (
+            f"<property>\n   <name>yarn.acl.enable</name>\n   <value>{enable}</value>\n</property>"
+        )
     if admins is not None:
         text += f"<property><name>yarn.admin.acl</name><value>{admins}</value></property>"
     return f"<configuration>{text}</configuration>".encode(), "yarn-site.xml"
@@ -151,7 +155,7 @@ def test_the_default_administrators_are_everyone() -> None:
 
 
 def test_acls_are_off_unless_they_are_enabled() -> None:
-    for stated in (site(enable="false"), (b"<configuration/>", "yarn-site.xml")):
+    for stated in (site(enable="false"), site(enable=None)):
         queues = fair(MARKETING, stated)
         assert reason(queues, "root.Marketing", Access.SUBMIT, "eve") is Reason.ACLS_DISABLED
         app = Application("root.Marketing", "john")

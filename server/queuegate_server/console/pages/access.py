@@ -34,7 +34,7 @@ _OUTCOMES: Final = {
     StepOutcome.NO_MATCH: "no match",
     StepOutcome.EMPTY: "grants nothing",
     StepOutcome.RECOVERY_QUEUE: "access to the recovery queue is never granted",
-    StepOutcome.ACLS_DISABLED: "ACLs are not enforced",
+    StepOutcome.ACLS_DISABLED: "ACLs are not enforced (yarn.acl.enable)",
     StepOutcome.CLUSTER_ADMIN: "lists an administrator of the cluster",
 }
 _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})

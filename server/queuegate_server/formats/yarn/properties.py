@@ -40,6 +40,10 @@ class Configuration:
         """Return whether a property is set."""
         return name in self._values
 
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the properties that are set."""
+        return iter(self._values)
+
     def position(self, name: str) -> Text | None:
         """Return an unexpanded value with its position; None if it is unset."""
         return self._values.get(name)

@@ -4,13 +4,16 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
 from queuegate_server.formats.yarn.properties import Configuration, boolean
 from queuegate_server.formats.yarn.variables import Text
 
 NOBODY: Final = " "
 ENABLE: Final = "yarn.acl.enable"
 ADMINS: Final = "yarn.admin.acl"
+_SITE_KEYS: Final = "yarn."
+_CAPACITY_KEYS: Final = "yarn.scheduler.capacity."
+_MAPREDUCE_KEYS: Final = "yarn.app.mapreduce."
 
 
 class Site(NamedTuple):
@@ -24,12 +27,13 @@ class Site(NamedTuple):
 
 
 def read_site(
-    site: tuple[bytes, str] | None, semantics: Semantics
+    site: tuple[bytes, str] | None, semantics: Semantics, format_name: str = ""
 ) -> tuple[Site, tuple[Diagnostic, ...]]:
     """Return the settings in yarn-site.xml, given its contents and name, and all diagnostics.
 
-    Unset properties have Hadoop's defaults: ACLs are disabled and everyone administers the cluster.
-    Without a file, ACLs are enforced and nobody administers the cluster.
+    `format_name` is the format of the scheduler's file; empty if unknown. Unset properties have
+    Hadoop's defaults: ACLs are disabled and everyone administers the cluster. Without a file, ACLs
+    are enforced and nobody administers the cluster.
     """
     configuration = Configuration()
     enforced = Site(acls_enabled=True, admins=NOBODY, configuration=configuration)
@@ -39,7 +43,8 @@ def read_site(
     diagnostics = Diagnostics(file)
     properties = None
     with diagnostics:
-        if configuration.add(data, diagnostics, is_read=_is_read):
+        is_readable = configuration.add(data, diagnostics, is_read=_is_read)
+        if is_readable and _is_site(configuration, diagnostics):
             properties = configuration.read(diagnostics, is_read=_is_read)
     if properties is None:
         return enforced, diagnostics.sorted()
@@ -52,7 +57,7 @@ def read_site(
             if stated is None:
                 message += ", which is neither true nor false and so is read as false"
         message += ": access is granted to everyone"
-        if semantics is Semantics.HADOOP:
+        if semantics is Semantics.HADOOP and format_name != "capacity-scheduler":
             message += ", except that the fair scheduler still checks submission"
         diagnostics.warning(switch, message, "set it to true")
     text = admins.text if admins else WILDCARD
@@ -61,6 +66,26 @@ def read_site(
         message += " everyone administers the cluster, and no queue is protected"
         diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
     return Site(bool(stated), text, configuration, admins), diagnostics.sorted()
+
+
+def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
+    """Return whether a file without errors is a yarn-site.xml, and add an error if it is not.
+
+    Hadoop's default for yarn.acl.enable would open every queue if the file were accepted.
+    """
+    keys = [name for name in configuration if name.startswith(_SITE_KEYS)]
+    if diagnostics.error_count or any(
+        not key.startswith((_CAPACITY_KEYS, _MAPREDUCE_KEYS)) for key in keys
+    ):
+        return True
+    message = "this is not a yarn-site.xml: it sets "
+    if any(key.startswith(_CAPACITY_KEYS) for key in keys):
+        message += f"only properties of a capacity-scheduler.xml ({_CAPACITY_KEYS}…)"
+    else:
+        message += f"no property of one ({_SITE_KEYS}…)"
+    remedy = f"use the ResourceManager's yarn-site.xml, which sets {ENABLE}"
+    diagnostics.error(Position(1, 1), message, remedy)
+    return False
 
 
 def _is_read(name: str) -> bool:
