@@ -152,7 +152,7 @@ def _words(options: FormatOptions, partition: str) -> Iterable[str]:
 def in_words(grant: Grant) -> str:
     """Return a grant as text."""
     if grant.acl is None:
-        return "the cluster does not enforce ACLs"
+        return "yarn.acl.enable is not true: YARN enforces no ACLs"
     where = f"the {grant.acl} ACL of {grant.queue}"
     if grant.queue == CLUSTER:
         where = "the list of the cluster's administrators"

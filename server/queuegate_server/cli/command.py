@@ -114,6 +114,13 @@ resolver_types_option: Final = click.option(
 )
 
 
+old_site_option: Final = click.option(
+    "--old-yarn-site",
+    type=FILE,
+    help="YARN: the yarn-site.xml of the old policy. [default: that of --yarn-site]",
+)
+
+
 def shown_name(file: str | Path) -> str:
     """Return the name of a file for diagnostics."""
     return STDIN_NAME if file == STDIN else str(file)

@@ -14,6 +14,7 @@ from queuegate.policy.created_queues import Creator, QueueCreation, TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.queue import Queue
 from queuegate.policy.reach import SubjectKind
+from queuegate.policy.tree import Cluster
 from queuegate.policy.worlds import Subject
 from queuegate_server.analysis.access_changes import (
     ANY,
@@ -29,6 +30,7 @@ from queuegate_server.cli.command import (
     STDIN,
     Failure,
     config_option,
+    old_site_option,
     reading_options,
     resolver_types_option,
 )
@@ -36,6 +38,7 @@ from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.formats.acl_positions import AclKey, Place
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
+from queuegate_server.formats.yarn.site import ADMINS, ENABLE
 
 _ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everyone):(root(?:\..+)?)")
 
@@ -106,6 +109,7 @@ def _allowed_gains(
 )
 @findings.output_option_with_markdown
 @reading_options
+@old_site_option
 @resolver_types_option
 def diff(
     *,
@@ -118,6 +122,7 @@ def diff(
     config: Path | None,
     output: str,
     options: FormatOptions,
+    old_yarn_site: Path | None,
 ) -> None:
     """Show how the ACLs of queues change from the policy OLD to the policy NEW.
 
@@ -125,7 +130,8 @@ def diff(
     partition or queue that was added or removed, and for each ACL that allows different users
     or groups: + for those added, - for those removed. Compares only each queue's own ACLs,
     although access to the queues above still applies. Both files must be for YuniKorn, or both
-    for YARN.
+    for YARN. For YARN, also shows changes of yarn.acl.enable and yarn.admin.acl between
+    --old-yarn-site and --yarn-site.
 
     With --people, shows instead who may use which queues under NEW but not under OLD, and the
     reverse. Includes access through the queues above; queues that only inherit a difference are
@@ -136,7 +142,7 @@ def diff(
     difference, 2 wrong usage, or a file that cannot be read or is not valid.
     """
     if by_people:
-        before, after = _load(old, new, options, config)
+        before, after = _load(old, new, options, config, old_yarn_site)
         directories = read_users(users_from, config, after) if users_from else None
         changes = [*access_changes(before, after, directories, allowed)]
         for note in _differences(before, after):
@@ -153,7 +159,7 @@ def diff(
     if given := [option for option, value in only_with_people.items() if value]:
         message = f"{', '.join(given)}: only with --people"
         raise click.UsageError(message, click.get_current_context())
-    before, after = _load(old, new, options, None)
+    before, after = _load(old, new, options, None, old_yarn_site)
     entries = list(_differences(before, after))
     findings.write(
         output,
@@ -224,12 +230,13 @@ def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:
 
 
 def _load(
-    old: str, new: str, options: FormatOptions, config: Path | None
+    old: str, new: str, options: FormatOptions, config: Path | None, old_site: Path | None
 ) -> tuple[PolicyFile, PolicyFile]:
     """Load two comparable policies. Raises Failure."""
     if old == new == STDIN:
         raise Failure("only one of the two can be standard input")
-    before, after = (policies.load(file, options, config) for file in (old, new))
+    before = policies.load(old, options, config, old_site)
+    after = policies.load(new, options, config)
     if before.is_yunikorn is not after.is_yunikorn:
         # Queue names compare differently, and YARN has cluster administrators.
         raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
@@ -249,10 +256,23 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
         elif before.resolver_type != after.resolver_type:
             types = quoted(before.resolver_type), quoted(after.resolver_type)
             yield Difference(name, "", f"usergroupresolver: {types[0]} becomes {types[1]}")
+        if before and after:
+            yield from _clusters(name, before.cluster, after.cluster)
         yield from _queues(name, before.queues if before else {}, after.queues if after else {})
         creation_before, creation_after = (each and each.creation for each in (before, after))
         if creation_before or creation_after:
             yield from _templates(name, old, new)
+
+
+def _clusters(partition: str, old: Cluster | None, new: Cluster | None) -> Iterator[Difference]:
+    """Yield the differences between the settings in two yarn-site.xml files."""
+    if old is None or new is None:
+        return
+    if old.acls_enabled is not new.acls_enabled:
+        change = f"{str(old.acls_enabled).lower()} becomes {str(new.acls_enabled).lower()}"
+        yield Difference(partition, "", f"{ENABLE}: {change}", Access.ADMIN)
+    if change := ", ".join(_changes(old.admins, new.admins)):
+        yield Difference(partition, "", f"{ADMINS}: {change}", Access.ADMIN)
 
 
 def _queues(

@@ -1,6 +1,7 @@
 """Loads policies from files for commands that analyze them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from queuegate_server.analysis.policy_file import PolicyFile
@@ -14,15 +15,23 @@ from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.settings.source_map import Override
 
 
-def load(file: str, options: FormatOptions, config: Path | None = None) -> PolicyFile:
+def load(
+    file: str, options: FormatOptions, config: Path | None = None, site: Path | None = None
+) -> PolicyFile:
     """Load a policy from a file, or from standard input if its name is `-`; see `parse`."""
     if config is not None and file == STDIN:
         raise Failure("-: not allowed with --config, where a policy must be a file")
-    return parse(*read_or_fail(file), None, options, config)
+    return parse(*read_or_fail(file), None, options, config, site=site)
 
 
 def parse(
-    data: bytes, name: str, format_name: str | None, options: FormatOptions, config: Path | None
+    data: bytes,
+    name: str,
+    format_name: str | None,
+    options: FormatOptions,
+    config: Path | None,
+    *,
+    site: Path | None = None,
 ) -> PolicyFile:
     """Load a policy from text.
 
@@ -32,12 +41,15 @@ def parse(
         format_name: The format, or None to detect it.
         options: How to read the text if there are no settings.
         config: The settings file, if any.
+        site: The yarn-site.xml, if not that of the options or settings.
 
     Raises:
         Failure: The policy or the settings are invalid, or cannot be read.
     """
     server = None if config is None else settings(config, name)
     options = options if server is None else reading_options_of(server)
+    if site is not None:
+        options = replace(options, yarn=replace(options.yarn, site=read_or_fail(site)))
     format_name = format_name or detect_format(data)
     loaded = load_policy(format_name, data, name, options)
     if has_errors(loaded.diagnostics):

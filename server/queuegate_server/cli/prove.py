@@ -16,6 +16,7 @@ from queuegate_server.cli.command import (
     STDIN,
     Failure,
     config_option,
+    old_site_option,
     read_or_fail,
     reading_options,
     resolver_types_option,
@@ -45,6 +46,7 @@ from queuegate_server.formats.registry import FormatOptions
 )
 @findings.output_option_with_markdown
 @reading_options
+@old_site_option
 @resolver_types_option
 def prove(
     *,
@@ -54,13 +56,15 @@ def prove(
     config: Path | None,
     output: str,
     options: FormatOptions,
+    old_yarn_site: Path | None,
 ) -> None:
     """Prove or refute each claim in the file CLAIMS about the POLICY, for everyone.
 
     Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
     user:bob admin root` or `no new access compared with old.yaml`. It must hold for every user
     with any groups, unless the file states facts such as `ml-admins within ml`, or --users-from
-    lists the users that exist.
+    lists the users that exist. `no new access compared with` reads the old policy with the file
+    of --old-yarn-site.
 
     A false claim is refuted by a counterexample: a person, the command that shows the decision
     about them, and the file and line of the ACL that lets them in.
@@ -70,6 +74,9 @@ def prove(
     """
     if policy == claims == STDIN:
         raise Failure("only one of the two can be standard input")
+    if config is not None and old_yarn_site is not None:
+        message = "--old-yarn-site: not allowed with --config; pass --yarn-site and --semantics"
+        raise click.UsageError(message, click.get_current_context())
     loaded = policies.load(policy, options, config)
     data, name = read_or_fail(claims)
     diagnostics = Diagnostics(name)
@@ -78,7 +85,7 @@ def prove(
         raise Failure.of("the claims are not valid:", diagnostics.sorted())
 
     def read_old(file: str) -> PolicyFile:
-        return policies.load(str(Path(name).parent / file), options, config)
+        return policies.load(str(Path(name).parent / file), options, config, old_yarn_site)
 
     try:
         prover = Prover(loaded, stated, name, read_old)

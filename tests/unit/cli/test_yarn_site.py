@@ -1,5 +1,6 @@
 """Every command that reads a capacity scheduler's file reads it over yarn-site.xml."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 from queuegate.cli import main
 from queuegate_server.cli.diff import diff
 from queuegate_server.cli.policy_files import convert, lint, validate
+from queuegate_server.cli.prove import prove
 from tests.support.generators.yarn_files import prop
 
 KEY = "yarn.scheduler.capacity.root"
@@ -101,3 +103,66 @@ def test_a_key_that_yunikorn_does_not_read(
     )
     assert ended.stdout.count('makes YuniKorn read "prod.yaml"') == count
     assert ended.returncode == (count if command == "lint" else 0)
+
+
+@pytest.fixture
+def old_site(folder: Path) -> Path:
+    site = folder / "old-site.xml"
+    text = prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "yarn eve")
+    site.write_text(f"<configuration>{text}{prop(ETL, 'bob')}</configuration>")
+    return site
+
+
+def compare(folder: Path, old: Path, *options: str) -> Result:
+    scheduler, site = str(folder / "cs.xml"), str(folder / "yarn-site.xml")
+    sites = ["--yarn-site", site, "--old-yarn-site", str(old)]
+    return CliRunner().invoke(diff, [scheduler, scheduler, *sites, *options])
+
+
+def test_diff_of_the_administrators(folder: Path, old_site: Path) -> None:
+    result = compare(folder, old_site)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        'partition "default": yarn.admin.acl: - group "eve"',
+        'partition "default", queue "root.etl": submit ACL: + user "bob", - user "alice"',
+    ]
+    result = compare(folder, old_site, "--people")
+    assert 'note: partition "default": yarn.admin.acl: - group "eve"' in result.stderr
+    assert 'queue "root": admin: - group "eve"; 2 queues below inherit it' in result.stdout
+    github = compare(folder, old_site, "-o", "github").stdout
+    assert f"file={folder / 'yarn-site.xml'},line=2" in github
+
+
+@pytest.mark.parametrize("semantics", ["documented", "hadoop"])
+def test_diff_of_the_switch(folder: Path, old_site: Path, semantics: str) -> None:
+    old_site.write_text(f"<configuration>{prop('yarn.acl.enable', 'false')}</configuration>")
+    result = compare(folder, old_site, "--semantics", semantics)
+    assert 'partition "default": yarn.acl.enable: false becomes true' in result.stdout
+    result = compare(folder, old_site, "--people", "--fail-on", "loss", "--semantics", semantics)
+    assert result.exit_code == 1
+    assert 'queue "root": submit: - everyone' in result.stdout.replace('+ user "yarn", ', "")
+
+
+def test_prove_with_another_old_site(folder: Path, old_site: Path) -> None:
+    """Only the old policy is read with the old yarn-site.xml."""
+    claims = folder / "claims.yaml"
+    claims.write_text("claims: [no new access compared with cs.xml]")
+    site = str(folder / "yarn-site.xml")
+    text = f"<configuration>{prop('yarn.acl.enable', 'true')}{prop('yarn.admin.acl', ' ')}"
+    old_site.write_text(f"{text}{prop(ETL, 'bob')}</configuration>")
+    options = [str(folder / "cs.xml"), str(claims), "--yarn-site", site]
+    assert CliRunner().invoke(prove, options).exit_code == 0
+    result = CliRunner().invoke(prove, [*options, "--old-yarn-site", str(old_site)])
+    assert result.exit_code == 1
+    shown = [line for line in result.stdout.splitlines() if line.startswith("  $ ")]
+    assert any(f"--yarn-site {old_site}" in line for line in shown)
+    for line in shown:
+        expected = 1 if str(old_site) in line else 0
+        assert main(shlex.split(line.removeprefix("  $ queuegate"))) == expected
+
+
+def test_the_settings_name_a_yarn_site(folder: Path, old_site: Path) -> None:
+    options = ["cs.xml", "claims.yaml", "--config", "q.yaml", "--old-yarn-site", str(old_site)]
+    result = CliRunner().invoke(prove, options)
+    assert result.exit_code == 2
+    assert "--old-yarn-site: not allowed with --config" in result.output
