@@ -7,7 +7,7 @@ the members that the rules inspect (3 MiB in 10 ms, without extra memory).
 import base64
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
@@ -42,13 +42,10 @@ class _UserInfo(TypedDict, total=False):
     groups: msgspec.Raw
 
 
-class _RequiredMembers(TypedDict):
-    uid: str
-    kind: _Kind
-    userInfo: _UserInfo
-
-
-class _Request(_RequiredMembers, total=False):
+class _Request(TypedDict, total=False):
+    uid: Required[str]
+    kind: Required[_Kind]
+    userInfo: Required[_UserInfo]
     operation: str | None
     namespace: str | None
     name: str | None

@@ -159,6 +159,6 @@ def write_file(
         with os.fdopen(os.open(file, flags, mode), "w", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise Failure(f"{file}: exists; {remedy}") from None
+        raise Failure(f"{file}: already exists; {remedy}") from None
     except OSError as error:
         raise Failure(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -126,7 +126,7 @@ def validate(
         _refuse_reading_options(
             "--settings, which reads no policy"
             if config is None
-            else "--config, whose settings say how to read policies"
+            else "--config, whose settings determine how to read policies"
         )
     results: Iterable[FileResult]
     if config is not None:
@@ -175,7 +175,7 @@ def lint(
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """
     if config is not None:
-        _refuse_reading_options("--config, whose settings say how to read policies")
+        _refuse_reading_options("--config, whose settings determine how to read policies")
         _refuse_standard_input(files)
         if not files:
             if users_from:
@@ -366,22 +366,15 @@ def _report(
         if output == findings.TEXT:
             findings.write(output, command, diagnostics)
         all_diagnostics += diagnostics
-    counts = _counts(files, all_diagnostics)
+    errors = sum(each.severity is Severity.ERROR for each in all_diagnostics)
+    counts = {"files": files, "errors": errors, "warnings": len(all_diagnostics) - errors}
     if output != findings.TEXT:
         findings.write(output, command, all_diagnostics, more=counts)
-    click.echo(_summary(counts), err=True)
-    if not is_readable:
-        return EXIT_FAILURE
-    return EXIT_NO if has_errors(all_diagnostics) or (warnings_fail and all_diagnostics) else 0
-
-
-def _counts(files: int, diagnostics: list[Diagnostic]) -> dict[str, int]:
-    errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
-    return {"files": files, "errors": errors, "warnings": len(diagnostics) - errors}
-
-
-def _summary(counts: Mapping[str, int]) -> str:
-    return ", ".join(
+    summary = (
         f"{number} {noun.removesuffix('s') if number == 1 else noun}"
         for noun, number in counts.items()
     )
+    click.echo(", ".join(summary), err=True)
+    if not is_readable:
+        return EXIT_FAILURE
+    return EXIT_NO if has_errors(all_diagnostics) or (warnings_fail and all_diagnostics) else 0

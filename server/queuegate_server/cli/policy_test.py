@@ -65,14 +65,16 @@ def _count(number: int, noun: str) -> str:
 def _files(folders: Iterable[str]) -> Iterator[Path]:
     """Yield the test files, sorted within each folder. Raises Failure."""
     if STDIN in folders:
-        raise Failure("-: tests must be in a file, which names their policy relative to itself")
+        raise Failure(
+            "-: tests must be in a file, since the path of their policy is relative to it"
+        )
     for folder in map(Path, folders):
         if not folder.is_dir():
             yield folder
             continue
         files = sorted(path for pattern in _PATTERNS for path in folder.rglob(pattern))
         if not files:
-            raise Failure(f"{folder}: has no tests: name the files {' or '.join(_PATTERNS)}")
+            raise Failure(f"{folder}: contains no tests: name the files {' or '.join(_PATTERNS)}")
         yield from files
 
 

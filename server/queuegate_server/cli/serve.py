@@ -44,7 +44,7 @@ EXAMPLE_QUEUES: Final = 1_000
 LISTEN: Final = "--listen"
 _LISTEN_ADVICE: Final = (
     "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
-    "[::1]:50051 or unix:/run/queuegate.sock. For any other address, say how it is protected:\n"
+    "[::1]:50051 or unix:/run/queuegate.sock. For any other address, state how it is protected:\n"
     "  --set 'listen=[{address: 0.0.0.0:50051, tls: {certificate_file: …, key_file: …}}]'\n"
     "  --set 'listen=[{address: 0.0.0.0:50051, insecure: true}]'"
 )

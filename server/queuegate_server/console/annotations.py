@@ -24,8 +24,8 @@ _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
 """The maximum time that a page waits for annotations."""
 _TOO_LARGE: Final = (
-    f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: find lines and findings with"
-    " `queuegate-server lint`."
+    f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: run `queuegate-server lint` for lines"
+    " and findings."
 )
 
 

@@ -162,7 +162,7 @@ def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
     if not sources:
         raise ValueError("is empty: name a policy, or remove the key")
     if not all(source.is_set for source in sources):
-        raise ValueError("each of them needs path, configs or defaults")
+        raise ValueError("each entry needs path, configs or defaults")
     return sources
 
 

@@ -101,10 +101,10 @@ class ConfigReloader:
         changed = differences(self.settings, current)
         self.settings = current
         if changed:
-            _LOG.info("settings are replaced", extra={"keys": changed})
+            _LOG.info("settings changed", extra={"keys": changed})
         pending = differences(current, read)
         if pending:
-            _LOG.warning("settings need a restart to change", extra={"keys": pending})
+            _LOG.warning("changed settings require a restart", extra={"keys": pending})
 
 
 def with_changes(running: Settings, read: Settings) -> Settings:

@@ -63,7 +63,7 @@ def test_the_log_level_changes(configured: Configured) -> None:
     with configured.running() as server, grpc.insecure_channel(server.address) as channel:
         assert check(channel, "alice").allowed
         configured.send_sighup(server, log={"level": "debug"})
-        changed = server.wait_for_log("settings are replaced", count=configured.workers)
+        changed = server.wait_for_log("settings changed", count=configured.workers)
         assert changed["keys"] == ["log.level"]
 
         def is_logged() -> bool:
@@ -81,7 +81,7 @@ def test_the_last_of_many_signals_counts(configured: Configured) -> None:
             server.process.send_signal(signal.SIGHUP)
             time.sleep(0.0005)
         configured.send_sighup(server, log={"level": "debug"})
-        server.wait_for_log("settings are replaced", count=configured.workers)
+        server.wait_for_log("settings changed", count=configured.workers)
         assert check(channel, "alice").allowed
         assert not [entry for entry in server.logs if "confirm" in entry["event"]]
 
@@ -114,7 +114,7 @@ def test_bounds_and_lifetimes_change(configured: Configured) -> None:
             partitions={"default": {"resolver": "corp", "cache": cache}},
             drain={"grace": "3s"},
         )
-        changed = server.wait_for_log("settings are replaced", count=configured.workers)
+        changed = server.wait_for_log("settings changed", count=configured.workers)
         assert changed["keys"] == [
             "drain.grace",
             "limits.max_concurrent_calls",
@@ -162,8 +162,8 @@ def test_a_worker_that_starts_later_has_the_settings_of_the_others(configured: C
             log={"level": "debug"},
             callers=known,
         )
-        server.wait_for_log("settings are replaced", count=2)
-        event = "settings need a restart to change"
+        server.wait_for_log("settings changed", count=2)
+        event = "changed settings require a restart"
         server.wait_for_log(event, count=2)
         before = pids(server)[1]
         send(before, signal.SIGKILL)
@@ -184,7 +184,7 @@ def test_a_role_of_local_callers_is_revoked(configured: Configured) -> None:
     with configured.running() as server, queuegate.Client(server.address, timeout=60) as client:
         assert client.check("alice", "root.a")
         configured.send_sighup(server, callers={"loopback": {"roles": ["read"]}})
-        server.wait_for_log("settings are replaced")
+        server.wait_for_log("settings changed")
         with pytest.raises(queuegate.NotPermitted):
             client.check("alice", "root.a")
         with pytest.raises(queuegate.NotPermitted):
@@ -202,7 +202,7 @@ def test_keys_that_need_a_restart_are_logged_without_values(configured: Configur
             workers=5,
             limits={"max_concurrent_calls": 2000, "max_message": "1MiB"},
         )
-        event = "settings need a restart to change"
+        event = "changed settings require a restart"
         logged = server.wait_for_log(event, count=configured.workers)
         assert set(logged["keys"]) >= {
             "limits.max_concurrent_calls",

@@ -119,7 +119,7 @@ def test_rights_of_a_certificate_change_without_a_restart(
             with pytest.raises(grpc.RpcError) as caught:
                 second.lease()
             assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
-    changed = served.server.wait_for_log("settings are replaced", count=2)
+    changed = served.server.wait_for_log("settings changed", count=2)
     assert all(key.startswith("callers.certificates") for key in changed["keys"])
 
 

@@ -147,7 +147,7 @@ def test_a_folder_without_tests_is_an_error(folder: Path) -> None:
     (folder / "empty").mkdir()
     done = run("empty")
     assert done.exit_code == 2
-    assert "empty: has no tests: name the files *_test.yaml" in done.stderr
+    assert "empty: contains no tests: name the files *_test.yaml" in done.stderr
     assert run("nosuch").exit_code == 2
 
 

@@ -33,7 +33,7 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     file.write_text("before")
     result = CliRunner().invoke(token, ["dashboard", "--output-file", str(file)])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"{file}: exists" in result.stderr
+    assert f"{file}: already exists" in result.stderr
     assert file.read_text() == "before"
 
 

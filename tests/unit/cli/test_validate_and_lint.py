@@ -118,7 +118,7 @@ def test_faults_of_the_settings_are_reported_once(
         ("--config a.yaml -", "-: not allowed with --config, where a policy must be a file"),
         (
             "--config a.yaml --format yunikorn --acl-names extended",
-            "--acl-names, --format: not allowed with --config, whose settings say how to read poli",
+            "--acl-names, --format: not allowed with --config, whose settings determine how",
         ),
         ("--config a --semantics documented b", "--semantics: not allowed with --config"),
         ("--config a --resolver-type x b", "--resolver-type: not allowed with --config"),

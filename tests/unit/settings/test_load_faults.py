@@ -186,7 +186,7 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         ),
         (
             "policies: [{path: a}, {spark_defaults: b}]",
-            "1:1: error: policies: each of them needs path, configs or defaults",
+            "1:1: error: policies: each entry needs path, configs or defaults",
         ),
         (
             "policies: [{path: a, partition: '[rm]x'}]",

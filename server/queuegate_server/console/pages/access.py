@@ -1,9 +1,8 @@
 """The page "May X use Y?": the decision, each evaluated ACL, and the groups."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
-from queuegate import Step
 from queuegate import _responses as responses
 from queuegate.cli.render import ORIGINS, reason_words
 from queuegate.policy.explain import StepOutcome
@@ -12,7 +11,7 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.console.attention import failure_of
 from queuegate_server.console.commands import AccessQuery, command_line, grpcurl
-from queuegate_server.console.views import Page, Route, Url, View, Visit, url
+from queuegate_server.console.views import Page, Route, View, Visit, url
 from queuegate_server.engine import (
     GroupsUnavailable,
     Snapshot,
@@ -38,17 +37,6 @@ _OUTCOMES: Final = {
     StepOutcome.CLUSTER_ADMIN: "lists an administrator of the cluster",
 }
 _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
-
-
-class EvaluatedAcl(NamedTuple):
-    """A step of an explanation, with details for the page."""
-
-    step: Step
-    outcome: str
-    decides: bool
-    place: str
-    """The position of the ACL, or the property of its template; empty if unknown."""
-    queue_url: Url
 
 
 def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
@@ -123,14 +111,16 @@ async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[
     explanation = responses.explanation(response)
     annotations = await visit.services.annotator.annotations(snapshot)
     acls = [
-        EvaluatedAcl(
-            step,
-            _OUTCOMES.get(step.outcome, str(step.outcome)),
-            step.outcome not in _UNDECIDED,
-            step.template_property
+        {
+            "step": step,
+            "outcome": _OUTCOMES.get(step.outcome, str(step.outcome)),
+            "decides": step.outcome not in _UNDECIDED,
+            "place": step.template_property
             or annotations.place(AclKey(asked.partition, step.queue, step.acl)),
-            url("queues", partition=asked.partition, queue=step.queue, access=asked.access),
-        )
+            "queue_url": url(
+                "queues", partition=asked.partition, queue=step.queue, access=asked.access
+            ),
+        }
         for step in explanation.steps
     ]
     entry = None

@@ -40,7 +40,7 @@ async def health(visit: Visit) -> View:
         "gates": gates[:MAX_GATES],
         "gates_not_shown": max(0, len(gates) - MAX_GATES),
         "fleet": fleet,
-        "replicas": [] if fleet is None else _replicas(fleet),
+        "replicas": [] if fleet is None else sorted(fleet.replicas, key=_order)[:MAX_REPLICAS],
         "own_checksum": "" if member is None else member.status.checksum,
         "unsent": 0 if member is None else len(member.session.unsent),
         "certificates": [(each, (each.expires - wall) / _DAY) for each in services.certificates],
@@ -92,9 +92,8 @@ def _partitions(snapshot: Snapshot) -> Iterator[dict[str, object]]:
         }
 
 
-def _replicas(fleet: FleetView) -> list[ReplicaView]:
-    """Return the replicas, this one first."""
-    return sorted(fleet.replicas, key=lambda each: (not each.is_self, each.name))[:MAX_REPLICAS]
+def _order(replica: ReplicaView) -> tuple[bool, str]:
+    return not replica.is_self, replica.name
 
 
 def _problems(

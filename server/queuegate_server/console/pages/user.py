@@ -1,6 +1,6 @@
 """The User page: a user's groups, and the queues that the user may use."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from queuegate import Resolution
 from queuegate import _responses as responses
@@ -8,7 +8,7 @@ from queuegate.cli.render import UNRESOLVED, grant_words
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.console.views import Page, Redirect, Route, Url, View, Visit, url
+from queuegate_server.console.views import Page, Redirect, Route, View, Visit, url
 from queuegate_server.engine import GroupsUnavailable, UnknownPartition
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.messages import ACCESS_TYPES
@@ -21,14 +21,6 @@ MAX_GROUPS: Final = 1_000
 """The maximum number of groups shown."""
 
 
-class UsableRow(NamedTuple):
-    """A queue that the user may use."""
-
-    queue: str
-    url: Url
-    why: str
-
-
 async def show(visit: Visit) -> View:
     """Show the user in the URL, if any."""
     query = visit.query
@@ -36,7 +28,7 @@ async def show(visit: Visit) -> View:
     partition = query.get("partition") or DEFAULT_PARTITION
     error = queues_error = following = ""
     resolution = None
-    rows: list[UsableRow] = []
+    rows: list[dict[str, str]] = []
     status = 200
     if user:
         try:
@@ -79,7 +71,7 @@ async def _resolution(visit: Visit, user: str, partition: str) -> Resolution:
     return responses.resolution(user_groups_pb2.ResolveUserGroupsResponse.FromString(data))
 
 
-async def _queues(visit: Visit, user: str, partition: str) -> tuple[list[UsableRow], str]:
+async def _queues(visit: Visit, user: str, partition: str) -> tuple[list[dict[str, str]], str]:
     """Return a page of queues that a user may use, and the token for the next page."""
     access = visit.access
     request = access_pb2.ListQueuesRequest(
@@ -95,11 +87,11 @@ async def _queues(visit: Visit, user: str, partition: str) -> tuple[list[UsableR
     )
     page = access_pb2.ListQueuesResponse.FromString(data)
     rows = [
-        UsableRow(
-            each.queue,
-            url("access", partition=partition, queue=each.queue, access=access, user=user),
-            grant_words(each.via),
-        )
+        {
+            "queue": each.queue,
+            "url": url("access", partition=partition, queue=each.queue, access=access, user=user),
+            "why": grant_words(each.via),
+        }
         for each in responses.usable_queues(page)
     ]
     return rows, page.next_page_token
