@@ -32,13 +32,11 @@ class _AccessTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccessType
     ACCESS_TYPE_UNSPECIFIED: _AccessType.ValueType  # 0
     """Not set: rejected with INVALID_ARGUMENT."""
     ACCESS_TYPE_SUBMIT: _AccessType.ValueType  # 1
-    """Submit an application. Granted by the submit ACL or the admin ACL of the
-    queue or of any queue above it.
+    """Submit an application. Granted by the submit ACL or the admin ACL of the queue or any queue above
+    it.
     """
     ACCESS_TYPE_ADMIN: _AccessType.ValueType  # 2
-    """Administer the queue. Granted by the admin ACL of the queue or of any queue
-    above it.
-    """
+    """Administer the queue. Granted by the admin ACL of the queue or any queue above it."""
 
 class AccessType(_AccessType, metaclass=_AccessTypeEnumTypeWrapper):
     """The kind of access to a queue."""
@@ -46,13 +44,11 @@ class AccessType(_AccessType, metaclass=_AccessTypeEnumTypeWrapper):
 ACCESS_TYPE_UNSPECIFIED: AccessType.ValueType  # 0
 """Not set: rejected with INVALID_ARGUMENT."""
 ACCESS_TYPE_SUBMIT: AccessType.ValueType  # 1
-"""Submit an application. Granted by the submit ACL or the admin ACL of the
-queue or of any queue above it.
+"""Submit an application. Granted by the submit ACL or the admin ACL of the queue or any queue above
+it.
 """
 ACCESS_TYPE_ADMIN: AccessType.ValueType  # 2
-"""Administer the queue. Granted by the admin ACL of the queue or of any queue
-above it.
-"""
+"""Administer the queue. Granted by the admin ACL of the queue or any queue above it."""
 Global___AccessType: _TypeAlias = AccessType  # noqa: Y015
 
 class _Reason:
@@ -68,15 +64,13 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_USER: _Reason.ValueType  # 2
     """Granted: an ACL lists the user."""
     REASON_GROUP: _Reason.ValueType  # 3
-    """Granted: an ACL lists a group of the user."""
+    """Granted: an ACL lists one of the user's groups."""
     REASON_NO_MATCH: _Reason.ValueType  # 4
-    """Denied: no ACL from the queue up to the root lists the user or a group."""
+    """Denied: no ACL from the queue up to the root lists the user or any of the user's groups."""
     REASON_UNKNOWN_USER: _Reason.ValueType  # 5
-    """Denied: the answer depends on the groups of the user, and the resolver of
-    the partition does not know the user.
-    """
+    """Denied: the decision depends on groups, and the partition's resolver does not know the user."""
     REASON_RECOVERY_QUEUE: _Reason.ValueType  # 6
-    """Denied: access to the recovery queue, and to everything below it, is never granted."""
+    """Denied: nobody may submit to the recovery queue or below it."""
     REASON_ACLS_DISABLED: _Reason.ValueType  # 7
     """Granted: the scheduler does not enforce ACLs (YARN: `yarn.acl.enable`)."""
     REASON_CLUSTER_ADMIN: _Reason.ValueType  # 8
@@ -84,7 +78,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     REASON_OWNER: _Reason.ValueType  # 9
     """Granted: the user owns the application."""
     REASON_UNKNOWN_QUEUE: _Reason.ValueType  # 10
-    """Denied: the queue that the application is to be moved to does not exist."""
+    """Denied: the target queue of a move does not exist."""
 
 class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
     """Why access was granted or denied."""
@@ -96,15 +90,13 @@ REASON_WILDCARD: Reason.ValueType  # 1
 REASON_USER: Reason.ValueType  # 2
 """Granted: an ACL lists the user."""
 REASON_GROUP: Reason.ValueType  # 3
-"""Granted: an ACL lists a group of the user."""
+"""Granted: an ACL lists one of the user's groups."""
 REASON_NO_MATCH: Reason.ValueType  # 4
-"""Denied: no ACL from the queue up to the root lists the user or a group."""
+"""Denied: no ACL from the queue up to the root lists the user or any of the user's groups."""
 REASON_UNKNOWN_USER: Reason.ValueType  # 5
-"""Denied: the answer depends on the groups of the user, and the resolver of
-the partition does not know the user.
-"""
+"""Denied: the decision depends on groups, and the partition's resolver does not know the user."""
 REASON_RECOVERY_QUEUE: Reason.ValueType  # 6
-"""Denied: access to the recovery queue, and to everything below it, is never granted."""
+"""Denied: nobody may submit to the recovery queue or below it."""
 REASON_ACLS_DISABLED: Reason.ValueType  # 7
 """Granted: the scheduler does not enforce ACLs (YARN: `yarn.acl.enable`)."""
 REASON_CLUSTER_ADMIN: Reason.ValueType  # 8
@@ -112,7 +104,7 @@ REASON_CLUSTER_ADMIN: Reason.ValueType  # 8
 REASON_OWNER: Reason.ValueType  # 9
 """Granted: the user owns the application."""
 REASON_UNKNOWN_QUEUE: Reason.ValueType  # 10
-"""Denied: the queue that the application is to be moved to does not exist."""
+"""Denied: the target queue of a move does not exist."""
 Global___Reason: _TypeAlias = Reason  # noqa: Y015
 
 class _StepOutcome:
@@ -128,20 +120,20 @@ class _StepOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StepOutco
     STEP_OUTCOME_USER: _StepOutcome.ValueType  # 2
     """The ACL lists the user."""
     STEP_OUTCOME_GROUP: _StepOutcome.ValueType  # 3
-    """The ACL lists a group of the user."""
+    """The ACL lists one of the user's groups."""
     STEP_OUTCOME_NO_MATCH: _StepOutcome.ValueType  # 4
-    """The ACL lists neither the user nor, where groups were needed, a group."""
+    """The ACL lists neither the user nor any of the user's groups."""
     STEP_OUTCOME_EMPTY: _StepOutcome.ValueType  # 5
-    """The ACL is absent or empty: it grants nothing."""
+    """The ACL is missing or empty, and grants nothing."""
     STEP_OUTCOME_RECOVERY_QUEUE: _StepOutcome.ValueType  # 6
-    """The recovery queue: denied before any ACL is evaluated."""
+    """Nobody may submit to the recovery queue; no ACL was evaluated."""
     STEP_OUTCOME_ACLS_DISABLED: _StepOutcome.ValueType  # 7
-    """YARN: ACLs are disabled, so none is evaluated."""
+    """ACLs are disabled (YARN); none was evaluated."""
     STEP_OUTCOME_CLUSTER_ADMIN: _StepOutcome.ValueType  # 8
-    """YARN: `yarn.admin.acl` lists the user or a group of the user."""
+    """`yarn.admin.acl` lists the user or one of the user's groups (YARN)."""
 
 class StepOutcome(_StepOutcome, metaclass=_StepOutcomeEnumTypeWrapper):
-    """The outcome of the evaluation of one ACL."""
+    """The outcome of evaluating an ACL."""
 
 STEP_OUTCOME_UNSPECIFIED: StepOutcome.ValueType  # 0
 """Never sent."""
@@ -150,17 +142,17 @@ STEP_OUTCOME_WILDCARD: StepOutcome.ValueType  # 1
 STEP_OUTCOME_USER: StepOutcome.ValueType  # 2
 """The ACL lists the user."""
 STEP_OUTCOME_GROUP: StepOutcome.ValueType  # 3
-"""The ACL lists a group of the user."""
+"""The ACL lists one of the user's groups."""
 STEP_OUTCOME_NO_MATCH: StepOutcome.ValueType  # 4
-"""The ACL lists neither the user nor, where groups were needed, a group."""
+"""The ACL lists neither the user nor any of the user's groups."""
 STEP_OUTCOME_EMPTY: StepOutcome.ValueType  # 5
-"""The ACL is absent or empty: it grants nothing."""
+"""The ACL is missing or empty, and grants nothing."""
 STEP_OUTCOME_RECOVERY_QUEUE: StepOutcome.ValueType  # 6
-"""The recovery queue: denied before any ACL is evaluated."""
+"""Nobody may submit to the recovery queue; no ACL was evaluated."""
 STEP_OUTCOME_ACLS_DISABLED: StepOutcome.ValueType  # 7
-"""YARN: ACLs are disabled, so none is evaluated."""
+"""ACLs are disabled (YARN); none was evaluated."""
 STEP_OUTCOME_CLUSTER_ADMIN: StepOutcome.ValueType  # 8
-"""YARN: `yarn.admin.acl` lists the user or a group of the user."""
+"""`yarn.admin.acl` lists the user or one of the user's groups (YARN)."""
 Global___StepOutcome: _TypeAlias = StepOutcome  # noqa: Y015
 
 class _GroupsOrigin:
@@ -172,35 +164,31 @@ class _GroupsOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GroupsOr
     GROUPS_ORIGIN_UNSPECIFIED: _GroupsOrigin.ValueType  # 0
     """Never sent."""
     GROUPS_ORIGIN_NOT_NEEDED: _GroupsOrigin.ValueType  # 1
-    """The decision did not depend on groups; none were resolved."""
+    """The decision does not depend on groups, so they were not resolved."""
     GROUPS_ORIGIN_REQUEST: _GroupsOrigin.ValueType  # 2
-    """The request carried them."""
+    """The request contained the groups."""
     GROUPS_ORIGIN_RESOLVER: _GroupsOrigin.ValueType  # 3
-    """The resolver was asked now."""
+    """The resolver was queried."""
     GROUPS_ORIGIN_CACHE: _GroupsOrigin.ValueType  # 4
-    """They were cached."""
+    """The groups were in the cache."""
     GROUPS_ORIGIN_STALE_CACHE: _GroupsOrigin.ValueType  # 5
-    """They were cached and have expired; the resolver is unavailable or has not
-    answered yet.
-    """
+    """The groups were in the cache, but had expired and could not be refreshed yet."""
 
 class GroupsOrigin(_GroupsOrigin, metaclass=_GroupsOriginEnumTypeWrapper):
-    """Where the groups of an explained decision came from."""
+    """The origin of the groups of an explained decision."""
 
 GROUPS_ORIGIN_UNSPECIFIED: GroupsOrigin.ValueType  # 0
 """Never sent."""
 GROUPS_ORIGIN_NOT_NEEDED: GroupsOrigin.ValueType  # 1
-"""The decision did not depend on groups; none were resolved."""
+"""The decision does not depend on groups, so they were not resolved."""
 GROUPS_ORIGIN_REQUEST: GroupsOrigin.ValueType  # 2
-"""The request carried them."""
+"""The request contained the groups."""
 GROUPS_ORIGIN_RESOLVER: GroupsOrigin.ValueType  # 3
-"""The resolver was asked now."""
+"""The resolver was queried."""
 GROUPS_ORIGIN_CACHE: GroupsOrigin.ValueType  # 4
-"""They were cached."""
+"""The groups were in the cache."""
 GROUPS_ORIGIN_STALE_CACHE: GroupsOrigin.ValueType  # 5
-"""They were cached and have expired; the resolver is unavailable or has not
-answered yet.
-"""
+"""The groups were in the cache, but had expired and could not be refreshed yet."""
 Global___GroupsOrigin: _TypeAlias = GroupsOrigin  # noqa: Y015
 
 class _SubjectKind:
@@ -221,7 +209,7 @@ class _SubjectKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SubjectKi
     """Every user that a service acts for (`~name` in YARN with `semantics: hadoop`)."""
 
 class SubjectKind(_SubjectKind, metaclass=_SubjectKindEnumTypeWrapper):
-    """The kind of subject that an entry of an ACL stands for."""
+    """The kind of subject that an ACL entry refers to."""
 
 SUBJECT_KIND_UNSPECIFIED: SubjectKind.ValueType  # 0
 """Never sent."""
@@ -244,15 +232,15 @@ class _ApplicationActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_App
     APPLICATION_ACTION_UNSPECIFIED: _ApplicationAction.ValueType  # 0
     """Not set: rejected with INVALID_ARGUMENT."""
     APPLICATION_ACTION_VIEW: _ApplicationAction.ValueType  # 1
-    """View it and its report."""
+    """View the application and its report."""
     APPLICATION_ACTION_VIEW_LOGS: _ApplicationAction.ValueType  # 2
-    """View its logs."""
+    """View the application's logs."""
     APPLICATION_ACTION_MODIFY: _ApplicationAction.ValueType  # 3
-    """Modify or kill it."""
+    """Modify or kill the application."""
     APPLICATION_ACTION_MOVE: _ApplicationAction.ValueType  # 4
-    """Move it to another queue. Not available under Spark's own rules."""
+    """Move the application to another queue. YARN only."""
     APPLICATION_ACTION_ADMIN: _ApplicationAction.ValueType  # 5
-    """Act for other users. Available only under Spark's own rules."""
+    """Act for other users. Spark only."""
 
 class ApplicationAction(_ApplicationAction, metaclass=_ApplicationActionEnumTypeWrapper):
     """The kind of access to an application."""
@@ -260,15 +248,15 @@ class ApplicationAction(_ApplicationAction, metaclass=_ApplicationActionEnumType
 APPLICATION_ACTION_UNSPECIFIED: ApplicationAction.ValueType  # 0
 """Not set: rejected with INVALID_ARGUMENT."""
 APPLICATION_ACTION_VIEW: ApplicationAction.ValueType  # 1
-"""View it and its report."""
+"""View the application and its report."""
 APPLICATION_ACTION_VIEW_LOGS: ApplicationAction.ValueType  # 2
-"""View its logs."""
+"""View the application's logs."""
 APPLICATION_ACTION_MODIFY: ApplicationAction.ValueType  # 3
-"""Modify or kill it."""
+"""Modify or kill the application."""
 APPLICATION_ACTION_MOVE: ApplicationAction.ValueType  # 4
-"""Move it to another queue. Not available under Spark's own rules."""
+"""Move the application to another queue. YARN only."""
 APPLICATION_ACTION_ADMIN: ApplicationAction.ValueType  # 5
-"""Act for other users. Available only under Spark's own rules."""
+"""Act for other users. Spark only."""
 Global___ApplicationAction: _TypeAlias = ApplicationAction  # noqa: Y015
 
 class _ApplicationList:
@@ -280,44 +268,44 @@ class _ApplicationListEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Appli
     APPLICATION_LIST_UNSPECIFIED: _ApplicationList.ValueType  # 0
     """Never sent."""
     APPLICATION_LIST_OWNER: _ApplicationList.ValueType  # 1
-    """The owner."""
+    """The user who started the application."""
     APPLICATION_LIST_VIEW: _ApplicationList.ValueType  # 2
-    """The view ACL of the application."""
+    """The application's view ACL."""
     APPLICATION_LIST_MODIFY: _ApplicationList.ValueType  # 3
-    """The modify ACL of the application."""
+    """The application's modify ACL."""
     APPLICATION_LIST_QUEUE_SUBMIT: _ApplicationList.ValueType  # 4
-    """The submit ACL of a queue."""
+    """A queue's submit ACL."""
     APPLICATION_LIST_QUEUE_ADMIN: _ApplicationList.ValueType  # 5
-    """The admin ACL of a queue."""
+    """A queue's admin ACL."""
     APPLICATION_LIST_CLUSTER_ADMIN: _ApplicationList.ValueType  # 6
-    """The administrators of the cluster."""
+    """The cluster's administrators."""
     APPLICATION_LIST_APPLICATION_ADMIN: _ApplicationList.ValueType  # 7
     """Spark's administrators of all applications."""
 
 class ApplicationList(_ApplicationList, metaclass=_ApplicationListEnumTypeWrapper):
-    """The list of names that was evaluated."""
+    """The source of an evaluated list of names."""
 
 APPLICATION_LIST_UNSPECIFIED: ApplicationList.ValueType  # 0
 """Never sent."""
 APPLICATION_LIST_OWNER: ApplicationList.ValueType  # 1
-"""The owner."""
+"""The user who started the application."""
 APPLICATION_LIST_VIEW: ApplicationList.ValueType  # 2
-"""The view ACL of the application."""
+"""The application's view ACL."""
 APPLICATION_LIST_MODIFY: ApplicationList.ValueType  # 3
-"""The modify ACL of the application."""
+"""The application's modify ACL."""
 APPLICATION_LIST_QUEUE_SUBMIT: ApplicationList.ValueType  # 4
-"""The submit ACL of a queue."""
+"""A queue's submit ACL."""
 APPLICATION_LIST_QUEUE_ADMIN: ApplicationList.ValueType  # 5
-"""The admin ACL of a queue."""
+"""A queue's admin ACL."""
 APPLICATION_LIST_CLUSTER_ADMIN: ApplicationList.ValueType  # 6
-"""The administrators of the cluster."""
+"""The cluster's administrators."""
 APPLICATION_LIST_APPLICATION_ADMIN: ApplicationList.ValueType  # 7
 """Spark's administrators of all applications."""
 Global___ApplicationList: _TypeAlias = ApplicationList  # noqa: Y015
 
 @_typing.final
 class CheckQueueAccessRequest(_message.Message):
-    """A question: may this user use this queue?"""
+    """A check: may this user use this queue?"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -328,29 +316,29 @@ class CheckQueueAccessRequest(_message.Message):
     REAL_USER_FIELD_NUMBER: _builtins.int
     AT_LEAST_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the queue. Empty: `default`. `[rmID]name` means `name`."""
+    """The partition of the queue. Defaults to `default`. `[rmID]name` means `name`."""
     queue: _builtins.str
-    """The full path of the queue, `root.a.b`, at most 4 096 bytes. For a queue that does not exist,
-    the nearest existing ancestor decides. YuniKorn ignores case; YARN does not, and accepts a path
-    without `root.`. In a capacity scheduler partition, a name without dots means the queue of that
-    name, wherever it is; if there are several, nobody has access.
+    """The full path of the queue, such as `root.a.b`, at most 4 096 bytes. For a queue that does not
+    exist, the ACLs of its nearest existing ancestor are evaluated. Paths are case-insensitive in
+    YuniKorn and case-sensitive in YARN, where `root.` is optional. In a partition of the capacity
+    scheduler, a name without dots refers to the queue with that last level. If several queues share
+    the name, nobody has access.
     """
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     real_user: _builtins.str
-    """The service that acts for the user (Hadoop's proxy user), if any. In YARN with `semantics:
-    hadoop`, an ACL that lists `~name` grants access to every user that `name` acts for; elsewhere
-    this field has no effect. It never matches anything but such an entry.
+    """The service acting for the user (Hadoop's proxy user), if any. In YARN with `semantics: hadoop`,
+    an ACL that lists `~name` grants access to every user that `name` acts for. The field matches only
+    such entries, and has no effect elsewhere.
     """
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
-        """Who asks for access. Required, with a user name."""
+        """The user who requests access. Required, with a name."""
 
     @_builtins.property
     def at_least(self) -> _cursor_pb2.Cursor:
-        """A change that the answer must reflect: the cursor returned by the call that made the change. A
-        server that does not know the change ends the call with UNAVAILABLE (reason NOT_CAUGHT_UP). Not
-        set: none.
+        """The cursor of a change that the decision must reflect, returned by the call that made the change.
+        If the server has not applied the change, the call fails with UNAVAILABLE (reason NOT_CAUGHT_UP).
         """
 
     def __init__(
@@ -373,7 +361,7 @@ Global___CheckQueueAccessRequest: _TypeAlias = CheckQueueAccessRequest  # noqa: 
 
 @_typing.final
 class CheckQueueAccessResponse(_message.Message):
-    """The answer to a question."""
+    """The result of a check."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -386,23 +374,23 @@ class CheckQueueAccessResponse(_message.Message):
     allowed: _builtins.bool
     """True only if access is granted."""
     reason: Global___Reason.ValueType
-    """Why."""
+    """Why access is granted or denied."""
     matched_queue: _builtins.str
-    """The path of the queue that decided: the one whose ACL matched, or the recovery queue. In lower
-    case in YuniKorn. Empty if nothing matched.
+    """The path of the queue whose ACL matched, or of the recovery queue. In lower case in YuniKorn. Empty
+    if no ACL matched.
     """
     matched_subject: _builtins.str
-    """The user or group name that matched; `*` for a wildcard, `~name` for the service that acts for
-    the user. Empty if nothing matched.
+    """The matching entry: a user, a group, `*`, or `~name` for the service acting for the user. Empty if
+    no entry matched.
     """
     policy_revision: _builtins.int
-    """The revision of the policy that decided: starts at 1 when the server starts, and grows by 1
-    with each reload that changes the policy.
+    """The revision of the evaluated policy: 1 when the server starts, incremented with each reload that
+    changes the policy.
     """
     evaluated_queue: _builtins.str
-    """If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated instead.
-    In lower case in YuniKorn. Empty if the queue exists, and with REASON_RECOVERY_QUEUE, which is
-    decided without looking up the queue.
+    """If the queue does not exist, its nearest existing ancestor, whose ACLs were evaluated instead. In
+    lower case in YuniKorn. Empty if the queue exists, and with REASON_RECOVERY_QUEUE, for which the
+    queue is not looked up.
     """
     def __init__(
         self,
@@ -424,14 +412,14 @@ Global___CheckQueueAccessResponse: _TypeAlias = CheckQueueAccessResponse  # noqa
 
 @_typing.final
 class BatchCheckQueueAccessRequest(_message.Message):
-    """Questions to decide together."""
+    """Checks to run together."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHECKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckQueueAccessRequest]:
-        """1 to 10 000 questions."""
+        """1 to 10 000 checks."""
 
     def __init__(
         self,
@@ -448,8 +436,8 @@ Global___BatchCheckQueueAccessRequest: _TypeAlias = BatchCheckQueueAccessRequest
 
 @_typing.final
 class CheckResult(_message.Message):
-    """The result of one question of a batch. Treat a result without a `decision` as an error, even if
-    it has a field that you do not recognize.
+    """The result of a check in a batch. Treat a result without a `decision` as an error, even if it has
+    an unknown field.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -458,18 +446,17 @@ class CheckResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
-    """The index, from 0, of an earlier result of this batch. Its `error` also applies to this
-    question: an error that several questions share is sent once, with the first of them, and the
-    index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
-    valid index.
+    """The index, from 0, of an earlier result with the same `error`. An error shared by several checks
+    is sent only with the first of them. Test which field of `outcome` is set, since 0 is a valid
+    index.
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
-        """The answer."""
+        """The decision."""
 
     @_builtins.property
     def error(self) -> _status_pb2.Status:
-        """The status that CheckQueueAccess would have ended with."""
+        """The status with which CheckQueueAccess would have failed."""
 
     def __init__(
         self,
@@ -497,7 +484,7 @@ class BatchCheckQueueAccessResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckResult]:
-        """One result for each question, in the order of the questions."""
+        """A result for each check, in the order of the checks."""
 
     def __init__(
         self,
@@ -514,9 +501,8 @@ Global___BatchCheckQueueAccessResponse: _TypeAlias = BatchCheckQueueAccessRespon
 
 @_typing.final
 class CheckQueueAccessColumnsRequest(_message.Message):
-    """Questions as columns. Question i, counted from 0, asks whether the user `users[user_indexes[i]]`
-    may use the queue `queues[queue_indexes[i]]`. Questions with a `real_user` cannot be sent this
-    way; use BatchCheckQueueAccess for them.
+    """Checks as columns. Check i, from 0, asks whether the user `users[user_indexes[i]]` may use the queue
+    `queues[queue_indexes[i]]`. Checks with a `real_user` require BatchCheckQueueAccess.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -529,15 +515,15 @@ class CheckQueueAccessColumnsRequest(_message.Message):
     QUEUE_INDEXES_FIELD_NUMBER: _builtins.int
     WITH_DECISIONS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of every queue. Empty: `default`. `[rmID]name` means `name`."""
+    """The partition of all queues. Defaults to `default`. `[rmID]name` means `name`."""
     access: Global___AccessType.ValueType
-    """The kind of access for every question. Required."""
+    """The kind of access for all checks. Required."""
     with_decisions: _builtins.bool
     """Whether to send `decisions` and `decision_indexes` as well."""
     @_builtins.property
     def users(self) -> _containers.RepeatedCompositeFieldContainer[_user_group_information_pb2.UserGroupInformation]:
-        """The users who ask for access, 1 to 10 000, preferably without duplicates. The same user may be
-        listed several times with different groups.
+        """The users who request access, 1 to 10 000, preferably without duplicates. A user may be listed
+        several times with different groups.
         """
 
     @_builtins.property
@@ -546,11 +532,11 @@ class CheckQueueAccessColumnsRequest(_message.Message):
 
     @_builtins.property
     def user_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """For each question, an index into `users`, from 0. 1 to 100 000 questions."""
+        """For each of 1 to 100 000 checks, an index into `users`, from 0."""
 
     @_builtins.property
     def queue_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """For each question, an index into `queues`, from 0. Must be as long as `user_indexes`."""
+        """For each check, an index into `queues`, from 0. Must be as long as `user_indexes`."""
 
     def __init__(
         self,
@@ -573,7 +559,7 @@ Global___CheckQueueAccessColumnsRequest: _TypeAlias = CheckQueueAccessColumnsReq
 
 @_typing.final
 class CheckQueueAccessColumnsResponse(_message.Message):
-    """The answers to questions as columns."""
+    """The results of checks as columns."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -583,26 +569,24 @@ class CheckQueueAccessColumnsResponse(_message.Message):
     DECISIONS_FIELD_NUMBER: _builtins.int
     DECISION_INDEXES_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bytes
-    """One bit for each question, set only if access is granted. Question i has bit i % 8 of byte i /
-    8, counted from the least significant bit. The bit of a question that is listed in `errors` is
-    not set, nor are the padding bits of the last byte.
+    """A bit for each check, set only if access is granted. Check i has bit i % 8 of byte i / 8, counted
+    from the least significant bit. The bits of checks listed in `errors` and the padding bits of the
+    last byte are 0.
     """
     policy_revision: _builtins.int
-    """The revision of the policy that decided all questions."""
+    """The revision of the policy evaluated for all checks."""
     @_builtins.property
     def errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___ColumnsError]:
-        """Why questions have no answer. Empty if all have one; a question is listed in at most one of
-        them.
-        """
+        """The errors of failed checks. A check is listed in at most one of them."""
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckQueueAccessResponse]:
-        """If requested: the distinct answers, in no particular order."""
+        """If requested, the distinct decisions, in no particular order."""
 
     @_builtins.property
     def decision_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """If requested: for each question, the position of its answer in `decisions`, from 1; 0 for a
-        question that is listed in `errors`.
+        """If requested, the position of each check's decision in `decisions`, from 1; 0 for a check listed
+        in `errors`.
         """
 
     def __init__(
@@ -624,7 +608,7 @@ Global___CheckQueueAccessColumnsResponse: _TypeAlias = CheckQueueAccessColumnsRe
 
 @_typing.final
 class ColumnsError(_message.Message):
-    """An error and the questions that it applies to."""
+    """An error, with the checks that it applies to."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -632,11 +616,11 @@ class ColumnsError(_message.Message):
     QUESTIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def error(self) -> _status_pb2.Status:
-        """The status that CheckQueueAccess would have ended with."""
+        """The status with which CheckQueueAccess would have failed."""
 
     @_builtins.property
     def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The numbers of the questions, from 0, ascending."""
+        """The indexes of the checks, from 0, ascending."""
 
     def __init__(
         self,
@@ -654,7 +638,7 @@ Global___ColumnsError: _TypeAlias = ColumnsError  # noqa: Y015
 
 @_typing.final
 class ExplainQueueAccessRequest(_message.Message):
-    """A question to explain. Fields as in CheckQueueAccessRequest."""
+    """A check to explain, with the fields of CheckQueueAccessRequest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -664,16 +648,16 @@ class ExplainQueueAccessRequest(_message.Message):
     ACCESS_FIELD_NUMBER: _builtins.int
     REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the queue. Empty: `default`."""
+    """The partition of the queue. Defaults to `default`."""
     queue: _builtins.str
     """The full path of the queue."""
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     real_user: _builtins.str
-    """The service that acts for the user."""
+    """The service acting for the user."""
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
-        """Who asks for access. Required, with a user name."""
+        """The user who requests access. Required, with a name."""
 
     def __init__(
         self,
@@ -694,8 +678,8 @@ Global___ExplainQueueAccessRequest: _TypeAlias = ExplainQueueAccessRequest  # no
 
 @_typing.final
 class ExplainStep(_message.Message):
-    """One evaluated ACL, in the order of evaluation: from the queue up to the root,
-    the submit ACL before the admin ACL.
+    """An evaluated ACL. ACLs are evaluated from the queue up to the root, the submit ACL before the admin
+    ACL.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -708,26 +692,20 @@ class ExplainStep(_message.Message):
     DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     TEMPLATE_PROPERTY_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
-    """The path of the queue that the ACL belongs to; empty for `yarn.admin.acl`."""
+    """The path of the ACL's queue; empty for `yarn.admin.acl`."""
     acl: Global___AccessType.ValueType
-    """Which ACL of the queue. Not set for STEP_OUTCOME_RECOVERY_QUEUE and
-    STEP_OUTCOME_ACLS_DISABLED.
-    """
+    """The kind of ACL. Not set for STEP_OUTCOME_RECOVERY_QUEUE and STEP_OUTCOME_ACLS_DISABLED."""
     acl_text: _builtins.str
     """The text of the ACL as configured."""
     outcome: Global___StepOutcome.ValueType
     """The outcome of the evaluation."""
     matched_subject: _builtins.str
-    """The name that matched; empty if none did."""
+    """The matching entry, if any."""
     template_property: _builtins.str
-    """For a queue that YARN will create: the property of the template that sets this ACL. Empty if no
-    template sets it, and for queues that exist.
-    """
+    """For a queue that YARN will create, the property of the template that sets this ACL, if any."""
     @_builtins.property
     def dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names in the text that the ACL grammar does not accept, and that can
-        therefore never match.
-        """
+        """Invalid names in the ACL. They never match."""
 
     def __init__(
         self,
@@ -750,7 +728,7 @@ Global___ExplainStep: _TypeAlias = ExplainStep  # noqa: Y015
 
 @_typing.final
 class ExplainGroups(_message.Message):
-    """How the groups of an explained decision were obtained."""
+    """The groups of an explained decision, with their origin."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -759,14 +737,14 @@ class ExplainGroups(_message.Message):
     RESOLVER_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     origin: Global___GroupsOrigin.ValueType
-    """Where they came from."""
+    """The origin of the groups."""
     resolver: _builtins.str
-    """The name of the resolver of the partition."""
+    """The name of the partition's resolver."""
     detail: _builtins.str
-    """Details from the resolver, for people."""
+    """The resolver's details, in words."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The groups, primary group first. Empty if not needed or the user is unknown."""
+        """The groups, starting with the primary group. Empty if they are not needed or the user is unknown."""
 
     def __init__(
         self,
@@ -796,22 +774,22 @@ class ExplainQueueAccessResponse(_message.Message):
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     WILL_BE_CREATED_FIELD_NUMBER: _builtins.int
     evaluated_queue: _builtins.str
-    """The queue that was evaluated: the queue asked for, or its nearest existing
-    ancestor. In lower case in YuniKorn.
+    """The requested queue, if it exists or will be created, or its nearest existing ancestor. In lower
+    case in YuniKorn.
     """
     will_be_created: _builtins.bool
-    """True if the queue does not exist yet, and YARN will create it, with ACLs from templates."""
+    """True if YARN will create the queue on submission, with ACLs from templates."""
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
-        """The answer, the same as that of CheckQueueAccess."""
+        """The decision, identical to that of CheckQueueAccess."""
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainStep]:
-        """Each ACL that was evaluated, up to and including the one that decided."""
+        """The evaluated ACLs, up to the one that granted access."""
 
     @_builtins.property
     def groups(self) -> Global___ExplainGroups:
-        """Where the groups came from."""
+        """The origin of the groups."""
 
     def __init__(
         self,
@@ -832,7 +810,7 @@ Global___ExplainQueueAccessResponse: _TypeAlias = ExplainQueueAccessResponse  # 
 
 @_typing.final
 class ListQueuesRequest(_message.Message):
-    """Asks which queues a user may use."""
+    """Requests the queues that a user may use."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -845,24 +823,26 @@ class ListQueuesRequest(_message.Message):
     REAL_USER_FIELD_NUMBER: _builtins.int
     WITH_VIA_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition. Empty: `default`."""
+    """The partition. Defaults to `default`."""
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     prefix: _builtins.str
-    """Return only the queue at this path and the queues below it. Empty: all."""
+    """The path of a queue, to return only this queue and the queues below it. If empty, all queues are
+    returned.
+    """
     page_size: _builtins.int
-    """The maximum number of paths to return. 0: 1 000; values above 10 000 are reduced to 10 000."""
+    """The maximum number of paths to return, at most 10 000. Defaults to 1 000; larger values are capped."""
     page_token: _builtins.str
-    """The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty:
-    the first page.
+    """The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty for the
+    first page.
     """
     real_user: _builtins.str
-    """The service that acts for the user, as in CheckQueueAccessRequest."""
+    """The service acting for the user, as in CheckQueueAccessRequest."""
     with_via: _builtins.bool
     """Whether to send `via` as well."""
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
-        """Who asks for access. Required, with a user name."""
+        """The user who requests access. Required, with a name."""
 
     def __init__(
         self,
@@ -886,7 +866,7 @@ Global___ListQueuesRequest: _TypeAlias = ListQueuesRequest  # noqa: Y015
 
 @_typing.final
 class ListQueuesResponse(_message.Message):
-    """One page of queue paths."""
+    """A page of queue paths."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -897,14 +877,14 @@ class ListQueuesResponse(_message.Message):
     next_page_token: _builtins.str
     """The token for the next page; empty on the last page."""
     policy_revision: _builtins.int
-    """The revision of the policy that decided."""
+    """The revision of the evaluated policy."""
     @_builtins.property
     def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Full paths, sorted. In lower case in YuniKorn."""
 
     @_builtins.property
     def via(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
-        """If requested: the ACL entry that decides a check, for each of `queues` in the same order.
+        """If requested, the ACL entry that grants access in a check, for each of `queues` in the same order.
         `nested` is not set.
         """
 
@@ -926,7 +906,7 @@ Global___ListQueuesResponse: _TypeAlias = ListQueuesResponse  # noqa: Y015
 
 @_typing.final
 class ListUsersRequest(_message.Message):
-    """Asks who may use a queue."""
+    """Requests the users who may use a queue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -936,19 +916,19 @@ class ListUsersRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the queue. Empty: `default`."""
+    """The partition of the queue. Defaults to `default`."""
     queue: _builtins.str
     """The full path of the queue, as in CheckQueueAccessRequest. Required."""
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     page_size: _builtins.int
-    """The maximum number of users to return. 0: 500; values above 1 000 are reduced to 1 000. A page
-    may have fewer users even if more pages follow.
+    """The maximum number of users to return, at most 1 000. Defaults to 500; larger values are capped. A
+    page may contain fewer users even if more pages follow.
     """
     page_token: _builtins.str
-    """The `next_page_token` of the previous page. If the policy has changed since, or the rest of the
-    request differs, the call ends with INVALID_ARGUMENT: start again without a token. Empty: the
-    first page.
+    """The `next_page_token` of the previous page. Empty for the first page. If the policy has changed
+    since then, or the rest of the request differs, the call fails with INVALID_ARGUMENT; start over
+    without a token.
     """
     def __init__(
         self,
@@ -969,7 +949,7 @@ Global___ListUsersRequest: _TypeAlias = ListUsersRequest  # noqa: Y015
 
 @_typing.final
 class AccessGrant(_message.Message):
-    """An entry of an ACL that grants access."""
+    """An ACL entry that grants access."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -979,20 +959,18 @@ class AccessGrant(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     NESTED_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
-    """The path of the queue that the ACL belongs to; empty for `yarn.admin.acl`, and
-    while ACLs are disabled. In lower case in YuniKorn.
+    """The path of the ACL's queue; empty for `yarn.admin.acl`, and while ACLs are disabled. In lower case
+    in YuniKorn.
     """
     acl: Global___AccessType.ValueType
-    """Which ACL of the queue. Not set while ACLs are disabled."""
+    """The kind of ACL. Not set while ACLs are disabled."""
     kind: Global___SubjectKind.ValueType
-    """The kind of subject that the entry stands for."""
+    """The kind of subject."""
     name: _builtins.str
     """The name of the user, group or service; `*` for everyone."""
     @_builtins.property
     def nested(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """If the user belongs to the group `name` through nested groups: the names of those groups, from
-        the one directly in `name` to the one that lists the user.
-        """
+        """For nested groups, the groups between `name` and the user, starting with the member of `name`."""
 
     def __init__(
         self,
@@ -1023,20 +1001,18 @@ class ListedUser(_message.Message):
     CONFIRMED_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """The name, as the ACL or the directory spells it."""
+    """The name, as spelled in the ACL or the directory."""
     further: _builtins.int
-    """How many more entries grant access."""
+    """The number of further entries that grant access."""
     confirmed: _builtins.bool
-    """True if a check of this user was just made and allowed access. If false, an ACL or the
-    directory lists the user, but the user's groups could not be looked up; `detail` says why.
+    """True if the server has just run a check for this user that granted access. If false, an ACL or the
+    directory lists the user, but the user's groups could not be looked up; see `detail`.
     """
     detail: _builtins.str
-    """Why the user is not confirmed, for people."""
+    """Why the user is not confirmed, in words."""
     @_builtins.property
     def via(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
-        """The entries that grant access, at most 10; the first one is the entry that
-        decides a check.
-        """
+        """At most 10 entries that grant access, starting with the one that grants it in a check."""
 
     def __init__(
         self,
@@ -1057,17 +1033,17 @@ Global___ListedUser: _TypeAlias = ListedUser  # noqa: Y015
 
 @_typing.final
 class UnexpandedGroup(_message.Message):
-    """A group that is listed in an ACL and whose members are not all known."""
+    """A group in an ACL with unknown members."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GRANT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     detail: _builtins.str
-    """Why, for people."""
+    """Why members are unknown, in words."""
     @_builtins.property
     def grant(self) -> Global___AccessGrant:
-        """Where the group is listed."""
+        """The entry that lists the group."""
 
     def __init__(
         self,
@@ -1085,7 +1061,7 @@ Global___UnexpandedGroup: _TypeAlias = UnexpandedGroup  # noqa: Y015
 
 @_typing.final
 class ListUsersResponse(_message.Message):
-    """One page of users."""
+    """A page of users."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1102,49 +1078,45 @@ class ListUsersResponse(_message.Message):
     POLICY_REVISION_FIELD_NUMBER: _builtins.int
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     everyone: _builtins.bool
-    """True if everyone may use the queue; then no users are listed."""
+    """True if everyone may use the queue. No users are then listed."""
     complete: _builtins.bool
-    """True if this page and the others list every user whom a check would allow if its request has
-    neither groups nor a `real_user`.
+    """True if the pages list every user for whom a check without groups or a `real_user` would grant
+    access.
     """
     groups_may_be_asserted: _builtins.bool
-    """True if callers may assert groups in requests to this partition. Such callers can also let in
-    people not listed here.
-    """
+    """True if callers may assert groups in this partition, and so obtain access for users not listed."""
     next_page_token: _builtins.str
     """The token for the next page; empty on the last page."""
     policy_revision: _builtins.int
-    """The revision of the policy that decided."""
+    """The revision of the evaluated policy."""
     evaluated_queue: _builtins.str
-    """If the queue does not exist: its nearest existing ancestor, whose ACLs were
-    evaluated instead. Empty if the queue exists.
-    """
+    """If the queue does not exist, its nearest existing ancestor, whose ACLs were evaluated instead."""
     @_builtins.property
     def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___ListedUser]:
         """The users, sorted by name. Empty if `everyone` is true or nobody is allowed."""
 
     @_builtins.property
     def everyone_via(self) -> Global___AccessGrant:
-        """Why, if `everyone` is true."""
+        """The entry that grants access to everyone, if any."""
 
     @_builtins.property
     def incomplete(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why the list is not complete, for people."""
+        """Why the list is incomplete, in words."""
 
     @_builtins.property
     def unexpanded_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnexpandedGroup]:
-        """The groups whose members are not all known."""
+        """The groups with unknown members."""
 
     @_builtins.property
     def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
-        """In YARN with `semantics: hadoop`: the services that have access on behalf of any user they act
-        for. Those users cannot be listed.
+        """In YARN with `semantics: hadoop`, the services granted access for any user they act for. These
+        users cannot be listed.
         """
 
     @_builtins.property
     def directory_as_of(self) -> _timestamp_pb2.Timestamp:
-        """When the members of groups were read from the resolver; on later pages this may be before the
-        call. Not set if no group was expanded.
+        """When the members of groups were read from the resolver, for later pages possibly before the call.
+        Not set if no group was expanded.
         """
 
     def __init__(
@@ -1182,13 +1154,13 @@ class Application(_message.Message):
     VIEW_ACL_FIELD_NUMBER: _builtins.int
     MODIFY_ACL_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
-    """The path of the queue that it runs in. Required."""
+    """The path of the application's queue. Required."""
     owner: _builtins.str
-    """Who started it. Required."""
+    """The user who started the application. Required."""
     view_acl: _builtins.str
-    """Its view ACL (MapReduce: `mapreduce.job.acl-view-job`), as submitted. Empty: nobody."""
+    """The view ACL as submitted (MapReduce: `mapreduce.job.acl-view-job`). An empty ACL lists nobody."""
     modify_acl: _builtins.str
-    """Its modify ACL (MapReduce: `mapreduce.job.acl-modify-job`). Empty: nobody."""
+    """The modify ACL as submitted (MapReduce: `mapreduce.job.acl-modify-job`). An empty ACL lists nobody."""
     def __init__(
         self,
         *,
@@ -1207,7 +1179,7 @@ Global___Application: _TypeAlias = Application  # noqa: Y015
 
 @_typing.final
 class SparkApplication(_message.Message):
-    """A Spark application. Spark itself checks access to the application's pages."""
+    """A Spark application, subject to Spark's own access rules."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1235,13 +1207,13 @@ class SparkApplication(_message.Message):
     SPARK_USER_FIELD_NUMBER: _builtins.int
     PROCESS_USER_FIELD_NUMBER: _builtins.int
     spark_user: _builtins.str
-    """The user that it runs for (`SPARK_USER`, or the login name of Hadoop)."""
+    """The user on whose behalf the application runs (`SPARK_USER`, or the Hadoop login name)."""
     process_user: _builtins.str
-    """The user of the operating system that its process runs as."""
+    """The operating system user of the application's process."""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Its properties, such as `spark.ui.view.acls`. They take precedence over the partition's
-        `spark_defaults`. Properties that are not about ACLs are ignored.
+        """The application's properties, such as `spark.ui.view.acls`, which override the partition's
+        `spark_defaults`. Properties unrelated to ACLs are ignored.
         """
 
     def __init__(
@@ -1261,7 +1233,7 @@ Global___SparkApplication: _TypeAlias = SparkApplication  # noqa: Y015
 
 @_typing.final
 class CheckApplicationAccessRequest(_message.Message):
-    """A question: may this user do this with this application?"""
+    """A check: may this user take this action on this application?"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1273,24 +1245,24 @@ class CheckApplicationAccessRequest(_message.Message):
     TARGET_QUEUE_FIELD_NUMBER: _builtins.int
     REAL_USER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of the application. Empty: `default`."""
+    """The partition of the application. Defaults to `default`."""
     action: Global___ApplicationAction.ValueType
     """The kind of access. Required."""
     target_queue: _builtins.str
-    """For APPLICATION_ACTION_MOVE, where it is required: the path of the queue to move to."""
+    """The path of the target queue. Required for APPLICATION_ACTION_MOVE."""
     real_user: _builtins.str
     """The service that acts for the user, as in CheckQueueAccessRequest. Has no effect for Spark."""
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
-        """Who asks for access. Required, with a user name."""
+        """The user who requests access. Required, with a name."""
 
     @_builtins.property
     def application(self) -> Global___Application:
-        """A YARN application, in a partition that is a YARN cluster."""
+        """A YARN application. The partition must belong to YARN."""
 
     @_builtins.property
     def spark(self) -> Global___SparkApplication:
-        """A Spark application, decided under Spark's own rules. In any partition."""
+        """A Spark application, in any partition."""
 
     def __init__(
         self,
@@ -1315,7 +1287,7 @@ Global___CheckApplicationAccessRequest: _TypeAlias = CheckApplicationAccessReque
 
 @_typing.final
 class CheckApplicationAccessResponse(_message.Message):
-    """The answer to a question about an application."""
+    """The result of an application check."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1327,13 +1299,13 @@ class CheckApplicationAccessResponse(_message.Message):
     allowed: _builtins.bool
     """True only if access is granted."""
     reason: Global___Reason.ValueType
-    """Why."""
+    """Why access is granted or denied."""
     matched_queue: _builtins.str
-    """The path of the queue whose ACL granted access; empty if no queue's ACL did."""
+    """The path of the queue whose ACL granted access, if any."""
     matched_subject: _builtins.str
-    """The user or group name that matched; `*` for a wildcard; empty if nothing matched."""
+    """The matching entry, if any: a user, a group, or `*`."""
     policy_revision: _builtins.int
-    """The revision of the policy that decided."""
+    """The revision of the evaluated policy."""
     def __init__(
         self,
         *,
@@ -1353,14 +1325,14 @@ Global___CheckApplicationAccessResponse: _TypeAlias = CheckApplicationAccessResp
 
 @_typing.final
 class BatchCheckApplicationAccessRequest(_message.Message):
-    """Questions about applications to decide together."""
+    """Application checks to run together."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHECKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckApplicationAccessRequest]:
-        """1 to 10 000 questions."""
+        """1 to 10 000 checks."""
 
     def __init__(
         self,
@@ -1377,8 +1349,8 @@ Global___BatchCheckApplicationAccessRequest: _TypeAlias = BatchCheckApplicationA
 
 @_typing.final
 class ApplicationCheckResult(_message.Message):
-    """The result of one question about an application. Treat a result without a
-    `decision` as an error, as in CheckResult.
+    """The result of an application check in a batch. Treat a result without a `decision` as an error, as in
+    CheckResult.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1387,18 +1359,17 @@ class ApplicationCheckResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
-    """The index, from 0, of an earlier result of this batch. Its `error` also applies to this
-    question: an error that several questions share is sent once, with the first of them, and the
-    index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
-    valid index.
+    """The index, from 0, of an earlier result with the same `error`. An error shared by several checks
+    is sent only with the first of them. Test which field of `outcome` is set, since 0 is a valid
+    index.
     """
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:
-        """The answer."""
+        """The decision."""
 
     @_builtins.property
     def error(self) -> _status_pb2.Status:
-        """The status that CheckApplicationAccess would have ended with."""
+        """The status with which CheckApplicationAccess would have failed."""
 
     def __init__(
         self,
@@ -1426,7 +1397,7 @@ class BatchCheckApplicationAccessResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplicationCheckResult]:
-        """One result for each question, in the order of the questions."""
+        """A result for each check, in the order of the checks."""
 
     def __init__(
         self,
@@ -1443,14 +1414,14 @@ Global___BatchCheckApplicationAccessResponse: _TypeAlias = BatchCheckApplication
 
 @_typing.final
 class ExplainApplicationAccessRequest(_message.Message):
-    """A question about an application to explain."""
+    """An application check to explain."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHECK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def check(self) -> Global___CheckApplicationAccessRequest:
-        """The question. Required."""
+        """The check. Required."""
 
     def __init__(
         self,
@@ -1467,7 +1438,7 @@ Global___ExplainApplicationAccessRequest: _TypeAlias = ExplainApplicationAccessR
 
 @_typing.final
 class ApplicationStep(_message.Message):
-    """One list that was evaluated."""
+    """An evaluated list of names."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1476,14 +1447,14 @@ class ApplicationStep(_message.Message):
     ACL_TEXT_FIELD_NUMBER: _builtins.int
     GRANTED_FIELD_NUMBER: _builtins.int
     list: Global___ApplicationList.ValueType
-    """Which list."""
+    """The source of the list."""
     queue: _builtins.str
-    """The path of the queue, if the list belongs to one."""
+    """The path of the queue, for a queue's ACL."""
     acl_text: _builtins.str
     """The text of the list."""
     granted: _builtins.bool
-    """Whether the list grants access. In a move, the lists of the target queue follow a list that
-    grants access to the application.
+    """Whether the list granted access. For a move, the lists of the target queue follow the list that
+    granted access to the application.
     """
     def __init__(
         self,
@@ -1512,17 +1483,17 @@ class ExplainApplicationAccessResponse(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:
-        """The answer, the same as that of CheckApplicationAccess."""
+        """The decision, identical to that of CheckApplicationAccess."""
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplicationStep]:
-        """Each list that was evaluated, in order; if access is granted, the last one granted it. Empty
-        while ACLs are disabled, and for a move whose target does not exist.
+        """The evaluated lists, in order. If access is granted, the last list granted it. Empty while ACLs are
+        disabled, and for a move to a missing queue.
         """
 
     @_builtins.property
     def groups(self) -> Global___ExplainGroups:
-        """Where the groups came from."""
+        """The origin of the groups."""
 
     def __init__(
         self,

@@ -26,10 +26,10 @@ if _version_not_supported:
 
 
 class AccessServiceStub(object):
-    """Answers whether a user may use a queue, or an application in it.
+    """Decides whether a user may use a queue, or an application in it.
 
-    "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-    the question could not be answered; a caller must then not grant access.
+    A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+    be made; the caller must then not grant access.
     """
 
     def __init__(self, channel):
@@ -86,41 +86,41 @@ class AccessServiceStub(object):
 
 
 class AccessServiceServicer(object):
-    """Answers whether a user may use a queue, or an application in it.
+    """Decides whether a user may use a queue, or an application in it.
 
-    "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-    the question could not be answered; a caller must then not grant access.
+    A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+    be made; the caller must then not grant access.
     """
 
     def CheckQueueAccess(self, request, context):
-        """Decides one question.
+        """Runs a check.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchCheckQueueAccess(self, request, context):
-        """Decides up to 10 000 questions on one policy revision; results are in the order of the
-        questions, and an invalid question does not affect the others.
+        """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+        and an invalid check does not affect the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckQueueAccessColumns(self, request, context):
-        """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
-        as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
-        indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-        invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
-        unequal length and indexes out of range make the whole request invalid.
+        """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+        BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
+        Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
+        does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
+        invalidate the entire request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExplainQueueAccess(self, request, context):
-        """Decides one question and shows each access control list (ACL) that was
-        evaluated, and where the groups came from.
+        """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
+        as well.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -134,10 +134,9 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUsers(self, request, context):
-        """Lists the users who may use a queue, sorted by name. The groups in its access control lists
-        (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
-        CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
-        false.
+        """Lists the users who may use a queue, sorted by name. The partition's resolver expands the groups
+        in the queue's access control lists (ACLs), and CheckQueueAccess is run for each user. If the list
+        may lack a user for whom a check would grant access, `complete` is false.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -152,15 +151,15 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BatchCheckApplicationAccess(self, request, context):
-        """Decides up to 10 000 questions about applications on one policy revision; results are in the
-        order of the questions, and an invalid question does not affect the others.
+        """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+        the checks, and an invalid check does not affect the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExplainApplicationAccess(self, request, context):
-        """Decides one question about an application and shows each list of names that was evaluated.
+        """Runs an application check, and returns the evaluated lists of names as well.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -223,10 +222,10 @@ def add_AccessServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccessService(object):
-    """Answers whether a user may use a queue, or an application in it.
+    """Decides whether a user may use a queue, or an application in it.
 
-    "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-    the question could not be answered; a caller must then not grant access.
+    A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+    be made; the caller must then not grant access.
     """
 
     @staticmethod

@@ -27,10 +27,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccessServiceStub:
-    """Answers whether a user may use a queue, or an application in it.
+    """Decides whether a user may use a queue, or an application in it.
 
-    "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-    the question could not be answered; a caller must then not grant access.
+    A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+    be made; the caller must then not grant access.
     """
 
     @_typing.overload
@@ -38,91 +38,89 @@ class AccessServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AccessServiceAsyncStub: ...
     CheckQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessRequest, _access_pb2.CheckQueueAccessResponse]
-    """Decides one question."""
+    """Runs a check."""
     BatchCheckQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]
-    """Decides up to 10 000 questions on one policy revision; results are in the order of the
-    questions, and an invalid question does not affect the others.
+    """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+    and an invalid check does not affect the others.
     """
     CheckQueueAccessColumns: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]
-    """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
-    as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
-    indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-    invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
-    unequal length and indexes out of range make the whole request invalid.
+    """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+    BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
+    Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
+    does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
+    invalidate the entire request.
     """
     ExplainQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]
-    """Decides one question and shows each access control list (ACL) that was
-    evaluated, and where the groups came from.
+    """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
+    as well.
     """
     ListQueues: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]
     """Lists the configured queues that a user may use, sorted by path."""
     ListUsers: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]
-    """Lists the users who may use a queue, sorted by name. The groups in its access control lists
-    (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
-    CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
-    false.
+    """Lists the users who may use a queue, sorted by name. The partition's resolver expands the groups
+    in the queue's access control lists (ACLs), and CheckQueueAccess is run for each user. If the list
+    may lack a user for whom a check would grant access, `complete` is false.
     """
     CheckApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckApplicationAccessRequest, _access_pb2.CheckApplicationAccessResponse]
     """Decides whether a user may view, modify or move a YARN application, or access a Spark
     application under Spark's own rules.
     """
     BatchCheckApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]
-    """Decides up to 10 000 questions about applications on one policy revision; results are in the
-    order of the questions, and an invalid question does not affect the others.
+    """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+    the checks, and an invalid check does not affect the others.
     """
     ExplainApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]
-    """Decides one question about an application and shows each list of names that was evaluated."""
+    """Runs an application check, and returns the evaluated lists of names as well."""
 
 @_typing.type_check_only
 class AccessServiceAsyncStub(AccessServiceStub):
-    """Answers whether a user may use a queue, or an application in it.
+    """Decides whether a user may use a queue, or an application in it.
 
-    "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-    the question could not be answered; a caller must then not grant access.
+    A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+    be made; the caller must then not grant access.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessRequest, _access_pb2.CheckQueueAccessResponse]  # type: ignore[assignment]
-    """Decides one question."""
+    """Runs a check."""
     BatchCheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]  # type: ignore[assignment]
-    """Decides up to 10 000 questions on one policy revision; results are in the order of the
-    questions, and an invalid question does not affect the others.
+    """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+    and an invalid check does not affect the others.
     """
     CheckQueueAccessColumns: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]  # type: ignore[assignment]
-    """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
-    as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
-    indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-    invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
-    unequal length and indexes out of range make the whole request invalid.
+    """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+    BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
+    Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
+    does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
+    invalidate the entire request.
     """
     ExplainQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]  # type: ignore[assignment]
-    """Decides one question and shows each access control list (ACL) that was
-    evaluated, and where the groups came from.
+    """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
+    as well.
     """
     ListQueues: _aio.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists the configured queues that a user may use, sorted by path."""
     ListUsers: _aio.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]  # type: ignore[assignment]
-    """Lists the users who may use a queue, sorted by name. The groups in its access control lists
-    (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
-    CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
-    false.
+    """Lists the users who may use a queue, sorted by name. The partition's resolver expands the groups
+    in the queue's access control lists (ACLs), and CheckQueueAccess is run for each user. If the list
+    may lack a user for whom a check would grant access, `complete` is false.
     """
     CheckApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckApplicationAccessRequest, _access_pb2.CheckApplicationAccessResponse]  # type: ignore[assignment]
     """Decides whether a user may view, modify or move a YARN application, or access a Spark
     application under Spark's own rules.
     """
     BatchCheckApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]  # type: ignore[assignment]
-    """Decides up to 10 000 questions about applications on one policy revision; results are in the
-    order of the questions, and an invalid question does not affect the others.
+    """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+    the checks, and an invalid check does not affect the others.
     """
     ExplainApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]  # type: ignore[assignment]
-    """Decides one question about an application and shows each list of names that was evaluated."""
+    """Runs an application check, and returns the evaluated lists of names as well."""
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Answers whether a user may use a queue, or an application in it.
+    """Decides whether a user may use a queue, or an application in it.
 
-    "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-    the question could not be answered; a caller must then not grant access.
+    A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+    be made; the caller must then not grant access.
     """
 
     @_abc_1.abstractmethod
@@ -131,7 +129,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.CheckQueueAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.CheckQueueAccessResponse, _abc.Awaitable[_access_pb2.CheckQueueAccessResponse]]:
-        """Decides one question."""
+        """Runs a check."""
 
     @_abc_1.abstractmethod
     def BatchCheckQueueAccess(
@@ -139,8 +137,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.BatchCheckQueueAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckQueueAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckQueueAccessResponse]]:
-        """Decides up to 10 000 questions on one policy revision; results are in the order of the
-        questions, and an invalid question does not affect the others.
+        """Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+        and an invalid check does not affect the others.
         """
 
     @_abc_1.abstractmethod
@@ -149,11 +147,11 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.CheckQueueAccessColumnsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.CheckQueueAccessColumnsResponse, _abc.Awaitable[_access_pb2.CheckQueueAccessColumnsResponse]]:
-        """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
-        as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
-        indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-        invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
-        unequal length and indexes out of range make the whole request invalid.
+        """Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+        BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
+        Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
+        does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
+        invalidate the entire request.
         """
 
     @_abc_1.abstractmethod
@@ -162,8 +160,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ExplainQueueAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ExplainQueueAccessResponse, _abc.Awaitable[_access_pb2.ExplainQueueAccessResponse]]:
-        """Decides one question and shows each access control list (ACL) that was
-        evaluated, and where the groups came from.
+        """Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
+        as well.
         """
 
     @_abc_1.abstractmethod
@@ -180,10 +178,9 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ListUsersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ListUsersResponse, _abc.Awaitable[_access_pb2.ListUsersResponse]]:
-        """Lists the users who may use a queue, sorted by name. The groups in its access control lists
-        (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
-        CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
-        false.
+        """Lists the users who may use a queue, sorted by name. The partition's resolver expands the groups
+        in the queue's access control lists (ACLs), and CheckQueueAccess is run for each user. If the list
+        may lack a user for whom a check would grant access, `complete` is false.
         """
 
     @_abc_1.abstractmethod
@@ -202,8 +199,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.BatchCheckApplicationAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckApplicationAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckApplicationAccessResponse]]:
-        """Decides up to 10 000 questions about applications on one policy revision; results are in the
-        order of the questions, and an invalid question does not affect the others.
+        """Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+        the checks, and an invalid check does not affect the others.
         """
 
     @_abc_1.abstractmethod
@@ -212,6 +209,6 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ExplainApplicationAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ExplainApplicationAccessResponse, _abc.Awaitable[_access_pb2.ExplainApplicationAccessResponse]]:
-        """Decides one question about an application and shows each list of names that was evaluated."""
+        """Runs an application check, and returns the evaluated lists of names as well."""
 
 def add_AccessServiceServicer_to_server(servicer: AccessServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -18,16 +18,16 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Cursor(_message.Message):
-    """A position in the sequence of changes of a server or its fleet."""
+    """A position in the changes of a server or its fleet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EPOCH_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     epoch: _builtins.bytes
-    """A random identifier of the sequence, at most 64 bytes. Pass it on unchanged. Without a fleet,
-    it has 16 bytes: the first 8 identify the server, the rest its worker. With a fleet, the first
-    16 bytes identify the fleet's history, and the rest the change itself.
+    """A random identifier of the sequence, at most 64 bytes. Treat it as opaque. Without a fleet, it has
+    16 bytes: the first 8 identify the server, the rest its worker. With a fleet, the first 16 bytes
+    identify the fleet's history, and the rest the change itself.
     """
     sequence: _builtins.int
     """The number of changes up to this position."""

@@ -25,95 +25,88 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Never sent."""
     ERROR_REASON_INVALID_FIELD: _ErrorReason.ValueType  # 1
-    """INVALID_ARGUMENT: a field is missing or malformed; google.rpc.BadRequest
-    names it.
-    """
+    """INVALID_ARGUMENT: a field is missing or malformed; google.rpc.BadRequest names it."""
     ERROR_REASON_UNKNOWN_PARTITION: _ErrorReason.ValueType  # 2
     """NOT_FOUND: the policy has no such partition."""
     ERROR_REASON_RESOLVER_UNAVAILABLE: _ErrorReason.ValueType  # 3
-    """UNAVAILABLE: the user's groups are needed, but the lookup failed;
-    google.rpc.RetryInfo says when to try again.
+    """UNAVAILABLE: the decision depends on groups, and their lookup failed; google.rpc.RetryInfo contains
+    the retry delay.
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 4
-    """RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
-    server knows. (gRPC itself also answers a message over the size limit with this status, but
-    without a reason.)
+    """RESOURCE_EXHAUSTED: the server is overloaded; google.rpc.RetryInfo contains the retry delay, if
+    known. (gRPC rejects oversized messages with the same status, but without a reason.)
     """
     ERROR_REASON_CALLER_NOT_PERMITTED: _ErrorReason.ValueType  # 5
-    """PERMISSION_DENIED: the caller may not do this."""
+    """PERMISSION_DENIED: the caller lacks the required role."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 6
-    """INTERNAL: a fault in the server; the ID in the message also appears in the server's log."""
+    """INTERNAL: the server failed; its log contains the details under the ID in the message."""
     ERROR_REASON_NOT_READY: _ErrorReason.ValueType  # 7
-    """UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
-    confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
+    """UNAVAILABLE: the server has no policy yet, or a worker did not confirm a call that all workers must
+    perform; google.rpc.RetryInfo contains the retry delay.
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 8
-    """UNAVAILABLE: the server has ended this stream, because it is shutting down, the caller's rights
-    have changed, or the caller was silent. Open a new stream.
+    """UNAVAILABLE: the server closed the stream, because it is shutting down, the caller's rights have
+    changed, or the caller was silent. Open a new stream.
     """
     ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 9
-    """UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
-    its record; google.rpc.RetryInfo says when to try again.
+    """UNAVAILABLE: the decision cannot be recorded in the audit log, and is therefore not sent;
+    google.rpc.RetryInfo contains the retry delay.
     """
     ERROR_REASON_CALLER_UNKNOWN: _ErrorReason.ValueType  # 10
     """UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
     ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 11
-    """RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo says when to try
-    again.
+    """RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo contains the retry
+    delay.
     """
     ERROR_REASON_NOT_CAUGHT_UP: _ErrorReason.ValueType  # 12
-    """UNAVAILABLE: this server does not know the change in `at_least`: the cursor comes from another
-    server, or from this one before it restarted.
+    """UNAVAILABLE: the server has not applied the change in `at_least`, whose cursor is from another
+    server, or from this one before it was restarted.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """Why a call failed: `reason` of the google.rpc.ErrorInfo that each error
-    carries (domain `queuegate`), which is the value's name without the prefix
-    `ERROR_REASON_`. Programs branch on it; the message of the status is for
-    people and may change.
+    """The machine-readable reason of an error. Each error has a google.rpc.ErrorInfo with the domain
+    `queuegate`, whose `reason` is a value's name without the prefix `ERROR_REASON_`. The message of the
+    status is for display and may change.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Never sent."""
 ERROR_REASON_INVALID_FIELD: ErrorReason.ValueType  # 1
-"""INVALID_ARGUMENT: a field is missing or malformed; google.rpc.BadRequest
-names it.
-"""
+"""INVALID_ARGUMENT: a field is missing or malformed; google.rpc.BadRequest names it."""
 ERROR_REASON_UNKNOWN_PARTITION: ErrorReason.ValueType  # 2
 """NOT_FOUND: the policy has no such partition."""
 ERROR_REASON_RESOLVER_UNAVAILABLE: ErrorReason.ValueType  # 3
-"""UNAVAILABLE: the user's groups are needed, but the lookup failed;
-google.rpc.RetryInfo says when to try again.
+"""UNAVAILABLE: the decision depends on groups, and their lookup failed; google.rpc.RetryInfo contains
+the retry delay.
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 4
-"""RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
-server knows. (gRPC itself also answers a message over the size limit with this status, but
-without a reason.)
+"""RESOURCE_EXHAUSTED: the server is overloaded; google.rpc.RetryInfo contains the retry delay, if
+known. (gRPC rejects oversized messages with the same status, but without a reason.)
 """
 ERROR_REASON_CALLER_NOT_PERMITTED: ErrorReason.ValueType  # 5
-"""PERMISSION_DENIED: the caller may not do this."""
+"""PERMISSION_DENIED: the caller lacks the required role."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 6
-"""INTERNAL: a fault in the server; the ID in the message also appears in the server's log."""
+"""INTERNAL: the server failed; its log contains the details under the ID in the message."""
 ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 7
-"""UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
-confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
+"""UNAVAILABLE: the server has no policy yet, or a worker did not confirm a call that all workers must
+perform; google.rpc.RetryInfo contains the retry delay.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8
-"""UNAVAILABLE: the server has ended this stream, because it is shutting down, the caller's rights
-have changed, or the caller was silent. Open a new stream.
+"""UNAVAILABLE: the server closed the stream, because it is shutting down, the caller's rights have
+changed, or the caller was silent. Open a new stream.
 """
 ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 9
-"""UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
-its record; google.rpc.RetryInfo says when to try again.
+"""UNAVAILABLE: the decision cannot be recorded in the audit log, and is therefore not sent;
+google.rpc.RetryInfo contains the retry delay.
 """
 ERROR_REASON_CALLER_UNKNOWN: ErrorReason.ValueType  # 10
 """UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 11
-"""RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo says when to try
-again.
+"""RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo contains the retry
+delay.
 """
 ERROR_REASON_NOT_CAUGHT_UP: ErrorReason.ValueType  # 12
-"""UNAVAILABLE: this server does not know the change in `at_least`: the cursor comes from another
-server, or from this one before it restarted.
+"""UNAVAILABLE: the server has not applied the change in `at_least`, whose cursor is from another
+server, or from this one before it was restarted.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -32,17 +32,17 @@ class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Severity.Val
     SEVERITY_ERROR: _Severity.ValueType  # 1
     """The configuration cannot be served."""
     SEVERITY_WARNING: _Severity.ValueType  # 2
-    """The configuration is served, but probably does not mean what was intended."""
+    """The configuration can be served, but may not behave as intended."""
 
 class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
-    """How serious a diagnostic is."""
+    """The severity of a diagnostic."""
 
 SEVERITY_UNSPECIFIED: Severity.ValueType  # 0
 """Never sent."""
 SEVERITY_ERROR: Severity.ValueType  # 1
 """The configuration cannot be served."""
 SEVERITY_WARNING: Severity.ValueType  # 2
-"""The configuration is served, but probably does not mean what was intended."""
+"""The configuration can be served, but may not behave as intended."""
 Global___Severity: _TypeAlias = Severity  # noqa: Y015
 
 class _ReplicaState:
@@ -54,15 +54,15 @@ class _ReplicaStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaS
     REPLICA_STATE_UNSPECIFIED: _ReplicaState.ValueType  # 0
     """Never sent."""
     REPLICA_STATE_FOLLOWING: _ReplicaState.ValueType  # 1
-    """It follows the fleet: it learns of each invalidation."""
+    """The replica receives each invalidation."""
     REPLICA_STATE_JOINING: _ReplicaState.ValueType  # 2
-    """It sends heartbeats but does not follow the fleet; once it does, it looks up
-    all cached groups again.
+    """The replica sends heartbeats but does not follow the fleet. When it does, it looks up all cached
+    groups again.
     """
     REPLICA_STATE_SILENT: _ReplicaState.ValueType  # 3
-    """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
+    """The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
     REPLICA_STATE_STARTING: _ReplicaState.ValueType  # 4
-    """It has just started and does not follow the fleet yet."""
+    """The replica has just started and does not follow the fleet yet."""
 
 class ReplicaState(_ReplicaState, metaclass=_ReplicaStateEnumTypeWrapper):
     """The state of a replica."""
@@ -70,15 +70,15 @@ class ReplicaState(_ReplicaState, metaclass=_ReplicaStateEnumTypeWrapper):
 REPLICA_STATE_UNSPECIFIED: ReplicaState.ValueType  # 0
 """Never sent."""
 REPLICA_STATE_FOLLOWING: ReplicaState.ValueType  # 1
-"""It follows the fleet: it learns of each invalidation."""
+"""The replica receives each invalidation."""
 REPLICA_STATE_JOINING: ReplicaState.ValueType  # 2
-"""It sends heartbeats but does not follow the fleet; once it does, it looks up
-all cached groups again.
+"""The replica sends heartbeats but does not follow the fleet. When it does, it looks up all cached
+groups again.
 """
 REPLICA_STATE_SILENT: ReplicaState.ValueType  # 3
-"""It sends no heartbeats: it cannot reach Redis, or it has stopped."""
+"""The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
 REPLICA_STATE_STARTING: ReplicaState.ValueType  # 4
-"""It has just started and does not follow the fleet yet."""
+"""The replica has just started and does not follow the fleet yet."""
 Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
 
 @_typing.final
@@ -95,19 +95,19 @@ class Diagnostic(_message.Message):
     REMEDY_FIELD_NUMBER: _builtins.int
     FILE_FIELD_NUMBER: _builtins.int
     severity: Global___Severity.ValueType
-    """How serious it is."""
+    """The severity."""
     line: _builtins.int
     """The line, from 1; 0 if the diagnostic has no location."""
     column: _builtins.int
     """The column, from 1; 0 if the diagnostic has no location."""
     queue: _builtins.str
-    """The path of the queue that it concerns; empty if none."""
+    """The path of the affected queue, if any."""
     message: _builtins.str
     """A description of the fault."""
     remedy: _builtins.str
     """The remedy."""
     file: _builtins.str
-    """The name of the file; empty if the text was sent in the request."""
+    """The name of the file; empty for a text sent in the request."""
     def __init__(
         self,
         *,
@@ -129,7 +129,7 @@ Global___Diagnostic: _TypeAlias = Diagnostic  # noqa: Y015
 
 @_typing.final
 class PolicyQueue(_message.Message):
-    """A queue and its ACLs."""
+    """A queue with its ACLs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -140,23 +140,22 @@ class PolicyQueue(_message.Message):
     ADMIN_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     CREATED_LEVELS_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """The full path, as the partition spells it: YuniKorn's are in lower case."""
+    """The full path, in lower case in YuniKorn."""
     submit_acl: _builtins.str
-    """The text of the submit ACL as configured. Empty: absent or empty."""
+    """The text of the submit ACL as configured; empty if missing."""
     admin_acl: _builtins.str
-    """The text of the admin ACL as configured. Empty: absent or empty."""
+    """The text of the admin ACL as configured; empty if missing."""
     created_levels: _builtins.int
-    """The number of levels of queues that YARN's capacity scheduler creates below this queue when
-    applications are submitted to them; 0 if it creates none. `GetPolicyResponse.templates` has their
-    ACLs.
+    """The maximum number of levels that YARN's capacity scheduler creates below this queue on submission.
+    `GetPolicyResponse.templates` contains their ACLs.
     """
     @_builtins.property
     def submit_acl_dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names in the submit ACL that the ACL grammar does not accept."""
+        """Invalid names in the submit ACL. They never match."""
 
     @_builtins.property
     def admin_acl_dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names in the admin ACL that the ACL grammar does not accept."""
+        """Invalid names in the admin ACL. They never match."""
 
     def __init__(
         self,
@@ -178,9 +177,7 @@ Global___PolicyQueue: _TypeAlias = PolicyQueue  # noqa: Y015
 
 @_typing.final
 class QueueTemplate(_message.Message):
-    """The ACLs of queues that YARN's capacity scheduler creates when an application is submitted to
-    them.
-    """
+    """The ACLs of queues that YARN's capacity scheduler creates on submission."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -189,18 +186,18 @@ class QueueTemplate(_message.Message):
     SUBMIT_ACL_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """The path of the queue below which the template applies. `*` in its last levels stands for any
-    name.
+    """The path of the queues below which the template applies. The last levels may be `*`, which matches
+    any name.
     """
     kind: _builtins.str
-    """Which new queues it applies to, in the terms of Hadoop's configuration: `leaf-queue-template`,
+    """The kind of queues it applies to, as named in Hadoop's configuration: `leaf-queue-template`,
     `auto-queue-creation-v2.template`, `auto-queue-creation-v2.leaf-template` or
     `auto-queue-creation-v2.parent-template`.
     """
     submit_acl: _builtins.str
-    """The text of the submit ACL. Not set if the template sets none."""
+    """The text of the submit ACL, if the template sets it."""
     admin_acl: _builtins.str
-    """The text of the admin ACL. Not set if the template sets none."""
+    """The text of the admin ACL, if the template sets it."""
     def __init__(
         self,
         *,
@@ -226,16 +223,18 @@ Global___QueueTemplate: _TypeAlias = QueueTemplate  # noqa: Y015
 
 @_typing.final
 class GetPolicyRequest(_message.Message):
-    """Asks for the policy of a partition."""
+    """Requests a partition's policy."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PARTITION_FIELD_NUMBER: _builtins.int
     PREFIX_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition. Empty: `default`, or the only partition of the policy."""
+    """The partition. Defaults to the policy's only partition, or to `default`."""
     prefix: _builtins.str
-    """Return only the queue at this path and the queues below it. Empty: all."""
+    """The path of a queue, to return only this queue and the queues below it. If empty, all queues are
+    returned.
+    """
     def __init__(
         self,
         *,
@@ -252,7 +251,7 @@ Global___GetPolicyRequest: _TypeAlias = GetPolicyRequest  # noqa: Y015
 
 @_typing.final
 class GetPolicyResponse(_message.Message):
-    """The policy of a partition."""
+    """A partition's policy."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -268,24 +267,22 @@ class GetPolicyResponse(_message.Message):
     RELOAD_DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     TEMPLATES_FIELD_NUMBER: _builtins.int
     source: _builtins.str
-    """Where the configuration was read from, for people."""
+    """The source of the configuration, for display."""
     revision: _builtins.int
-    """The revision that is being served: starts at 1 and grows by 1 with each reload that changes the
-    policy.
-    """
+    """The revision in use: 1 when the server starts, incremented with each reload that changes the policy."""
     checksum: _builtins.str
-    """The SHA-256 of the configuration in upper-case hexadecimal; if there are several files,
-    the SHA-256 of their checksums.
+    """The SHA-256 of the configuration in upper-case hexadecimal; for several files, the SHA-256 of their
+    checksums.
     """
     resolver: _builtins.str
-    """The name of the resolver of the partition."""
+    """The name of the partition's resolver."""
     @_builtins.property
     def loaded_at(self) -> _timestamp_pb2.Timestamp:
         """When this revision was loaded."""
 
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyQueue]:
-        """The queue tree: each queue after its parent and before its next sibling."""
+        """The queues in depth-first order, parents first."""
 
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -293,19 +290,19 @@ class GetPolicyResponse(_message.Message):
 
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """The warnings of the revision that is being served."""
+        """The warnings about the revision in use."""
 
     @_builtins.property
     def reload_failed_at(self) -> _timestamp_pb2.Timestamp:
-        """When the last reload failed; not set if it succeeded."""
+        """The time of the last reload, if it failed."""
 
     @_builtins.property
     def reload_diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """Why the last reload failed; empty if it succeeded."""
+        """The errors of the last reload; empty if it succeeded."""
 
     @_builtins.property
     def templates(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueTemplate]:
-        """The templates of queues that the scheduler creates at or below `prefix`, with their ACLs."""
+        """The templates of queues that the scheduler creates at or below `prefix`."""
 
     def __init__(
         self,
@@ -339,8 +336,8 @@ class ValidatePolicyRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     format: _builtins.str
-    """The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or, for a file
-    that accompanies a policy, `yarn-site` or `spark-defaults`. Empty: the server detects it.
+    """The format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that accompanies a
+    policy, `yarn-site` or `spark-defaults`. Detected if empty.
     """
     content: _builtins.str
     """The text of the configuration, at most 2 MiB."""
@@ -360,14 +357,14 @@ Global___ValidatePolicyRequest: _TypeAlias = ValidatePolicyRequest  # noqa: Y015
 
 @_typing.final
 class ValidatePolicyResponse(_message.Message):
-    """The diagnostics about a configuration."""
+    """The diagnostics of a configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VALID_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     valid: _builtins.bool
-    """True if the configuration can be served: no diagnostic is an error."""
+    """True if the configuration can be served, since no diagnostic is an error."""
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
         """The diagnostics, sorted by location."""
@@ -388,13 +385,13 @@ Global___ValidatePolicyResponse: _TypeAlias = ValidatePolicyResponse  # noqa: Y0
 
 @_typing.final
 class ReloadPolicyRequest(_message.Message):
-    """Asks the server to read the configuration again."""
+    """Requests a reload of the configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WAIT_FIELD_NUMBER: _builtins.int
     wait: _builtins.bool
-    """Whether to wait until no caller of SyncService uses the old policy. The wait lasts at most one
+    """Whether to wait until no caller of SyncService uses the old policy, at most for the length of a
     lease, about 5 s.
     """
     def __init__(
@@ -412,7 +409,7 @@ Global___ReloadPolicyRequest: _TypeAlias = ReloadPolicyRequest  # noqa: Y015
 
 @_typing.final
 class ReloadPolicyResponse(_message.Message):
-    """The outcome of a reload."""
+    """The result of a reload."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -422,23 +419,23 @@ class ReloadPolicyResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     WAITED_OUT_FIELD_NUMBER: _builtins.int
     succeeded: _builtins.bool
-    """True if the configuration that was read is being served now."""
+    """True if the loaded configuration is in use."""
     revision: _builtins.int
-    """The revision that is being served now. Unchanged if the text is the same as before or invalid."""
+    """The revision now in use. Unchanged if the configuration is unchanged or invalid."""
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """The diagnostics about the configuration that was read. In a fleet, also a
-        warning for each replica that cannot load its policy, or serves another one.
+        """The diagnostics of the loaded configuration, and a warning for each replica of the fleet that cannot
+        load its policy or uses another one.
         """
 
     @_builtins.property
     def cursor(self) -> _cursor_pb2.Cursor:
-        """The newest change, for `at_least` in checks."""
+        """The cursor of the latest change, for `at_least` in checks."""
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
-        before they confirmed the change.
+        """With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
+        they confirmed the change.
         """
 
     def __init__(
@@ -460,7 +457,7 @@ Global___ReloadPolicyResponse: _TypeAlias = ReloadPolicyResponse  # noqa: Y015
 
 @_typing.final
 class GetFleetRequest(_message.Message):
-    """Asks for the replicas of the fleet."""
+    """Requests the fleet's replicas."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -477,7 +474,7 @@ Global___GetFleetRequest: _TypeAlias = GetFleetRequest  # noqa: Y015
 
 @_typing.final
 class GetFleetResponse(_message.Message):
-    """The replicas of the fleet, as the server that was asked sees them."""
+    """The fleet's replicas, as seen by the responding server."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -486,20 +483,20 @@ class GetFleetResponse(_message.Message):
     AGREED_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
     connected: _builtins.bool
-    """True if the server reaches Redis. If false, it works alone and shows the last known state of
-    the others.
+    """True if the server can reach Redis. If false, it decides alone, and returns the last known state of
+    the other replicas.
     """
     agreed: _builtins.bool
-    """True if all replicas follow the fleet and serve the same policy. Without
-    `problems`, it is false only while a replica is starting.
+    """True if all replicas follow the fleet and use the same policy. In a healthy fleet, false only while
+    a replica is starting.
     """
     @_builtins.property
     def replicas(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetReplica]:
-        """All replicas, sorted by name. Empty if the server belongs to no fleet."""
+        """All replicas, sorted by name. Empty without a fleet."""
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why the fleet is not healthy, for people."""
+        """The fleet's problems, in words."""
 
     def __init__(
         self,
@@ -519,7 +516,7 @@ Global___GetFleetResponse: _TypeAlias = GetFleetResponse  # noqa: Y015
 
 @_typing.final
 class FleetReplica(_message.Message):
-    """A replica of a fleet: a server, or a worker of one."""
+    """A replica of a fleet: a server or a worker."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -537,19 +534,19 @@ class FleetReplica(_message.Message):
     state: Global___ReplicaState.ValueType
     """The state."""
     self: _builtins.bool
-    """True for the replica that was asked."""
+    """True for the responding replica."""
     version: _builtins.str
     """The version of queuegate."""
     lag: _builtins.int
-    """How many changes it has not applied yet."""
+    """The number of changes not applied yet."""
     policy_revision: _builtins.int
-    """The revision of its policy; each replica counts its own."""
+    """The revision of the replica's policy. Each replica has its own numbering."""
     policy_checksum: _builtins.str
-    """The checksum of its policy. Empty if it has no policy yet."""
+    """The checksum of the replica's policy; empty before it has one."""
     gates: _builtins.int
-    """How many SyncService streams are open on it."""
+    """The number of open SyncService streams."""
     silent_seconds: _builtins.float
-    """Seconds since its last heartbeat."""
+    """The seconds since the last heartbeat."""
     def __init__(
         self_,  # pyright: ignore[reportSelfClsParameterName]
         *,

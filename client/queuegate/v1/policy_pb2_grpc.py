@@ -26,8 +26,7 @@ if _version_not_supported:
 
 
 class PolicyServiceStub(object):
-    """Shows, validates and reloads the policy: the queues and their ACLs, read from
-    the scheduler's own configuration.
+    """Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration.
     """
 
     def __init__(self, channel):
@@ -59,37 +58,34 @@ class PolicyServiceStub(object):
 
 
 class PolicyServiceServicer(object):
-    """Shows, validates and reloads the policy: the queues and their ACLs, read from
-    the scheduler's own configuration.
+    """Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration.
     """
 
     def GetPolicy(self, request, context):
-        """Shows the policy that is being served for a partition.
+        """Returns the policy in use for a partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ValidatePolicy(self, request, context):
-        """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
-        calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
-        validated, other calls may take longer.
+        """Validates a configuration without serving it. Configurations are validated one at a time. Up to 15
+        calls wait; further calls fail with RESOURCE_EXHAUSTED. Validating several megabytes may delay other
+        calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReloadPolicy(self, request, context):
-        """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
-        policy.
+        """Reloads the configuration. If it is invalid, the current policy stays in use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetFleet(self, request, context):
-        """Shows the replicas of the fleet that the server belongs to, and whether they
-        serve the same policy.
+        """Returns the replicas of the server's fleet, and whether they use the same policy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -127,8 +123,7 @@ def add_PolicyServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PolicyService(object):
-    """Shows, validates and reloads the policy: the queues and their ACLs, read from
-    the scheduler's own configuration.
+    """Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration.
     """
 
     @staticmethod

@@ -27,57 +27,43 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PolicyServiceStub:
-    """Shows, validates and reloads the policy: the queues and their ACLs, read from
-    the scheduler's own configuration.
-    """
+    """Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PolicyServiceAsyncStub: ...
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]
-    """Shows the policy that is being served for a partition."""
+    """Returns the policy in use for a partition."""
     ValidatePolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]
-    """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
-    calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
-    validated, other calls may take longer.
+    """Validates a configuration without serving it. Configurations are validated one at a time. Up to 15
+    calls wait; further calls fail with RESOURCE_EXHAUSTED. Validating several megabytes may delay other
+    calls.
     """
     ReloadPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]
-    """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
-    policy.
-    """
+    """Reloads the configuration. If it is invalid, the current policy stays in use."""
     GetFleet: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]
-    """Shows the replicas of the fleet that the server belongs to, and whether they
-    serve the same policy.
-    """
+    """Returns the replicas of the server's fleet, and whether they use the same policy."""
 
 @_typing.type_check_only
 class PolicyServiceAsyncStub(PolicyServiceStub):
-    """Shows, validates and reloads the policy: the queues and their ACLs, read from
-    the scheduler's own configuration.
-    """
+    """Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]  # type: ignore[assignment]
-    """Shows the policy that is being served for a partition."""
+    """Returns the policy in use for a partition."""
     ValidatePolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]  # type: ignore[assignment]
-    """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
-    calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
-    validated, other calls may take longer.
+    """Validates a configuration without serving it. Configurations are validated one at a time. Up to 15
+    calls wait; further calls fail with RESOURCE_EXHAUSTED. Validating several megabytes may delay other
+    calls.
     """
     ReloadPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]  # type: ignore[assignment]
-    """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
-    policy.
-    """
+    """Reloads the configuration. If it is invalid, the current policy stays in use."""
     GetFleet: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]  # type: ignore[assignment]
-    """Shows the replicas of the fleet that the server belongs to, and whether they
-    serve the same policy.
-    """
+    """Returns the replicas of the server's fleet, and whether they use the same policy."""
 
 class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Shows, validates and reloads the policy: the queues and their ACLs, read from
-    the scheduler's own configuration.
-    """
+    """Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration."""
 
     @_abc_1.abstractmethod
     def GetPolicy(
@@ -85,7 +71,7 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.GetPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.GetPolicyResponse, _abc.Awaitable[_policy_pb2.GetPolicyResponse]]:
-        """Shows the policy that is being served for a partition."""
+        """Returns the policy in use for a partition."""
 
     @_abc_1.abstractmethod
     def ValidatePolicy(
@@ -93,9 +79,9 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.ValidatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.ValidatePolicyResponse, _abc.Awaitable[_policy_pb2.ValidatePolicyResponse]]:
-        """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
-        calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
-        validated, other calls may take longer.
+        """Validates a configuration without serving it. Configurations are validated one at a time. Up to 15
+        calls wait; further calls fail with RESOURCE_EXHAUSTED. Validating several megabytes may delay other
+        calls.
         """
 
     @_abc_1.abstractmethod
@@ -104,9 +90,7 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.ReloadPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.ReloadPolicyResponse, _abc.Awaitable[_policy_pb2.ReloadPolicyResponse]]:
-        """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
-        policy.
-        """
+        """Reloads the configuration. If it is invalid, the current policy stays in use."""
 
     @_abc_1.abstractmethod
     def GetFleet(
@@ -114,8 +98,6 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.GetFleetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.GetFleetResponse, _abc.Awaitable[_policy_pb2.GetFleetResponse]]:
-        """Shows the replicas of the fleet that the server belongs to, and whether they
-        serve the same policy.
-        """
+        """Returns the replicas of the server's fleet, and whether they use the same policy."""
 
 def add_PolicyServiceServicer_to_server(servicer: PolicyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -21,8 +21,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Status(_message.Message):
-    """Why one of several questions failed. Has the same fields and encoding as google.rpc.Status, so
-    that the contract does not depend on files from elsewhere.
+    """The error of a check in a batch. Has the fields and encoding of google.rpc.Status, without making the
+    contract depend on its file.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -36,9 +36,7 @@ class Status(_message.Message):
     """A one-sentence description of the error."""
     @_builtins.property
     def details(self) -> _containers.RepeatedCompositeFieldContainer[_any_pb2.Any]:
-        """A google.rpc.ErrorInfo and, where they apply, a google.rpc.BadRequest and a
-        google.rpc.RetryInfo.
-        """
+        """A google.rpc.ErrorInfo, and where applicable, a google.rpc.BadRequest and a google.rpc.RetryInfo."""
 
     def __init__(
         self,

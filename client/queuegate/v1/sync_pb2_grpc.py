@@ -47,14 +47,13 @@ class SyncServiceServicer(object):
     """
 
     def Sync(self, request_iterator, context):
-        """The caller opens the stream with `open` and then sends pings. While its lease lasts, it may
-        decide on its own from the state that it has applied. The lease runs from the moment the caller
-        *sent* a ping that was then answered, on the caller's own monotonic clock. The server sends
-        changes before it answers later pings, so a lease never covers state older than the pong that
-        granted it. For the same reason, no caller uses the state before a change once each caller has
-        applied the change or its leases granted before the change have ended. A draining server sends
-        `draining`, and ends the stream with UNAVAILABLE (reason DRAINING) once the caller has released
-        its lease or the lease has ended.
+        """The caller opens the stream with `open`, and then sends pings. Under a lease, it may decide locally
+        from the state that it has applied. A lease starts when the caller *sent* a ping that the server
+        has answered, on the caller's monotonic clock. The server sends changes before it answers later
+        pings, so a lease never covers state older than the pong that granted it. Therefore, no caller uses
+        the state before a change once every caller has applied the change, or all leases that it received
+        before the change have expired. A draining server sends `draining`, and closes the stream with
+        UNAVAILABLE (reason DRAINING) once the caller's lease has been released or has expired.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -20,10 +20,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class UserGroupInformation(_message.Message):
-    """The user of a job, as a scheduler shim knows them.
+    """A user, with optional groups.
 
-    The numbers and types of the fields below 100 are those of the scheduler interface's
-    si.v1.UserGroupInformation: the bytes of that message parse as this one.
+    The fields below 100 have the numbers and types of the scheduler interface's
+    si.v1.UserGroupInformation, so that message parses as this one.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -32,19 +32,19 @@ class UserGroupInformation(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     NO_GROUPS_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """The user name: 1 to 1 024 bytes of UTF-8, no control characters, case-sensitive. If groups or
-    no_groups are given for a YuniKorn partition, the name must be one that YuniKorn accepts from an
-    annotation: a letter or `_`, then letters, digits and `:#/_.@-`, and optionally a final `$`.
+    """The case-sensitive user name: 1 to 1 024 bytes of UTF-8, without control characters. With groups or
+    no_groups in a YuniKorn partition, it must be valid in YuniKorn's annotation: a letter or `_`,
+    followed by letters, digits and `:#/_.@-`, and optionally a final `$`.
     """
     no_groups: _builtins.bool
-    """In requests: the user has no groups, and none are looked up. This is used, or ignored, as
-    groups are. Not together with groups. The number leaves room for si.v1 to grow.
+    """In requests, true if the user has no groups, so that none are looked up. Takes effect only where
+    groups would. `groups` must then be empty. The number leaves room for si.v1 to grow.
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The groups of the user, primary group first: at most 10 000, each 1 to 1 024 bytes. Empty: the
-        server looks them up with the resolver of the partition, but only if the answer depends on
-        them, unless no_groups is set.
+        """The user's groups, starting with the primary group: at most 10 000, each with 1 to 1 024 bytes. If
+        empty and no_groups is not set, the partition's resolver looks them up if the decision depends on
+        them.
         """
 
     def __init__(

@@ -33,9 +33,9 @@ class _ResolveOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Resolv
     RESOLVE_OUTCOME_RESOLVED: _ResolveOutcome.ValueType  # 1
     """The groups are known."""
     RESOLVE_OUTCOME_NOT_FOUND: _ResolveOutcome.ValueType  # 2
-    """The resolver knows for certain that there is no such user."""
+    """The resolver confirmed that the user does not exist."""
     RESOLVE_OUTCOME_UNAVAILABLE: _ResolveOutcome.ValueType  # 3
-    """The resolver was unavailable, or gave an incomplete answer."""
+    """The resolver was unavailable, or its response was incomplete."""
 
 class ResolveOutcome(_ResolveOutcome, metaclass=_ResolveOutcomeEnumTypeWrapper):
     """The outcome of a resolution."""
@@ -45,14 +45,14 @@ RESOLVE_OUTCOME_UNSPECIFIED: ResolveOutcome.ValueType  # 0
 RESOLVE_OUTCOME_RESOLVED: ResolveOutcome.ValueType  # 1
 """The groups are known."""
 RESOLVE_OUTCOME_NOT_FOUND: ResolveOutcome.ValueType  # 2
-"""The resolver knows for certain that there is no such user."""
+"""The resolver confirmed that the user does not exist."""
 RESOLVE_OUTCOME_UNAVAILABLE: ResolveOutcome.ValueType  # 3
-"""The resolver was unavailable, or gave an incomplete answer."""
+"""The resolver was unavailable, or its response was incomplete."""
 Global___ResolveOutcome: _TypeAlias = ResolveOutcome  # noqa: Y015
 
 @_typing.final
 class ResolveUserGroupsRequest(_message.Message):
-    """Asks for the groups of a user."""
+    """Requests a user's groups."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -60,11 +60,11 @@ class ResolveUserGroupsRequest(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     BYPASS_CACHE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition whose resolver to ask. Empty: `default`."""
+    """The partition whose resolver to use. Defaults to `default`."""
     user: _builtins.str
     """The user name. Required, 1 to 1 024 bytes."""
     bypass_cache: _builtins.bool
-    """Ask the resolver even if the answer is cached; the answer is then cached."""
+    """Whether to query the resolver even if the groups are cached. Its response is then cached."""
     def __init__(
         self,
         *,
@@ -99,26 +99,24 @@ class ResolveUserGroupsResponse(_message.Message):
     resolver: _builtins.str
     """The name of the resolver."""
     cached: _builtins.bool
-    """True if the answer was in the cache."""
+    """True if the groups were in the cache."""
     stale: _builtins.bool
-    """True if the answer has expired and is served because the resolver is
-    unavailable or has not answered yet.
-    """
+    """True if the groups have expired and could not be refreshed yet."""
     detail: _builtins.str
-    """For people: why the user is unknown or the resolver is unavailable."""
+    """Why the user is unknown or the resolver is unavailable, in words."""
     @_builtins.property
     def user_group(self) -> _user_group_information_pb2.UserGroupInformation:
-        """The user, and its groups with the primary group first. No groups unless
-        `outcome` is RESOLVED.
+        """The user, with groups starting with the primary group. There are no groups unless `outcome` is
+        RESOLVED.
         """
 
     @_builtins.property
     def resolved_at(self) -> _timestamp_pb2.Timestamp:
-        """When the resolver gave the answer."""
+        """When the groups were resolved."""
 
     @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
-        """When the answer expires (or has expired, if stale)."""
+        """When the groups expire, or if stale, when they expired."""
 
     def __init__(
         self,
@@ -142,7 +140,7 @@ Global___ResolveUserGroupsResponse: _TypeAlias = ResolveUserGroupsResponse  # no
 
 @_typing.final
 class InvalidateUserGroupsRequest(_message.Message):
-    """Drops cached answers."""
+    """Invalidates cached groups."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -150,14 +148,14 @@ class InvalidateUserGroupsRequest(_message.Message):
     USERS_FIELD_NUMBER: _builtins.int
     WAIT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition whose cache to change. Empty: `default`."""
+    """The partition whose groups to invalidate. Defaults to `default`."""
     wait: _builtins.bool
-    """Whether to wait until no caller of SyncService uses the dropped groups. The wait lasts at most
-    one lease, about 5 s.
+    """Whether to wait until no caller of SyncService uses the invalidated groups, at most for the length
+    of a lease, about 5 s.
     """
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users whose answers to drop, at most 10 000. Empty: all users of the partition."""
+        """The users whose groups to invalidate, at most 10 000. If empty, all users of the partition."""
 
     def __init__(
         self,
@@ -176,7 +174,7 @@ Global___InvalidateUserGroupsRequest: _TypeAlias = InvalidateUserGroupsRequest  
 
 @_typing.final
 class InvalidateUserGroupsResponse(_message.Message):
-    """How much was dropped."""
+    """The result of an invalidation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -184,15 +182,15 @@ class InvalidateUserGroupsResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     WAITED_OUT_FIELD_NUMBER: _builtins.int
     dropped: _builtins.int
-    """How many cached answers were dropped."""
+    """The number of invalidated cache entries."""
     @_builtins.property
     def cursor(self) -> _cursor_pb2.Cursor:
-        """The change, for `at_least` in checks."""
+        """The cursor of the change, for `at_least` in checks."""
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
-        before they confirmed the change.
+        """With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
+        they confirmed the change.
         """
 
     def __init__(

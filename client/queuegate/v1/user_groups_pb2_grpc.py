@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class UserGroupServiceStub(object):
-    """Shows and drops what the server knows about users and their groups.
+    """Resolves users' groups, and invalidates cached ones.
     """
 
     def __init__(self, channel):
@@ -48,20 +48,19 @@ class UserGroupServiceStub(object):
 
 
 class UserGroupServiceServicer(object):
-    """Shows and drops what the server knows about users and their groups.
+    """Resolves users' groups, and invalidates cached ones.
     """
 
     def ResolveUserGroups(self, request, context):
-        """Resolves the groups of a user with the resolver of a partition, as a
-        decision would. Whether the user is known is part of the answer
-        (`outcome`), not an error.
+        """Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
+        `outcome` rather than an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def InvalidateUserGroups(self, request, context):
-        """Drops cached answers, so that the next decision resolves the groups again.
+        """Invalidates cached groups, so that the next decision resolves them again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,7 +88,7 @@ def add_UserGroupServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class UserGroupService(object):
-    """Shows and drops what the server knows about users and their groups.
+    """Resolves users' groups, and invalidates cached ones.
     """
 
     @staticmethod

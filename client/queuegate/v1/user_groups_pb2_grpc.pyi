@@ -27,35 +27,33 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class UserGroupServiceStub:
-    """Shows and drops what the server knows about users and their groups."""
+    """Resolves users' groups, and invalidates cached ones."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> UserGroupServiceAsyncStub: ...
     ResolveUserGroups: _grpc.UnaryUnaryMultiCallable[_user_groups_pb2.ResolveUserGroupsRequest, _user_groups_pb2.ResolveUserGroupsResponse]
-    """Resolves the groups of a user with the resolver of a partition, as a
-    decision would. Whether the user is known is part of the answer
-    (`outcome`), not an error.
+    """Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
+    `outcome` rather than an error.
     """
     InvalidateUserGroups: _grpc.UnaryUnaryMultiCallable[_user_groups_pb2.InvalidateUserGroupsRequest, _user_groups_pb2.InvalidateUserGroupsResponse]
-    """Drops cached answers, so that the next decision resolves the groups again."""
+    """Invalidates cached groups, so that the next decision resolves them again."""
 
 @_typing.type_check_only
 class UserGroupServiceAsyncStub(UserGroupServiceStub):
-    """Shows and drops what the server knows about users and their groups."""
+    """Resolves users' groups, and invalidates cached ones."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ResolveUserGroups: _aio.UnaryUnaryMultiCallable[_user_groups_pb2.ResolveUserGroupsRequest, _user_groups_pb2.ResolveUserGroupsResponse]  # type: ignore[assignment]
-    """Resolves the groups of a user with the resolver of a partition, as a
-    decision would. Whether the user is known is part of the answer
-    (`outcome`), not an error.
+    """Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
+    `outcome` rather than an error.
     """
     InvalidateUserGroups: _aio.UnaryUnaryMultiCallable[_user_groups_pb2.InvalidateUserGroupsRequest, _user_groups_pb2.InvalidateUserGroupsResponse]  # type: ignore[assignment]
-    """Drops cached answers, so that the next decision resolves the groups again."""
+    """Invalidates cached groups, so that the next decision resolves them again."""
 
 class UserGroupServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Shows and drops what the server knows about users and their groups."""
+    """Resolves users' groups, and invalidates cached ones."""
 
     @_abc_1.abstractmethod
     def ResolveUserGroups(
@@ -63,9 +61,8 @@ class UserGroupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _user_groups_pb2.ResolveUserGroupsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_user_groups_pb2.ResolveUserGroupsResponse, _abc.Awaitable[_user_groups_pb2.ResolveUserGroupsResponse]]:
-        """Resolves the groups of a user with the resolver of a partition, as a
-        decision would. Whether the user is known is part of the answer
-        (`outcome`), not an error.
+        """Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
+        `outcome` rather than an error.
         """
 
     @_abc_1.abstractmethod
@@ -74,6 +71,6 @@ class UserGroupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _user_groups_pb2.InvalidateUserGroupsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_user_groups_pb2.InvalidateUserGroupsResponse, _abc.Awaitable[_user_groups_pb2.InvalidateUserGroupsResponse]]:
-        """Drops cached answers, so that the next decision resolves the groups again."""
+        """Invalidates cached groups, so that the next decision resolves them again."""
 
 def add_UserGroupServiceServicer_to_server(servicer: UserGroupServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

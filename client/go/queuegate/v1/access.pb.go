@@ -28,11 +28,10 @@ type AccessType int32
 const (
 	// Not set: rejected with INVALID_ARGUMENT.
 	AccessType_ACCESS_TYPE_UNSPECIFIED AccessType = 0
-	// Submit an application. Granted by the submit ACL or the admin ACL of the
-	// queue or of any queue above it.
+	// Submit an application. Granted by the submit ACL or the admin ACL of the queue or any queue above
+	// it.
 	AccessType_ACCESS_TYPE_SUBMIT AccessType = 1
-	// Administer the queue. Granted by the admin ACL of the queue or of any queue
-	// above it.
+	// Administer the queue. Granted by the admin ACL of the queue or any queue above it.
 	AccessType_ACCESS_TYPE_ADMIN AccessType = 2
 )
 
@@ -87,14 +86,13 @@ const (
 	Reason_REASON_WILDCARD Reason = 1
 	// Granted: an ACL lists the user.
 	Reason_REASON_USER Reason = 2
-	// Granted: an ACL lists a group of the user.
+	// Granted: an ACL lists one of the user's groups.
 	Reason_REASON_GROUP Reason = 3
-	// Denied: no ACL from the queue up to the root lists the user or a group.
+	// Denied: no ACL from the queue up to the root lists the user or any of the user's groups.
 	Reason_REASON_NO_MATCH Reason = 4
-	// Denied: the answer depends on the groups of the user, and the resolver of
-	// the partition does not know the user.
+	// Denied: the decision depends on groups, and the partition's resolver does not know the user.
 	Reason_REASON_UNKNOWN_USER Reason = 5
-	// Denied: access to the recovery queue, and to everything below it, is never granted.
+	// Denied: nobody may submit to the recovery queue or below it.
 	Reason_REASON_RECOVERY_QUEUE Reason = 6
 	// Granted: the scheduler does not enforce ACLs (YARN: `yarn.acl.enable`).
 	Reason_REASON_ACLS_DISABLED Reason = 7
@@ -102,7 +100,7 @@ const (
 	Reason_REASON_CLUSTER_ADMIN Reason = 8
 	// Granted: the user owns the application.
 	Reason_REASON_OWNER Reason = 9
-	// Denied: the queue that the application is to be moved to does not exist.
+	// Denied: the target queue of a move does not exist.
 	Reason_REASON_UNKNOWN_QUEUE Reason = 10
 )
 
@@ -163,7 +161,7 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{1}
 }
 
-// The outcome of the evaluation of one ACL.
+// The outcome of evaluating an ACL.
 type StepOutcome int32
 
 const (
@@ -173,17 +171,17 @@ const (
 	StepOutcome_STEP_OUTCOME_WILDCARD StepOutcome = 1
 	// The ACL lists the user.
 	StepOutcome_STEP_OUTCOME_USER StepOutcome = 2
-	// The ACL lists a group of the user.
+	// The ACL lists one of the user's groups.
 	StepOutcome_STEP_OUTCOME_GROUP StepOutcome = 3
-	// The ACL lists neither the user nor, where groups were needed, a group.
+	// The ACL lists neither the user nor any of the user's groups.
 	StepOutcome_STEP_OUTCOME_NO_MATCH StepOutcome = 4
-	// The ACL is absent or empty: it grants nothing.
+	// The ACL is missing or empty, and grants nothing.
 	StepOutcome_STEP_OUTCOME_EMPTY StepOutcome = 5
-	// The recovery queue: denied before any ACL is evaluated.
+	// Nobody may submit to the recovery queue; no ACL was evaluated.
 	StepOutcome_STEP_OUTCOME_RECOVERY_QUEUE StepOutcome = 6
-	// YARN: ACLs are disabled, so none is evaluated.
+	// ACLs are disabled (YARN); none was evaluated.
 	StepOutcome_STEP_OUTCOME_ACLS_DISABLED StepOutcome = 7
-	// YARN: `yarn.admin.acl` lists the user or a group of the user.
+	// `yarn.admin.acl` lists the user or one of the user's groups (YARN).
 	StepOutcome_STEP_OUTCOME_CLUSTER_ADMIN StepOutcome = 8
 )
 
@@ -240,22 +238,21 @@ func (StepOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{2}
 }
 
-// Where the groups of an explained decision came from.
+// The origin of the groups of an explained decision.
 type GroupsOrigin int32
 
 const (
 	// Never sent.
 	GroupsOrigin_GROUPS_ORIGIN_UNSPECIFIED GroupsOrigin = 0
-	// The decision did not depend on groups; none were resolved.
+	// The decision does not depend on groups, so they were not resolved.
 	GroupsOrigin_GROUPS_ORIGIN_NOT_NEEDED GroupsOrigin = 1
-	// The request carried them.
+	// The request contained the groups.
 	GroupsOrigin_GROUPS_ORIGIN_REQUEST GroupsOrigin = 2
-	// The resolver was asked now.
+	// The resolver was queried.
 	GroupsOrigin_GROUPS_ORIGIN_RESOLVER GroupsOrigin = 3
-	// They were cached.
+	// The groups were in the cache.
 	GroupsOrigin_GROUPS_ORIGIN_CACHE GroupsOrigin = 4
-	// They were cached and have expired; the resolver is unavailable or has not
-	// answered yet.
+	// The groups were in the cache, but had expired and could not be refreshed yet.
 	GroupsOrigin_GROUPS_ORIGIN_STALE_CACHE GroupsOrigin = 5
 )
 
@@ -306,7 +303,7 @@ func (GroupsOrigin) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{3}
 }
 
-// The kind of subject that an entry of an ACL stands for.
+// The kind of subject that an ACL entry refers to.
 type SubjectKind int32
 
 const (
@@ -373,15 +370,15 @@ type ApplicationAction int32
 const (
 	// Not set: rejected with INVALID_ARGUMENT.
 	ApplicationAction_APPLICATION_ACTION_UNSPECIFIED ApplicationAction = 0
-	// View it and its report.
+	// View the application and its report.
 	ApplicationAction_APPLICATION_ACTION_VIEW ApplicationAction = 1
-	// View its logs.
+	// View the application's logs.
 	ApplicationAction_APPLICATION_ACTION_VIEW_LOGS ApplicationAction = 2
-	// Modify or kill it.
+	// Modify or kill the application.
 	ApplicationAction_APPLICATION_ACTION_MODIFY ApplicationAction = 3
-	// Move it to another queue. Not available under Spark's own rules.
+	// Move the application to another queue. YARN only.
 	ApplicationAction_APPLICATION_ACTION_MOVE ApplicationAction = 4
-	// Act for other users. Available only under Spark's own rules.
+	// Act for other users. Spark only.
 	ApplicationAction_APPLICATION_ACTION_ADMIN ApplicationAction = 5
 )
 
@@ -432,23 +429,23 @@ func (ApplicationAction) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{5}
 }
 
-// The list of names that was evaluated.
+// The source of an evaluated list of names.
 type ApplicationList int32
 
 const (
 	// Never sent.
 	ApplicationList_APPLICATION_LIST_UNSPECIFIED ApplicationList = 0
-	// The owner.
+	// The user who started the application.
 	ApplicationList_APPLICATION_LIST_OWNER ApplicationList = 1
-	// The view ACL of the application.
+	// The application's view ACL.
 	ApplicationList_APPLICATION_LIST_VIEW ApplicationList = 2
-	// The modify ACL of the application.
+	// The application's modify ACL.
 	ApplicationList_APPLICATION_LIST_MODIFY ApplicationList = 3
-	// The submit ACL of a queue.
+	// A queue's submit ACL.
 	ApplicationList_APPLICATION_LIST_QUEUE_SUBMIT ApplicationList = 4
-	// The admin ACL of a queue.
+	// A queue's admin ACL.
 	ApplicationList_APPLICATION_LIST_QUEUE_ADMIN ApplicationList = 5
-	// The administrators of the cluster.
+	// The cluster's administrators.
 	ApplicationList_APPLICATION_LIST_CLUSTER_ADMIN ApplicationList = 6
 	// Spark's administrators of all applications.
 	ApplicationList_APPLICATION_LIST_APPLICATION_ADMIN ApplicationList = 7
@@ -505,27 +502,27 @@ func (ApplicationList) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{6}
 }
 
-// A question: may this user use this queue?
+// A check: may this user use this queue?
 type CheckQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asks for access. Required, with a user name.
+	// The user who requests access. Required, with a name.
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition of the queue. Empty: `default`. `[rmID]name` means `name`.
+	// The partition of the queue. Defaults to `default`. `[rmID]name` means `name`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The full path of the queue, `root.a.b`, at most 4 096 bytes. For a queue that does not exist,
-	// the nearest existing ancestor decides. YuniKorn ignores case; YARN does not, and accepts a path
-	// without `root.`. In a capacity scheduler partition, a name without dots means the queue of that
-	// name, wherever it is; if there are several, nobody has access.
+	// The full path of the queue, such as `root.a.b`, at most 4 096 bytes. For a queue that does not
+	// exist, the ACLs of its nearest existing ancestor are evaluated. Paths are case-insensitive in
+	// YuniKorn and case-sensitive in YARN, where `root.` is optional. In a partition of the capacity
+	// scheduler, a name without dots refers to the queue with that last level. If several queues share
+	// the name, nobody has access.
 	Queue string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,4,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The service that acts for the user (Hadoop's proxy user), if any. In YARN with `semantics:
-	// hadoop`, an ACL that lists `~name` grants access to every user that `name` acts for; elsewhere
-	// this field has no effect. It never matches anything but such an entry.
+	// The service acting for the user (Hadoop's proxy user), if any. In YARN with `semantics: hadoop`,
+	// an ACL that lists `~name` grants access to every user that `name` acts for. The field matches only
+	// such entries, and has no effect elsewhere.
 	RealUser string `protobuf:"bytes,5,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
-	// A change that the answer must reflect: the cursor returned by the call that made the change. A
-	// server that does not know the change ends the call with UNAVAILABLE (reason NOT_CAUGHT_UP). Not
-	// set: none.
+	// The cursor of a change that the decision must reflect, returned by the call that made the change.
+	// If the server has not applied the change, the call fails with UNAVAILABLE (reason NOT_CAUGHT_UP).
 	AtLeast       *Cursor `protobuf:"bytes,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -603,25 +600,25 @@ func (x *CheckQueueAccessRequest) GetAtLeast() *Cursor {
 	return nil
 }
 
-// The answer to a question.
+// The result of a check.
 type CheckQueueAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True only if access is granted.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Why.
+	// Why access is granted or denied.
 	Reason Reason `protobuf:"varint,2,opt,name=reason,proto3,enum=queuegate.v1.Reason" json:"reason,omitempty"`
-	// The path of the queue that decided: the one whose ACL matched, or the recovery queue. In lower
-	// case in YuniKorn. Empty if nothing matched.
+	// The path of the queue whose ACL matched, or of the recovery queue. In lower case in YuniKorn. Empty
+	// if no ACL matched.
 	MatchedQueue string `protobuf:"bytes,3,opt,name=matched_queue,json=matchedQueue,proto3" json:"matched_queue,omitempty"`
-	// The user or group name that matched; `*` for a wildcard, `~name` for the service that acts for
-	// the user. Empty if nothing matched.
+	// The matching entry: a user, a group, `*`, or `~name` for the service acting for the user. Empty if
+	// no entry matched.
 	MatchedSubject string `protobuf:"bytes,4,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
-	// The revision of the policy that decided: starts at 1 when the server starts, and grows by 1
-	// with each reload that changes the policy.
+	// The revision of the evaluated policy: 1 when the server starts, incremented with each reload that
+	// changes the policy.
 	PolicyRevision uint64 `protobuf:"varint,5,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated instead.
-	// In lower case in YuniKorn. Empty if the queue exists, and with REASON_RECOVERY_QUEUE, which is
-	// decided without looking up the queue.
+	// If the queue does not exist, its nearest existing ancestor, whose ACLs were evaluated instead. In
+	// lower case in YuniKorn. Empty if the queue exists, and with REASON_RECOVERY_QUEUE, for which the
+	// queue is not looked up.
 	EvaluatedQueue string `protobuf:"bytes,6,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -699,10 +696,10 @@ func (x *CheckQueueAccessResponse) GetEvaluatedQueue() string {
 	return ""
 }
 
-// Questions to decide together.
+// Checks to run together.
 type BatchCheckQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 10 000 questions.
+	// 1 to 10 000 checks.
 	Checks        []*CheckQueueAccessRequest `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -745,11 +742,11 @@ func (x *BatchCheckQueueAccessRequest) GetChecks() []*CheckQueueAccessRequest {
 	return nil
 }
 
-// The result of one question of a batch. Treat a result without a `decision` as an error, even if
-// it has a field that you do not recognize.
+// The result of a check in a batch. Treat a result without a `decision` as an error, even if it has
+// an unknown field.
 type CheckResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Either the answer or why there is none.
+	// A decision or an error.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -830,20 +827,19 @@ type isCheckResult_Outcome interface {
 }
 
 type CheckResult_Decision struct {
-	// The answer.
+	// The decision.
 	Decision *CheckQueueAccessResponse `protobuf:"bytes,1,opt,name=decision,proto3,oneof"`
 }
 
 type CheckResult_Error struct {
-	// The status that CheckQueueAccess would have ended with.
+	// The status with which CheckQueueAccess would have failed.
 	Error *Status `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
 }
 
 type CheckResult_SameErrorAs struct {
-	// The index, from 0, of an earlier result of this batch. Its `error` also applies to this
-	// question: an error that several questions share is sent once, with the first of them, and the
-	// index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
-	// valid index.
+	// The index, from 0, of an earlier result with the same `error`. An error shared by several checks
+	// is sent only with the first of them. Test which field of `outcome` is set, since 0 is a valid
+	// index.
 	SameErrorAs uint32 `protobuf:"varint,3,opt,name=same_error_as,json=sameErrorAs,proto3,oneof"`
 }
 
@@ -856,7 +852,7 @@ func (*CheckResult_SameErrorAs) isCheckResult_Outcome() {}
 // The results of a batch.
 type BatchCheckQueueAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One result for each question, in the order of the questions.
+	// A result for each check, in the order of the checks.
 	Results       []*CheckResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -899,23 +895,22 @@ func (x *BatchCheckQueueAccessResponse) GetResults() []*CheckResult {
 	return nil
 }
 
-// Questions as columns. Question i, counted from 0, asks whether the user `users[user_indexes[i]]`
-// may use the queue `queues[queue_indexes[i]]`. Questions with a `real_user` cannot be sent this
-// way; use BatchCheckQueueAccess for them.
+// Checks as columns. Check i, from 0, asks whether the user `users[user_indexes[i]]` may use the queue
+// `queues[queue_indexes[i]]`. Checks with a `real_user` require BatchCheckQueueAccess.
 type CheckQueueAccessColumnsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition of every queue. Empty: `default`. `[rmID]name` means `name`.
+	// The partition of all queues. Defaults to `default`. `[rmID]name` means `name`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The kind of access for every question. Required.
+	// The kind of access for all checks. Required.
 	Access AccessType `protobuf:"varint,2,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The users who ask for access, 1 to 10 000, preferably without duplicates. The same user may be
-	// listed several times with different groups.
+	// The users who request access, 1 to 10 000, preferably without duplicates. A user may be listed
+	// several times with different groups.
 	Users []*UserGroupInformation `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
 	// The full paths of the queues, 1 to 10 000, preferably without duplicates.
 	Queues []string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty"`
-	// For each question, an index into `users`, from 0. 1 to 100 000 questions.
+	// For each of 1 to 100 000 checks, an index into `users`, from 0.
 	UserIndexes []uint32 `protobuf:"varint,5,rep,packed,name=user_indexes,json=userIndexes,proto3" json:"user_indexes,omitempty"`
-	// For each question, an index into `queues`, from 0. Must be as long as `user_indexes`.
+	// For each check, an index into `queues`, from 0. Must be as long as `user_indexes`.
 	QueueIndexes []uint32 `protobuf:"varint,6,rep,packed,name=queue_indexes,json=queueIndexes,proto3" json:"queue_indexes,omitempty"`
 	// Whether to send `decisions` and `decision_indexes` as well.
 	WithDecisions bool `protobuf:"varint,7,opt,name=with_decisions,json=withDecisions,proto3" json:"with_decisions,omitempty"`
@@ -1002,22 +997,21 @@ func (x *CheckQueueAccessColumnsRequest) GetWithDecisions() bool {
 	return false
 }
 
-// The answers to questions as columns.
+// The results of checks as columns.
 type CheckQueueAccessColumnsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One bit for each question, set only if access is granted. Question i has bit i % 8 of byte i /
-	// 8, counted from the least significant bit. The bit of a question that is listed in `errors` is
-	// not set, nor are the padding bits of the last byte.
+	// A bit for each check, set only if access is granted. Check i has bit i % 8 of byte i / 8, counted
+	// from the least significant bit. The bits of checks listed in `errors` and the padding bits of the
+	// last byte are 0.
 	Allowed []byte `protobuf:"bytes,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Why questions have no answer. Empty if all have one; a question is listed in at most one of
-	// them.
+	// The errors of failed checks. A check is listed in at most one of them.
 	Errors []*ColumnsError `protobuf:"bytes,2,rep,name=errors,proto3" json:"errors,omitempty"`
-	// The revision of the policy that decided all questions.
+	// The revision of the policy evaluated for all checks.
 	PolicyRevision uint64 `protobuf:"varint,3,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// If requested: the distinct answers, in no particular order.
+	// If requested, the distinct decisions, in no particular order.
 	Decisions []*CheckQueueAccessResponse `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// If requested: for each question, the position of its answer in `decisions`, from 1; 0 for a
-	// question that is listed in `errors`.
+	// If requested, the position of each check's decision in `decisions`, from 1; 0 for a check listed
+	// in `errors`.
 	DecisionIndexes []uint32 `protobuf:"varint,5,rep,packed,name=decision_indexes,json=decisionIndexes,proto3" json:"decision_indexes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1088,12 +1082,12 @@ func (x *CheckQueueAccessColumnsResponse) GetDecisionIndexes() []uint32 {
 	return nil
 }
 
-// An error and the questions that it applies to.
+// An error, with the checks that it applies to.
 type ColumnsError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The status that CheckQueueAccess would have ended with.
+	// The status with which CheckQueueAccess would have failed.
 	Error *Status `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
-	// The numbers of the questions, from 0, ascending.
+	// The indexes of the checks, from 0, ascending.
 	Questions     []uint32 `protobuf:"varint,2,rep,packed,name=questions,proto3" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1143,18 +1137,18 @@ func (x *ColumnsError) GetQuestions() []uint32 {
 	return nil
 }
 
-// A question to explain. Fields as in CheckQueueAccessRequest.
+// A check to explain, with the fields of CheckQueueAccessRequest.
 type ExplainQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asks for access. Required, with a user name.
+	// The user who requests access. Required, with a name.
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition of the queue. Empty: `default`.
+	// The partition of the queue. Defaults to `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The full path of the queue.
 	Queue string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,4,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The service that acts for the user.
+	// The service acting for the user.
 	RealUser      string `protobuf:"bytes,5,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1225,26 +1219,23 @@ func (x *ExplainQueueAccessRequest) GetRealUser() string {
 	return ""
 }
 
-// One evaluated ACL, in the order of evaluation: from the queue up to the root,
-// the submit ACL before the admin ACL.
+// An evaluated ACL. ACLs are evaluated from the queue up to the root, the submit ACL before the admin
+// ACL.
 type ExplainStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the queue that the ACL belongs to; empty for `yarn.admin.acl`.
+	// The path of the ACL's queue; empty for `yarn.admin.acl`.
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Which ACL of the queue. Not set for STEP_OUTCOME_RECOVERY_QUEUE and
-	// STEP_OUTCOME_ACLS_DISABLED.
+	// The kind of ACL. Not set for STEP_OUTCOME_RECOVERY_QUEUE and STEP_OUTCOME_ACLS_DISABLED.
 	Acl AccessType `protobuf:"varint,2,opt,name=acl,proto3,enum=queuegate.v1.AccessType" json:"acl,omitempty"`
 	// The text of the ACL as configured.
 	AclText string `protobuf:"bytes,3,opt,name=acl_text,json=aclText,proto3" json:"acl_text,omitempty"`
 	// The outcome of the evaluation.
 	Outcome StepOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=queuegate.v1.StepOutcome" json:"outcome,omitempty"`
-	// The name that matched; empty if none did.
+	// The matching entry, if any.
 	MatchedSubject string `protobuf:"bytes,5,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
-	// Names in the text that the ACL grammar does not accept, and that can
-	// therefore never match.
+	// Invalid names in the ACL. They never match.
 	DroppedNames []string `protobuf:"bytes,6,rep,name=dropped_names,json=droppedNames,proto3" json:"dropped_names,omitempty"`
-	// For a queue that YARN will create: the property of the template that sets this ACL. Empty if no
-	// template sets it, and for queues that exist.
+	// For a queue that YARN will create, the property of the template that sets this ACL, if any.
 	TemplateProperty string `protobuf:"bytes,7,opt,name=template_property,json=templateProperty,proto3" json:"template_property,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1329,16 +1320,16 @@ func (x *ExplainStep) GetTemplateProperty() string {
 	return ""
 }
 
-// How the groups of an explained decision were obtained.
+// The groups of an explained decision, with their origin.
 type ExplainGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where they came from.
+	// The origin of the groups.
 	Origin GroupsOrigin `protobuf:"varint,1,opt,name=origin,proto3,enum=queuegate.v1.GroupsOrigin" json:"origin,omitempty"`
-	// The groups, primary group first. Empty if not needed or the user is unknown.
+	// The groups, starting with the primary group. Empty if they are not needed or the user is unknown.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The name of the resolver of the partition.
+	// The name of the partition's resolver.
 	Resolver string `protobuf:"bytes,3,opt,name=resolver,proto3" json:"resolver,omitempty"`
-	// Details from the resolver, for people.
+	// The resolver's details, in words.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1405,16 +1396,16 @@ func (x *ExplainGroups) GetDetail() string {
 // An explained decision.
 type ExplainQueueAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answer, the same as that of CheckQueueAccess.
+	// The decision, identical to that of CheckQueueAccess.
 	Decision *CheckQueueAccessResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	// Each ACL that was evaluated, up to and including the one that decided.
+	// The evaluated ACLs, up to the one that granted access.
 	Steps []*ExplainStep `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
-	// Where the groups came from.
+	// The origin of the groups.
 	Groups *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`
-	// The queue that was evaluated: the queue asked for, or its nearest existing
-	// ancestor. In lower case in YuniKorn.
+	// The requested queue, if it exists or will be created, or its nearest existing ancestor. In lower
+	// case in YuniKorn.
 	EvaluatedQueue string `protobuf:"bytes,4,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
-	// True if the queue does not exist yet, and YARN will create it, with ACLs from templates.
+	// True if YARN will create the queue on submission, with ACLs from templates.
 	WillBeCreated bool `protobuf:"varint,5,opt,name=will_be_created,json=willBeCreated,proto3" json:"will_be_created,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1485,23 +1476,24 @@ func (x *ExplainQueueAccessResponse) GetWillBeCreated() bool {
 	return false
 }
 
-// Asks which queues a user may use.
+// Requests the queues that a user may use.
 type ListQueuesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asks for access. Required, with a user name.
+	// The user who requests access. Required, with a name.
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition. Empty: `default`.
+	// The partition. Defaults to `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,3,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// Return only the queue at this path and the queues below it. Empty: all.
+	// The path of a queue, to return only this queue and the queues below it. If empty, all queues are
+	// returned.
 	Prefix string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// The maximum number of paths to return. 0: 1 000; values above 10 000 are reduced to 10 000.
+	// The maximum number of paths to return, at most 10 000. Defaults to 1 000; larger values are capped.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty:
-	// the first page.
+	// The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty for the
+	// first page.
 	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// The service that acts for the user, as in CheckQueueAccessRequest.
+	// The service acting for the user, as in CheckQueueAccessRequest.
 	RealUser string `protobuf:"bytes,7,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
 	// Whether to send `via` as well.
 	WithVia       bool `protobuf:"varint,8,opt,name=with_via,json=withVia,proto3" json:"with_via,omitempty"`
@@ -1595,16 +1587,16 @@ func (x *ListQueuesRequest) GetWithVia() bool {
 	return false
 }
 
-// One page of queue paths.
+// A page of queue paths.
 type ListQueuesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Full paths, sorted. In lower case in YuniKorn.
 	Queues []string `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
 	// The token for the next page; empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The revision of the policy that decided.
+	// The revision of the evaluated policy.
 	PolicyRevision uint64 `protobuf:"varint,3,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// If requested: the ACL entry that decides a check, for each of `queues` in the same order.
+	// If requested, the ACL entry that grants access in a check, for each of `queues` in the same order.
 	// `nested` is not set.
 	Via           []*AccessGrant `protobuf:"bytes,4,rep,name=via,proto3" json:"via,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1669,21 +1661,21 @@ func (x *ListQueuesResponse) GetVia() []*AccessGrant {
 	return nil
 }
 
-// Asks who may use a queue.
+// Requests the users who may use a queue.
 type ListUsersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition of the queue. Empty: `default`.
+	// The partition of the queue. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The full path of the queue, as in CheckQueueAccessRequest. Required.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,3,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The maximum number of users to return. 0: 500; values above 1 000 are reduced to 1 000. A page
-	// may have fewer users even if more pages follow.
+	// The maximum number of users to return, at most 1 000. Defaults to 500; larger values are capped. A
+	// page may contain fewer users even if more pages follow.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// The `next_page_token` of the previous page. If the policy has changed since, or the rest of the
-	// request differs, the call ends with INVALID_ARGUMENT: start again without a token. Empty: the
-	// first page.
+	// The `next_page_token` of the previous page. Empty for the first page. If the policy has changed
+	// since then, or the rest of the request differs, the call fails with INVALID_ARGUMENT; start over
+	// without a token.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1754,20 +1746,19 @@ func (x *ListUsersRequest) GetPageToken() string {
 	return ""
 }
 
-// An entry of an ACL that grants access.
+// An ACL entry that grants access.
 type AccessGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the queue that the ACL belongs to; empty for `yarn.admin.acl`, and
-	// while ACLs are disabled. In lower case in YuniKorn.
+	// The path of the ACL's queue; empty for `yarn.admin.acl`, and while ACLs are disabled. In lower case
+	// in YuniKorn.
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Which ACL of the queue. Not set while ACLs are disabled.
+	// The kind of ACL. Not set while ACLs are disabled.
 	Acl AccessType `protobuf:"varint,2,opt,name=acl,proto3,enum=queuegate.v1.AccessType" json:"acl,omitempty"`
-	// The kind of subject that the entry stands for.
+	// The kind of subject.
 	Kind SubjectKind `protobuf:"varint,3,opt,name=kind,proto3,enum=queuegate.v1.SubjectKind" json:"kind,omitempty"`
 	// The name of the user, group or service; `*` for everyone.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// If the user belongs to the group `name` through nested groups: the names of those groups, from
-	// the one directly in `name` to the one that lists the user.
+	// For nested groups, the groups between `name` and the user, starting with the member of `name`.
 	Nested        []string `protobuf:"bytes,5,rep,name=nested,proto3" json:"nested,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1841,17 +1832,16 @@ func (x *AccessGrant) GetNested() []string {
 // A user who may use a queue.
 type ListedUser struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name, as the ACL or the directory spells it.
+	// The name, as spelled in the ACL or the directory.
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The entries that grant access, at most 10; the first one is the entry that
-	// decides a check.
+	// At most 10 entries that grant access, starting with the one that grants it in a check.
 	Via []*AccessGrant `protobuf:"bytes,2,rep,name=via,proto3" json:"via,omitempty"`
-	// How many more entries grant access.
+	// The number of further entries that grant access.
 	Further uint32 `protobuf:"varint,3,opt,name=further,proto3" json:"further,omitempty"`
-	// True if a check of this user was just made and allowed access. If false, an ACL or the
-	// directory lists the user, but the user's groups could not be looked up; `detail` says why.
+	// True if the server has just run a check for this user that granted access. If false, an ACL or the
+	// directory lists the user, but the user's groups could not be looked up; see `detail`.
 	Confirmed bool `protobuf:"varint,4,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// Why the user is not confirmed, for people.
+	// Why the user is not confirmed, in words.
 	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1922,12 +1912,12 @@ func (x *ListedUser) GetDetail() string {
 	return ""
 }
 
-// A group that is listed in an ACL and whose members are not all known.
+// A group in an ACL with unknown members.
 type UnexpandedGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the group is listed.
+	// The entry that lists the group.
 	Grant *AccessGrant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
-	// Why, for people.
+	// Why members are unknown, in words.
 	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1977,37 +1967,35 @@ func (x *UnexpandedGroup) GetDetail() string {
 	return ""
 }
 
-// One page of users.
+// A page of users.
 type ListUsersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The users, sorted by name. Empty if `everyone` is true or nobody is allowed.
 	Users []*ListedUser `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
-	// True if everyone may use the queue; then no users are listed.
+	// True if everyone may use the queue. No users are then listed.
 	Everyone bool `protobuf:"varint,2,opt,name=everyone,proto3" json:"everyone,omitempty"`
-	// Why, if `everyone` is true.
+	// The entry that grants access to everyone, if any.
 	EveryoneVia *AccessGrant `protobuf:"bytes,3,opt,name=everyone_via,json=everyoneVia,proto3" json:"everyone_via,omitempty"`
-	// True if this page and the others list every user whom a check would allow if its request has
-	// neither groups nor a `real_user`.
+	// True if the pages list every user for whom a check without groups or a `real_user` would grant
+	// access.
 	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
-	// Why the list is not complete, for people.
+	// Why the list is incomplete, in words.
 	Incomplete []string `protobuf:"bytes,5,rep,name=incomplete,proto3" json:"incomplete,omitempty"`
-	// The groups whose members are not all known.
+	// The groups with unknown members.
 	UnexpandedGroups []*UnexpandedGroup `protobuf:"bytes,6,rep,name=unexpanded_groups,json=unexpandedGroups,proto3" json:"unexpanded_groups,omitempty"`
-	// In YARN with `semantics: hadoop`: the services that have access on behalf of any user they act
-	// for. Those users cannot be listed.
+	// In YARN with `semantics: hadoop`, the services granted access for any user they act for. These
+	// users cannot be listed.
 	Proxies []*AccessGrant `protobuf:"bytes,7,rep,name=proxies,proto3" json:"proxies,omitempty"`
-	// True if callers may assert groups in requests to this partition. Such callers can also let in
-	// people not listed here.
+	// True if callers may assert groups in this partition, and so obtain access for users not listed.
 	GroupsMayBeAsserted bool `protobuf:"varint,8,opt,name=groups_may_be_asserted,json=groupsMayBeAsserted,proto3" json:"groups_may_be_asserted,omitempty"`
-	// When the members of groups were read from the resolver; on later pages this may be before the
-	// call. Not set if no group was expanded.
+	// When the members of groups were read from the resolver, for later pages possibly before the call.
+	// Not set if no group was expanded.
 	DirectoryAsOf *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=directory_as_of,json=directoryAsOf,proto3" json:"directory_as_of,omitempty"`
 	// The token for the next page; empty on the last page.
 	NextPageToken string `protobuf:"bytes,10,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The revision of the policy that decided.
+	// The revision of the evaluated policy.
 	PolicyRevision uint64 `protobuf:"varint,11,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// If the queue does not exist: its nearest existing ancestor, whose ACLs were
-	// evaluated instead. Empty if the queue exists.
+	// If the queue does not exist, its nearest existing ancestor, whose ACLs were evaluated instead.
 	EvaluatedQueue string `protobuf:"bytes,12,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2130,13 +2118,13 @@ func (x *ListUsersResponse) GetEvaluatedQueue() string {
 // A YARN application.
 type Application struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the queue that it runs in. Required.
+	// The path of the application's queue. Required.
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Who started it. Required.
+	// The user who started the application. Required.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Its view ACL (MapReduce: `mapreduce.job.acl-view-job`), as submitted. Empty: nobody.
+	// The view ACL as submitted (MapReduce: `mapreduce.job.acl-view-job`). An empty ACL lists nobody.
 	ViewAcl string `protobuf:"bytes,3,opt,name=view_acl,json=viewAcl,proto3" json:"view_acl,omitempty"`
-	// Its modify ACL (MapReduce: `mapreduce.job.acl-modify-job`). Empty: nobody.
+	// The modify ACL as submitted (MapReduce: `mapreduce.job.acl-modify-job`). An empty ACL lists nobody.
 	ModifyAcl     string `protobuf:"bytes,4,opt,name=modify_acl,json=modifyAcl,proto3" json:"modify_acl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2200,15 +2188,15 @@ func (x *Application) GetModifyAcl() string {
 	return ""
 }
 
-// A Spark application. Spark itself checks access to the application's pages.
+// A Spark application, subject to Spark's own access rules.
 type SparkApplication struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its properties, such as `spark.ui.view.acls`. They take precedence over the partition's
-	// `spark_defaults`. Properties that are not about ACLs are ignored.
+	// The application's properties, such as `spark.ui.view.acls`, which override the partition's
+	// `spark_defaults`. Properties unrelated to ACLs are ignored.
 	Properties map[string]string `protobuf:"bytes,1,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The user that it runs for (`SPARK_USER`, or the login name of Hadoop).
+	// The user on whose behalf the application runs (`SPARK_USER`, or the Hadoop login name).
 	SparkUser string `protobuf:"bytes,2,opt,name=spark_user,json=sparkUser,proto3" json:"spark_user,omitempty"`
-	// The user of the operating system that its process runs as.
+	// The operating system user of the application's process.
 	ProcessUser   string `protobuf:"bytes,3,opt,name=process_user,json=processUser,proto3" json:"process_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2265,12 +2253,12 @@ func (x *SparkApplication) GetProcessUser() string {
 	return ""
 }
 
-// A question: may this user do this with this application?
+// A check: may this user take this action on this application?
 type CheckApplicationAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who asks for access. Required, with a user name.
+	// The user who requests access. Required, with a name.
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The partition of the application. Empty: `default`.
+	// The partition of the application. Defaults to `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The kind of access. Required.
 	Action ApplicationAction `protobuf:"varint,3,opt,name=action,proto3,enum=queuegate.v1.ApplicationAction" json:"action,omitempty"`
@@ -2281,7 +2269,7 @@ type CheckApplicationAccessRequest struct {
 	//	*CheckApplicationAccessRequest_Application
 	//	*CheckApplicationAccessRequest_Spark
 	Subject isCheckApplicationAccessRequest_Subject `protobuf_oneof:"subject"`
-	// For APPLICATION_ACTION_MOVE, where it is required: the path of the queue to move to.
+	// The path of the target queue. Required for APPLICATION_ACTION_MOVE.
 	TargetQueue string `protobuf:"bytes,6,opt,name=target_queue,json=targetQueue,proto3" json:"target_queue,omitempty"`
 	// The service that acts for the user, as in CheckQueueAccessRequest. Has no effect for Spark.
 	RealUser      string `protobuf:"bytes,7,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
@@ -2384,12 +2372,12 @@ type isCheckApplicationAccessRequest_Subject interface {
 }
 
 type CheckApplicationAccessRequest_Application struct {
-	// A YARN application, in a partition that is a YARN cluster.
+	// A YARN application. The partition must belong to YARN.
 	Application *Application `protobuf:"bytes,4,opt,name=application,proto3,oneof"`
 }
 
 type CheckApplicationAccessRequest_Spark struct {
-	// A Spark application, decided under Spark's own rules. In any partition.
+	// A Spark application, in any partition.
 	Spark *SparkApplication `protobuf:"bytes,5,opt,name=spark,proto3,oneof"`
 }
 
@@ -2397,18 +2385,18 @@ func (*CheckApplicationAccessRequest_Application) isCheckApplicationAccessReques
 
 func (*CheckApplicationAccessRequest_Spark) isCheckApplicationAccessRequest_Subject() {}
 
-// The answer to a question about an application.
+// The result of an application check.
 type CheckApplicationAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True only if access is granted.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Why.
+	// Why access is granted or denied.
 	Reason Reason `protobuf:"varint,2,opt,name=reason,proto3,enum=queuegate.v1.Reason" json:"reason,omitempty"`
-	// The path of the queue whose ACL granted access; empty if no queue's ACL did.
+	// The path of the queue whose ACL granted access, if any.
 	MatchedQueue string `protobuf:"bytes,3,opt,name=matched_queue,json=matchedQueue,proto3" json:"matched_queue,omitempty"`
-	// The user or group name that matched; `*` for a wildcard; empty if nothing matched.
+	// The matching entry, if any: a user, a group, or `*`.
 	MatchedSubject string `protobuf:"bytes,4,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
-	// The revision of the policy that decided.
+	// The revision of the evaluated policy.
 	PolicyRevision uint64 `protobuf:"varint,5,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2479,10 +2467,10 @@ func (x *CheckApplicationAccessResponse) GetPolicyRevision() uint64 {
 	return 0
 }
 
-// Questions about applications to decide together.
+// Application checks to run together.
 type BatchCheckApplicationAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1 to 10 000 questions.
+	// 1 to 10 000 checks.
 	Checks        []*CheckApplicationAccessRequest `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2525,11 +2513,11 @@ func (x *BatchCheckApplicationAccessRequest) GetChecks() []*CheckApplicationAcce
 	return nil
 }
 
-// The result of one question about an application. Treat a result without a
-// `decision` as an error, as in CheckResult.
+// The result of an application check in a batch. Treat a result without a `decision` as an error, as in
+// CheckResult.
 type ApplicationCheckResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Either the answer or why there is none.
+	// A decision or an error.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -2610,20 +2598,19 @@ type isApplicationCheckResult_Outcome interface {
 }
 
 type ApplicationCheckResult_Decision struct {
-	// The answer.
+	// The decision.
 	Decision *CheckApplicationAccessResponse `protobuf:"bytes,1,opt,name=decision,proto3,oneof"`
 }
 
 type ApplicationCheckResult_Error struct {
-	// The status that CheckApplicationAccess would have ended with.
+	// The status with which CheckApplicationAccess would have failed.
 	Error *Status `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
 }
 
 type ApplicationCheckResult_SameErrorAs struct {
-	// The index, from 0, of an earlier result of this batch. Its `error` also applies to this
-	// question: an error that several questions share is sent once, with the first of them, and the
-	// index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
-	// valid index.
+	// The index, from 0, of an earlier result with the same `error`. An error shared by several checks
+	// is sent only with the first of them. Test which field of `outcome` is set, since 0 is a valid
+	// index.
 	SameErrorAs uint32 `protobuf:"varint,3,opt,name=same_error_as,json=sameErrorAs,proto3,oneof"`
 }
 
@@ -2636,7 +2623,7 @@ func (*ApplicationCheckResult_SameErrorAs) isApplicationCheckResult_Outcome() {}
 // The results of a batch.
 type BatchCheckApplicationAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One result for each question, in the order of the questions.
+	// A result for each check, in the order of the checks.
 	Results       []*ApplicationCheckResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2679,10 +2666,10 @@ func (x *BatchCheckApplicationAccessResponse) GetResults() []*ApplicationCheckRe
 	return nil
 }
 
-// A question about an application to explain.
+// An application check to explain.
 type ExplainApplicationAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The question. Required.
+	// The check. Required.
 	Check         *CheckApplicationAccessRequest `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2725,17 +2712,17 @@ func (x *ExplainApplicationAccessRequest) GetCheck() *CheckApplicationAccessRequ
 	return nil
 }
 
-// One list that was evaluated.
+// An evaluated list of names.
 type ApplicationStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which list.
+	// The source of the list.
 	List ApplicationList `protobuf:"varint,1,opt,name=list,proto3,enum=queuegate.v1.ApplicationList" json:"list,omitempty"`
-	// The path of the queue, if the list belongs to one.
+	// The path of the queue, for a queue's ACL.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The text of the list.
 	AclText string `protobuf:"bytes,3,opt,name=acl_text,json=aclText,proto3" json:"acl_text,omitempty"`
-	// Whether the list grants access. In a move, the lists of the target queue follow a list that
-	// grants access to the application.
+	// Whether the list granted access. For a move, the lists of the target queue follow the list that
+	// granted access to the application.
 	Granted       bool `protobuf:"varint,4,opt,name=granted,proto3" json:"granted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2802,12 +2789,12 @@ func (x *ApplicationStep) GetGranted() bool {
 // An explained decision about an application.
 type ExplainApplicationAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answer, the same as that of CheckApplicationAccess.
+	// The decision, identical to that of CheckApplicationAccess.
 	Decision *CheckApplicationAccessResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	// Each list that was evaluated, in order; if access is granted, the last one granted it. Empty
-	// while ACLs are disabled, and for a move whose target does not exist.
+	// The evaluated lists, in order. If access is granted, the last list granted it. Empty while ACLs are
+	// disabled, and for a move to a missing queue.
 	Steps []*ApplicationStep `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
-	// Where the groups came from.
+	// The origin of the groups.
 	Groups        *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

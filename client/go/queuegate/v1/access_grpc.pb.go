@@ -34,39 +34,38 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Answers whether a user may use a queue, or an application in it.
+// Decides whether a user may use a queue, or an application in it.
 //
-// "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-// the question could not be answered; a caller must then not grant access.
+// A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+// be made; the caller must then not grant access.
 type AccessServiceClient interface {
-	// Decides one question.
+	// Runs a check.
 	CheckQueueAccess(ctx context.Context, in *CheckQueueAccessRequest, opts ...grpc.CallOption) (*CheckQueueAccessResponse, error)
-	// Decides up to 10 000 questions on one policy revision; results are in the order of the
-	// questions, and an invalid question does not affect the others.
+	// Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+	// and an invalid check does not affect the others.
 	BatchCheckQueueAccess(ctx context.Context, in *BatchCheckQueueAccessRequest, opts ...grpc.CallOption) (*BatchCheckQueueAccessResponse, error)
-	// Decides up to 100 000 questions about one partition and kind of access on one policy revision,
-	// as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
-	// indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-	// invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
-	// unequal length and indexes out of range make the whole request invalid.
+	// Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+	// BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
+	// Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
+	// does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
+	// invalidate the entire request.
 	CheckQueueAccessColumns(ctx context.Context, in *CheckQueueAccessColumnsRequest, opts ...grpc.CallOption) (*CheckQueueAccessColumnsResponse, error)
-	// Decides one question and shows each access control list (ACL) that was
-	// evaluated, and where the groups came from.
+	// Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
+	// as well.
 	ExplainQueueAccess(ctx context.Context, in *ExplainQueueAccessRequest, opts ...grpc.CallOption) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
-	// Lists the users who may use a queue, sorted by name. The groups in its access control lists
-	// (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
-	// CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
-	// false.
+	// Lists the users who may use a queue, sorted by name. The partition's resolver expands the groups
+	// in the queue's access control lists (ACLs), and CheckQueueAccess is run for each user. If the list
+	// may lack a user for whom a check would grant access, `complete` is false.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	// Decides whether a user may view, modify or move a YARN application, or access a Spark
 	// application under Spark's own rules.
 	CheckApplicationAccess(ctx context.Context, in *CheckApplicationAccessRequest, opts ...grpc.CallOption) (*CheckApplicationAccessResponse, error)
-	// Decides up to 10 000 questions about applications on one policy revision; results are in the
-	// order of the questions, and an invalid question does not affect the others.
+	// Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+	// the checks, and an invalid check does not affect the others.
 	BatchCheckApplicationAccess(ctx context.Context, in *BatchCheckApplicationAccessRequest, opts ...grpc.CallOption) (*BatchCheckApplicationAccessResponse, error)
-	// Decides one question about an application and shows each list of names that was evaluated.
+	// Runs an application check, and returns the evaluated lists of names as well.
 	ExplainApplicationAccess(ctx context.Context, in *ExplainApplicationAccessRequest, opts ...grpc.CallOption) (*ExplainApplicationAccessResponse, error)
 }
 
@@ -172,39 +171,38 @@ func (c *accessServiceClient) ExplainApplicationAccess(ctx context.Context, in *
 // All implementations must embed UnimplementedAccessServiceServer
 // for forward compatibility.
 //
-// Answers whether a user may use a queue, or an application in it.
+// Decides whether a user may use a queue, or an application in it.
 //
-// "Denied" is an answer (`allowed = false`), never an error. Errors mean that
-// the question could not be answered; a caller must then not grant access.
+// A denial is a decision (`allowed = false`), never an error. An error means that no decision could
+// be made; the caller must then not grant access.
 type AccessServiceServer interface {
-	// Decides one question.
+	// Runs a check.
 	CheckQueueAccess(context.Context, *CheckQueueAccessRequest) (*CheckQueueAccessResponse, error)
-	// Decides up to 10 000 questions on one policy revision; results are in the order of the
-	// questions, and an invalid question does not affect the others.
+	// Runs up to 10 000 checks under a single policy revision. Results are in the order of the checks,
+	// and an invalid check does not affect the others.
 	BatchCheckQueueAccess(context.Context, *BatchCheckQueueAccessRequest) (*BatchCheckQueueAccessResponse, error)
-	// Decides up to 100 000 questions about one partition and kind of access on one policy revision,
-	// as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
-	// indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-	// invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
-	// unequal length and indexes out of range make the whole request invalid.
+	// Runs up to 100 000 checks of one partition and kind of access under a single policy revision, as
+	// BatchCheckQueueAccess does. Each user and queue is named once, and a check is a pair of indexes.
+	// Intended for a scheduler that rechecks all of its applications. A check that is invalid or fails
+	// does not affect the others, but invalid UTF-8, columns of unequal length and indexes out of range
+	// invalidate the entire request.
 	CheckQueueAccessColumns(context.Context, *CheckQueueAccessColumnsRequest) (*CheckQueueAccessColumnsResponse, error)
-	// Decides one question and shows each access control list (ACL) that was
-	// evaluated, and where the groups came from.
+	// Runs a check, and returns the evaluated access control lists (ACLs) and the origin of the groups
+	// as well.
 	ExplainQueueAccess(context.Context, *ExplainQueueAccessRequest) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
-	// Lists the users who may use a queue, sorted by name. The groups in its access control lists
-	// (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
-	// CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
-	// false.
+	// Lists the users who may use a queue, sorted by name. The partition's resolver expands the groups
+	// in the queue's access control lists (ACLs), and CheckQueueAccess is run for each user. If the list
+	// may lack a user for whom a check would grant access, `complete` is false.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	// Decides whether a user may view, modify or move a YARN application, or access a Spark
 	// application under Spark's own rules.
 	CheckApplicationAccess(context.Context, *CheckApplicationAccessRequest) (*CheckApplicationAccessResponse, error)
-	// Decides up to 10 000 questions about applications on one policy revision; results are in the
-	// order of the questions, and an invalid question does not affect the others.
+	// Runs up to 10 000 application checks under a single policy revision. Results are in the order of
+	// the checks, and an invalid check does not affect the others.
 	BatchCheckApplicationAccess(context.Context, *BatchCheckApplicationAccessRequest) (*BatchCheckApplicationAccessResponse, error)
-	// Decides one question about an application and shows each list of names that was evaluated.
+	// Runs an application check, and returns the evaluated lists of names as well.
 	ExplainApplicationAccess(context.Context, *ExplainApplicationAccessRequest) (*ExplainApplicationAccessResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }

@@ -23,12 +23,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// A position in the sequence of changes of a server or its fleet.
+// A position in the changes of a server or its fleet.
 type Cursor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A random identifier of the sequence, at most 64 bytes. Pass it on unchanged. Without a fleet,
-	// it has 16 bytes: the first 8 identify the server, the rest its worker. With a fleet, the first
-	// 16 bytes identify the fleet's history, and the rest the change itself.
+	// A random identifier of the sequence, at most 64 bytes. Treat it as opaque. Without a fleet, it has
+	// 16 bytes: the first 8 identify the server, the rest its worker. With a fleet, the first 16 bytes
+	// identify the fleet's history, and the rest the change itself.
 	Epoch []byte `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The number of changes up to this position.
 	Sequence      uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`

@@ -21,47 +21,44 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Why a call failed: `reason` of the google.rpc.ErrorInfo that each error
-// carries (domain `queuegate`), which is the value's name without the prefix
-// `ERROR_REASON_`. Programs branch on it; the message of the status is for
-// people and may change.
+// The machine-readable reason of an error. Each error has a google.rpc.ErrorInfo with the domain
+// `queuegate`, whose `reason` is a value's name without the prefix `ERROR_REASON_`. The message of the
+// status is for display and may change.
 type ErrorReason int32
 
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT: a field is missing or malformed; google.rpc.BadRequest
-	// names it.
+	// INVALID_ARGUMENT: a field is missing or malformed; google.rpc.BadRequest names it.
 	ErrorReason_ERROR_REASON_INVALID_FIELD ErrorReason = 1
 	// NOT_FOUND: the policy has no such partition.
 	ErrorReason_ERROR_REASON_UNKNOWN_PARTITION ErrorReason = 2
-	// UNAVAILABLE: the user's groups are needed, but the lookup failed;
-	// google.rpc.RetryInfo says when to try again.
+	// UNAVAILABLE: the decision depends on groups, and their lookup failed; google.rpc.RetryInfo contains
+	// the retry delay.
 	ErrorReason_ERROR_REASON_RESOLVER_UNAVAILABLE ErrorReason = 3
-	// RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
-	// server knows. (gRPC itself also answers a message over the size limit with this status, but
-	// without a reason.)
+	// RESOURCE_EXHAUSTED: the server is overloaded; google.rpc.RetryInfo contains the retry delay, if
+	// known. (gRPC rejects oversized messages with the same status, but without a reason.)
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 4
-	// PERMISSION_DENIED: the caller may not do this.
+	// PERMISSION_DENIED: the caller lacks the required role.
 	ErrorReason_ERROR_REASON_CALLER_NOT_PERMITTED ErrorReason = 5
-	// INTERNAL: a fault in the server; the ID in the message also appears in the server's log.
+	// INTERNAL: the server failed; its log contains the details under the ID in the message.
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 6
-	// UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
-	// confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
+	// UNAVAILABLE: the server has no policy yet, or a worker did not confirm a call that all workers must
+	// perform; google.rpc.RetryInfo contains the retry delay.
 	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 7
-	// UNAVAILABLE: the server has ended this stream, because it is shutting down, the caller's rights
-	// have changed, or the caller was silent. Open a new stream.
+	// UNAVAILABLE: the server closed the stream, because it is shutting down, the caller's rights have
+	// changed, or the caller was silent. Open a new stream.
 	ErrorReason_ERROR_REASON_DRAINING ErrorReason = 8
-	// UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
-	// its record; google.rpc.RetryInfo says when to try again.
+	// UNAVAILABLE: the decision cannot be recorded in the audit log, and is therefore not sent;
+	// google.rpc.RetryInfo contains the retry delay.
 	ErrorReason_ERROR_REASON_AUDIT_UNAVAILABLE ErrorReason = 9
 	// UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one.
 	ErrorReason_ERROR_REASON_CALLER_UNKNOWN ErrorReason = 10
-	// RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo says when to try
-	// again.
+	// RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo contains the retry
+	// delay.
 	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 11
-	// UNAVAILABLE: this server does not know the change in `at_least`: the cursor comes from another
-	// server, or from this one before it restarted.
+	// UNAVAILABLE: the server has not applied the change in `at_least`, whose cursor is from another
+	// server, or from this one before it was restarted.
 	ErrorReason_ERROR_REASON_NOT_CAUGHT_UP ErrorReason = 12
 )
 

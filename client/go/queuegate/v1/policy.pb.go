@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How serious a diagnostic is.
+// The severity of a diagnostic.
 type Severity int32
 
 const (
@@ -30,7 +30,7 @@ const (
 	Severity_SEVERITY_UNSPECIFIED Severity = 0
 	// The configuration cannot be served.
 	Severity_SEVERITY_ERROR Severity = 1
-	// The configuration is served, but probably does not mean what was intended.
+	// The configuration can be served, but may not behave as intended.
 	Severity_SEVERITY_WARNING Severity = 2
 )
 
@@ -81,14 +81,14 @@ type ReplicaState int32
 const (
 	// Never sent.
 	ReplicaState_REPLICA_STATE_UNSPECIFIED ReplicaState = 0
-	// It follows the fleet: it learns of each invalidation.
+	// The replica receives each invalidation.
 	ReplicaState_REPLICA_STATE_FOLLOWING ReplicaState = 1
-	// It sends heartbeats but does not follow the fleet; once it does, it looks up
-	// all cached groups again.
+	// The replica sends heartbeats but does not follow the fleet. When it does, it looks up all cached
+	// groups again.
 	ReplicaState_REPLICA_STATE_JOINING ReplicaState = 2
-	// It sends no heartbeats: it cannot reach Redis, or it has stopped.
+	// The replica sends no heartbeats, because it cannot reach Redis or has stopped.
 	ReplicaState_REPLICA_STATE_SILENT ReplicaState = 3
-	// It has just started and does not follow the fleet yet.
+	// The replica has just started and does not follow the fleet yet.
 	ReplicaState_REPLICA_STATE_STARTING ReplicaState = 4
 )
 
@@ -140,19 +140,19 @@ func (ReplicaState) EnumDescriptor() ([]byte, []int) {
 // An error or a warning about a configuration.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How serious it is.
+	// The severity.
 	Severity Severity `protobuf:"varint,1,opt,name=severity,proto3,enum=queuegate.v1.Severity" json:"severity,omitempty"`
 	// The line, from 1; 0 if the diagnostic has no location.
 	Line uint32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
 	// The column, from 1; 0 if the diagnostic has no location.
 	Column uint32 `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
-	// The path of the queue that it concerns; empty if none.
+	// The path of the affected queue, if any.
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
 	// A description of the fault.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// The remedy.
 	Remedy string `protobuf:"bytes,6,opt,name=remedy,proto3" json:"remedy,omitempty"`
-	// The name of the file; empty if the text was sent in the request.
+	// The name of the file; empty for a text sent in the request.
 	File          string `protobuf:"bytes,7,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -237,22 +237,21 @@ func (x *Diagnostic) GetFile() string {
 	return ""
 }
 
-// A queue and its ACLs.
+// A queue with its ACLs.
 type PolicyQueue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The full path, as the partition spells it: YuniKorn's are in lower case.
+	// The full path, in lower case in YuniKorn.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// The text of the submit ACL as configured. Empty: absent or empty.
+	// The text of the submit ACL as configured; empty if missing.
 	SubmitAcl string `protobuf:"bytes,2,opt,name=submit_acl,json=submitAcl,proto3" json:"submit_acl,omitempty"`
-	// The text of the admin ACL as configured. Empty: absent or empty.
+	// The text of the admin ACL as configured; empty if missing.
 	AdminAcl string `protobuf:"bytes,3,opt,name=admin_acl,json=adminAcl,proto3" json:"admin_acl,omitempty"`
-	// Names in the submit ACL that the ACL grammar does not accept.
+	// Invalid names in the submit ACL. They never match.
 	SubmitAclDroppedNames []string `protobuf:"bytes,4,rep,name=submit_acl_dropped_names,json=submitAclDroppedNames,proto3" json:"submit_acl_dropped_names,omitempty"`
-	// Names in the admin ACL that the ACL grammar does not accept.
+	// Invalid names in the admin ACL. They never match.
 	AdminAclDroppedNames []string `protobuf:"bytes,5,rep,name=admin_acl_dropped_names,json=adminAclDroppedNames,proto3" json:"admin_acl_dropped_names,omitempty"`
-	// The number of levels of queues that YARN's capacity scheduler creates below this queue when
-	// applications are submitted to them; 0 if it creates none. `GetPolicyResponse.templates` has their
-	// ACLs.
+	// The maximum number of levels that YARN's capacity scheduler creates below this queue on submission.
+	// `GetPolicyResponse.templates` contains their ACLs.
 	CreatedLevels uint32 `protobuf:"varint,7,opt,name=created_levels,json=createdLevels,proto3" json:"created_levels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -330,20 +329,19 @@ func (x *PolicyQueue) GetCreatedLevels() uint32 {
 	return 0
 }
 
-// The ACLs of queues that YARN's capacity scheduler creates when an application is submitted to
-// them.
+// The ACLs of queues that YARN's capacity scheduler creates on submission.
 type QueueTemplate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the queue below which the template applies. `*` in its last levels stands for any
-	// name.
+	// The path of the queues below which the template applies. The last levels may be `*`, which matches
+	// any name.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Which new queues it applies to, in the terms of Hadoop's configuration: `leaf-queue-template`,
+	// The kind of queues it applies to, as named in Hadoop's configuration: `leaf-queue-template`,
 	// `auto-queue-creation-v2.template`, `auto-queue-creation-v2.leaf-template` or
 	// `auto-queue-creation-v2.parent-template`.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The text of the submit ACL. Not set if the template sets none.
+	// The text of the submit ACL, if the template sets it.
 	SubmitAcl *string `protobuf:"bytes,3,opt,name=submit_acl,json=submitAcl,proto3,oneof" json:"submit_acl,omitempty"`
-	// The text of the admin ACL. Not set if the template sets none.
+	// The text of the admin ACL, if the template sets it.
 	AdminAcl      *string `protobuf:"bytes,4,opt,name=admin_acl,json=adminAcl,proto3,oneof" json:"admin_acl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -407,12 +405,13 @@ func (x *QueueTemplate) GetAdminAcl() string {
 	return ""
 }
 
-// Asks for the policy of a partition.
+// Requests a partition's policy.
 type GetPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition. Empty: `default`, or the only partition of the policy.
+	// The partition. Defaults to the policy's only partition, or to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Return only the queue at this path and the queues below it. Empty: all.
+	// The path of a queue, to return only this queue and the queues below it. If empty, all queues are
+	// returned.
 	Prefix        string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -462,32 +461,31 @@ func (x *GetPolicyRequest) GetPrefix() string {
 	return ""
 }
 
-// The policy of a partition.
+// A partition's policy.
 type GetPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the configuration was read from, for people.
+	// The source of the configuration, for display.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The revision that is being served: starts at 1 and grows by 1 with each reload that changes the
-	// policy.
+	// The revision in use: 1 when the server starts, incremented with each reload that changes the policy.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The SHA-256 of the configuration in upper-case hexadecimal; if there are several files,
-	// the SHA-256 of their checksums.
+	// The SHA-256 of the configuration in upper-case hexadecimal; for several files, the SHA-256 of their
+	// checksums.
 	Checksum string `protobuf:"bytes,3,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// When this revision was loaded.
 	LoadedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
-	// The queue tree: each queue after its parent and before its next sibling.
+	// The queues in depth-first order, parents first.
 	Queues []*PolicyQueue `protobuf:"bytes,5,rep,name=queues,proto3" json:"queues,omitempty"`
-	// The name of the resolver of the partition.
+	// The name of the partition's resolver.
 	Resolver string `protobuf:"bytes,6,opt,name=resolver,proto3" json:"resolver,omitempty"`
 	// The names of all partitions of the policy, sorted.
 	Partitions []string `protobuf:"bytes,7,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// The warnings of the revision that is being served.
+	// The warnings about the revision in use.
 	Diagnostics []*Diagnostic `protobuf:"bytes,8,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// When the last reload failed; not set if it succeeded.
+	// The time of the last reload, if it failed.
 	ReloadFailedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=reload_failed_at,json=reloadFailedAt,proto3" json:"reload_failed_at,omitempty"`
-	// Why the last reload failed; empty if it succeeded.
+	// The errors of the last reload; empty if it succeeded.
 	ReloadDiagnostics []*Diagnostic `protobuf:"bytes,10,rep,name=reload_diagnostics,json=reloadDiagnostics,proto3" json:"reload_diagnostics,omitempty"`
-	// The templates of queues that the scheduler creates at or below `prefix`, with their ACLs.
+	// The templates of queues that the scheduler creates at or below `prefix`.
 	Templates     []*QueueTemplate `protobuf:"bytes,11,rep,name=templates,proto3" json:"templates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -603,8 +601,8 @@ func (x *GetPolicyResponse) GetTemplates() []*QueueTemplate {
 // A configuration to validate.
 type ValidatePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or, for a file
-	// that accompanies a policy, `yarn-site` or `spark-defaults`. Empty: the server detects it.
+	// The format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that accompanies a
+	// policy, `yarn-site` or `spark-defaults`. Detected if empty.
 	Format string `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`
 	// The text of the configuration, at most 2 MiB.
 	Content       string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
@@ -656,10 +654,10 @@ func (x *ValidatePolicyRequest) GetContent() string {
 	return ""
 }
 
-// The diagnostics about a configuration.
+// The diagnostics of a configuration.
 type ValidatePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True if the configuration can be served: no diagnostic is an error.
+	// True if the configuration can be served, since no diagnostic is an error.
 	Valid bool `protobuf:"varint,1,opt,name=valid,proto3" json:"valid,omitempty"`
 	// The diagnostics, sorted by location.
 	Diagnostics   []*Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
@@ -711,10 +709,10 @@ func (x *ValidatePolicyResponse) GetDiagnostics() []*Diagnostic {
 	return nil
 }
 
-// Asks the server to read the configuration again.
+// Requests a reload of the configuration.
 type ReloadPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether to wait until no caller of SyncService uses the old policy. The wait lasts at most one
+	// Whether to wait until no caller of SyncService uses the old policy, at most for the length of a
 	// lease, about 5 s.
 	Wait          bool `protobuf:"varint,1,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -758,20 +756,20 @@ func (x *ReloadPolicyRequest) GetWait() bool {
 	return false
 }
 
-// The outcome of a reload.
+// The result of a reload.
 type ReloadPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True if the configuration that was read is being served now.
+	// True if the loaded configuration is in use.
 	Succeeded bool `protobuf:"varint,1,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
-	// The revision that is being served now. Unchanged if the text is the same as before or invalid.
+	// The revision now in use. Unchanged if the configuration is unchanged or invalid.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The diagnostics about the configuration that was read. In a fleet, also a
-	// warning for each replica that cannot load its policy, or serves another one.
+	// The diagnostics of the loaded configuration, and a warning for each replica of the fleet that cannot
+	// load its policy or uses another one.
 	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// The newest change, for `at_least` in checks.
+	// The cursor of the latest change, for `at_least` in checks.
 	Cursor *Cursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
-	// before they confirmed the change.
+	// With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
+	// they confirmed the change.
 	WaitedOut     []string `protobuf:"bytes,5,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -842,7 +840,7 @@ func (x *ReloadPolicyResponse) GetWaitedOut() []string {
 	return nil
 }
 
-// Asks for the replicas of the fleet.
+// Requests the fleet's replicas.
 type GetFleetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -879,18 +877,18 @@ func (*GetFleetRequest) Descriptor() ([]byte, []int) {
 	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{9}
 }
 
-// The replicas of the fleet, as the server that was asked sees them.
+// The fleet's replicas, as seen by the responding server.
 type GetFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All replicas, sorted by name. Empty if the server belongs to no fleet.
+	// All replicas, sorted by name. Empty without a fleet.
 	Replicas []*FleetReplica `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// True if the server reaches Redis. If false, it works alone and shows the last known state of
-	// the others.
+	// True if the server can reach Redis. If false, it decides alone, and returns the last known state of
+	// the other replicas.
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	// True if all replicas follow the fleet and serve the same policy. Without
-	// `problems`, it is false only while a replica is starting.
+	// True if all replicas follow the fleet and use the same policy. In a healthy fleet, false only while
+	// a replica is starting.
 	Agreed bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
-	// Why the fleet is not healthy, for people.
+	// The fleet's problems, in words.
 	Problems      []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -954,26 +952,26 @@ func (x *GetFleetResponse) GetProblems() []string {
 	return nil
 }
 
-// A replica of a fleet: a server, or a worker of one.
+// A replica of a fleet: a server or a worker.
 type FleetReplica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name (`fleet.replica`).
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The state.
 	State ReplicaState `protobuf:"varint,2,opt,name=state,proto3,enum=queuegate.v1.ReplicaState" json:"state,omitempty"`
-	// True for the replica that was asked.
+	// True for the responding replica.
 	Self bool `protobuf:"varint,3,opt,name=self,proto3" json:"self,omitempty"`
 	// The version of queuegate.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// How many changes it has not applied yet.
+	// The number of changes not applied yet.
 	Lag uint64 `protobuf:"varint,5,opt,name=lag,proto3" json:"lag,omitempty"`
-	// The revision of its policy; each replica counts its own.
+	// The revision of the replica's policy. Each replica has its own numbering.
 	PolicyRevision uint64 `protobuf:"varint,6,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// The checksum of its policy. Empty if it has no policy yet.
+	// The checksum of the replica's policy; empty before it has one.
 	PolicyChecksum string `protobuf:"bytes,7,opt,name=policy_checksum,json=policyChecksum,proto3" json:"policy_checksum,omitempty"`
-	// How many SyncService streams are open on it.
+	// The number of open SyncService streams.
 	Gates uint32 `protobuf:"varint,8,opt,name=gates,proto3" json:"gates,omitempty"`
-	// Seconds since its last heartbeat.
+	// The seconds since the last heartbeat.
 	SilentSeconds float64 `protobuf:"fixed64,9,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,20 +29,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Shows, validates and reloads the policy: the queues and their ACLs, read from
-// the scheduler's own configuration.
+// Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration.
 type PolicyServiceClient interface {
-	// Shows the policy that is being served for a partition.
+	// Returns the policy in use for a partition.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
-	// Validates a configuration without serving it. Configurations are validated one at a time; up to 15
-	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
-	// validated, other calls may take longer.
+	// Validates a configuration without serving it. Configurations are validated one at a time. Up to 15
+	// calls wait; further calls fail with RESOURCE_EXHAUSTED. Validating several megabytes may delay other
+	// calls.
 	ValidatePolicy(ctx context.Context, in *ValidatePolicyRequest, opts ...grpc.CallOption) (*ValidatePolicyResponse, error)
-	// Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
-	// policy.
+	// Reloads the configuration. If it is invalid, the current policy stays in use.
 	ReloadPolicy(ctx context.Context, in *ReloadPolicyRequest, opts ...grpc.CallOption) (*ReloadPolicyResponse, error)
-	// Shows the replicas of the fleet that the server belongs to, and whether they
-	// serve the same policy.
+	// Returns the replicas of the server's fleet, and whether they use the same policy.
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error)
 }
 
@@ -98,20 +95,17 @@ func (c *policyServiceClient) GetFleet(ctx context.Context, in *GetFleetRequest,
 // All implementations must embed UnimplementedPolicyServiceServer
 // for forward compatibility.
 //
-// Shows, validates and reloads the policy: the queues and their ACLs, read from
-// the scheduler's own configuration.
+// Returns, validates and reloads the policy: the queues and ACLs in the scheduler's own configuration.
 type PolicyServiceServer interface {
-	// Shows the policy that is being served for a partition.
+	// Returns the policy in use for a partition.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
-	// Validates a configuration without serving it. Configurations are validated one at a time; up to 15
-	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
-	// validated, other calls may take longer.
+	// Validates a configuration without serving it. Configurations are validated one at a time. Up to 15
+	// calls wait; further calls fail with RESOURCE_EXHAUSTED. Validating several megabytes may delay other
+	// calls.
 	ValidatePolicy(context.Context, *ValidatePolicyRequest) (*ValidatePolicyResponse, error)
-	// Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
-	// policy.
+	// Reloads the configuration. If it is invalid, the current policy stays in use.
 	ReloadPolicy(context.Context, *ReloadPolicyRequest) (*ReloadPolicyResponse, error)
-	// Shows the replicas of the fleet that the server belongs to, and whether they
-	// serve the same policy.
+	// Returns the replicas of the server's fleet, and whether they use the same policy.
 	GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error)
 	mustEmbedUnimplementedPolicyServiceServer()
 }

@@ -22,16 +22,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Why one of several questions failed. Has the same fields and encoding as google.rpc.Status, so
-// that the contract does not depend on files from elsewhere.
+// The error of a check in a batch. Has the fields and encoding of google.rpc.Status, without making the
+// contract depend on its file.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A gRPC status code, for example 14 for UNAVAILABLE.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	// A one-sentence description of the error.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// A google.rpc.ErrorInfo and, where they apply, a google.rpc.BadRequest and a
-	// google.rpc.RetryInfo.
+	// A google.rpc.ErrorInfo, and where applicable, a google.rpc.BadRequest and a google.rpc.RetryInfo.
 	Details       []*anypb.Any `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

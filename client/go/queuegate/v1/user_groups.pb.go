@@ -30,9 +30,9 @@ const (
 	ResolveOutcome_RESOLVE_OUTCOME_UNSPECIFIED ResolveOutcome = 0
 	// The groups are known.
 	ResolveOutcome_RESOLVE_OUTCOME_RESOLVED ResolveOutcome = 1
-	// The resolver knows for certain that there is no such user.
+	// The resolver confirmed that the user does not exist.
 	ResolveOutcome_RESOLVE_OUTCOME_NOT_FOUND ResolveOutcome = 2
-	// The resolver was unavailable, or gave an incomplete answer.
+	// The resolver was unavailable, or its response was incomplete.
 	ResolveOutcome_RESOLVE_OUTCOME_UNAVAILABLE ResolveOutcome = 3
 )
 
@@ -79,14 +79,14 @@ func (ResolveOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_user_groups_proto_rawDescGZIP(), []int{0}
 }
 
-// Asks for the groups of a user.
+// Requests a user's groups.
 type ResolveUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition whose resolver to ask. Empty: `default`.
+	// The partition whose resolver to use. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The user name. Required, 1 to 1 024 bytes.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// Ask the resolver even if the answer is cached; the answer is then cached.
+	// Whether to query the resolver even if the groups are cached. Its response is then cached.
 	BypassCache   bool `protobuf:"varint,3,opt,name=bypass_cache,json=bypassCache,proto3" json:"bypass_cache,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -146,23 +146,22 @@ func (x *ResolveUserGroupsRequest) GetBypassCache() bool {
 // The groups of a user.
 type ResolveUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user, and its groups with the primary group first. No groups unless
-	// `outcome` is RESOLVED.
+	// The user, with groups starting with the primary group. There are no groups unless `outcome` is
+	// RESOLVED.
 	UserGroup *UserGroupInformation `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	// The outcome of the resolution.
 	Outcome ResolveOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=queuegate.v1.ResolveOutcome" json:"outcome,omitempty"`
 	// The name of the resolver.
 	Resolver string `protobuf:"bytes,3,opt,name=resolver,proto3" json:"resolver,omitempty"`
-	// True if the answer was in the cache.
+	// True if the groups were in the cache.
 	Cached bool `protobuf:"varint,4,opt,name=cached,proto3" json:"cached,omitempty"`
-	// True if the answer has expired and is served because the resolver is
-	// unavailable or has not answered yet.
+	// True if the groups have expired and could not be refreshed yet.
 	Stale bool `protobuf:"varint,5,opt,name=stale,proto3" json:"stale,omitempty"`
-	// When the resolver gave the answer.
+	// When the groups were resolved.
 	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
-	// When the answer expires (or has expired, if stale).
+	// When the groups expire, or if stale, when they expired.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// For people: why the user is unknown or the resolver is unavailable.
+	// Why the user is unknown or the resolver is unavailable, in words.
 	Detail        string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -254,15 +253,15 @@ func (x *ResolveUserGroupsResponse) GetDetail() string {
 	return ""
 }
 
-// Drops cached answers.
+// Invalidates cached groups.
 type InvalidateUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition whose cache to change. Empty: `default`.
+	// The partition whose groups to invalidate. Defaults to `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users whose answers to drop, at most 10 000. Empty: all users of the partition.
+	// The users whose groups to invalidate, at most 10 000. If empty, all users of the partition.
 	Users []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
-	// Whether to wait until no caller of SyncService uses the dropped groups. The wait lasts at most
-	// one lease, about 5 s.
+	// Whether to wait until no caller of SyncService uses the invalidated groups, at most for the length
+	// of a lease, about 5 s.
 	Wait          bool `protobuf:"varint,3,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -319,15 +318,15 @@ func (x *InvalidateUserGroupsRequest) GetWait() bool {
 	return false
 }
 
-// How much was dropped.
+// The result of an invalidation.
 type InvalidateUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many cached answers were dropped.
+	// The number of invalidated cache entries.
 	Dropped uint64 `protobuf:"varint,1,opt,name=dropped,proto3" json:"dropped,omitempty"`
-	// The change, for `at_least` in checks.
+	// The cursor of the change, for `at_least` in checks.
 	Cursor *Cursor `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
-	// before they confirmed the change.
+	// With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
+	// they confirmed the change.
 	WaitedOut     []string `protobuf:"bytes,3,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

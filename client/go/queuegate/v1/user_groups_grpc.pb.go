@@ -27,13 +27,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Shows and drops what the server knows about users and their groups.
+// Resolves users' groups, and invalidates cached ones.
 type UserGroupServiceClient interface {
-	// Resolves the groups of a user with the resolver of a partition, as a
-	// decision would. Whether the user is known is part of the answer
-	// (`outcome`), not an error.
+	// Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
+	// `outcome` rather than an error.
 	ResolveUserGroups(ctx context.Context, in *ResolveUserGroupsRequest, opts ...grpc.CallOption) (*ResolveUserGroupsResponse, error)
-	// Drops cached answers, so that the next decision resolves the groups again.
+	// Invalidates cached groups, so that the next decision resolves them again.
 	InvalidateUserGroups(ctx context.Context, in *InvalidateUserGroupsRequest, opts ...grpc.CallOption) (*InvalidateUserGroupsResponse, error)
 }
 
@@ -69,13 +68,12 @@ func (c *userGroupServiceClient) InvalidateUserGroups(ctx context.Context, in *I
 // All implementations must embed UnimplementedUserGroupServiceServer
 // for forward compatibility.
 //
-// Shows and drops what the server knows about users and their groups.
+// Resolves users' groups, and invalidates cached ones.
 type UserGroupServiceServer interface {
-	// Resolves the groups of a user with the resolver of a partition, as a
-	// decision would. Whether the user is known is part of the answer
-	// (`outcome`), not an error.
+	// Resolves a user's groups with a partition's resolver, as a check does. An unknown user is an
+	// `outcome` rather than an error.
 	ResolveUserGroups(context.Context, *ResolveUserGroupsRequest) (*ResolveUserGroupsResponse, error)
-	// Drops cached answers, so that the next decision resolves the groups again.
+	// Invalidates cached groups, so that the next decision resolves them again.
 	InvalidateUserGroups(context.Context, *InvalidateUserGroupsRequest) (*InvalidateUserGroupsResponse, error)
 	mustEmbedUnimplementedUserGroupServiceServer()
 }
