@@ -186,3 +186,24 @@ def test_with_settings_the_resolver_of_the_server_is_asked(
     assert main(["check", "sue", "root.analytics.reports", *other]) == 0
     assert main(["check", "testuser5", "root", "--config", str(config)]) == 3
     assert "no group list for the user" in capsys.readouterr().err
+
+
+def test_yarn_without_a_resolver_has_no_groups(tmp_path: Path, capsys: Capture) -> None:
+    """A group may have the name of a user, who is not in it for that reason."""
+    (tmp_path / "fair.xml").write_text(
+        "<allocations><queue name='root'><aclSubmitApps> </aclSubmitApps>"
+        "<aclAdministerApps> </aclAdministerApps><queue name='adhoc'>"
+        "<aclSubmitApps>bob analysts</aclSubmitApps></queue></queue></allocations>"
+    )
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(f"policy: {{path: {tmp_path / 'fair.xml'}}}\n")
+    assert main(["check", "bob", "adhoc", "--config", str(config)]) == 0
+    assert main(["check", "analysts", "adhoc", "--config", str(config)]) == 1
+    capsys.readouterr()
+    assert main(["who-can", "adhoc", "--config", str(config)]) == 3
+    printed = capsys.readouterr()
+    assert "bob" in printed.out
+    assert "analysts" not in printed.out.splitlines()[0]
+    assert "no resolver looks up groups: name one in the settings" in printed.out + printed.err
+    assert main(["check", "analysts", "adhoc", "--policy", str(tmp_path / "fair.xml")]) == 3
+    assert "the decision depends on the groups of the user" in capsys.readouterr().err

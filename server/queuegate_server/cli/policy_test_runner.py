@@ -1,10 +1,10 @@
 """Runs policy tests with the server's own code."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from queuegate._types import Check, ExplainedGroups, GroupsOrigin
 from queuegate.cli import render
@@ -19,7 +19,7 @@ from queuegate_server.engine import Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
 from queuegate_server.formats.policy_tests import Expectation, PolicyTests, load_tests
 from queuegate_server.identity import resolver
-from queuegate_server.identity.registry import DEFAULT_TYPE
+from queuegate_server.identity.registry import YARN_DEFAULT, YUNIKORN_DEFAULT
 from queuegate_server.server.offline import CannotServe
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
@@ -64,7 +64,7 @@ def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
         raise Failure.of(f"{name}: the policy cannot be loaded:", error.diagnostics) from None
     outcomes = []
     with client:
-        without = frozenset(_without_resolver(settings, client.snapshot))
+        without = dict(_without_resolver(settings, client.snapshot))
         for test in tests.tests:
             start = time.perf_counter()
             results = [
@@ -77,24 +77,32 @@ def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
     return outcomes, [*_notes(name, settings, without)]
 
 
-def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[str]:
-    """Yield the partitions in which a server knows only groups from requests."""
+_GROUPS_WITHOUT_RESOLVER: Final = {
+    YUNIKORN_DEFAULT: "one group, named after the user",
+    YARN_DEFAULT: "no groups",
+}
+
+
+def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield the partitions without a resolver, each with the groups that its users have unless the
+    request provides others.
+    """
     for name, served in snapshot.served.items():
         resolver = settings.partition(name).resolver
         kind = settings.resolvers[resolver].type if resolver else served.groups.resolver_name
-        if kind == DEFAULT_TYPE:
-            yield name
+        if (groups := _GROUPS_WITHOUT_RESOLVER.get(kind)) is not None:
+            yield name, groups
 
 
-def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[str]:
+def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterator[str]:
     """Yield a note for each partition without a resolver."""
-    for name in without:
+    for name, groups in without.items():
         condition = "without groups in the request, "
         if not settings.partition(name).trust_provided_groups:
             condition = "it ignores groups in requests (trust_provided_groups: false), and "
         yield (
             f"{file}: partition {quoted(name)} has no resolver: {condition}"
-            "a server gives each user one group, named after the user"
+            f"a server gives each user {groups}"
         )
 
 

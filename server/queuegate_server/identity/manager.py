@@ -1,8 +1,9 @@
 """Creates, shares and closes resolvers, which survive reloads of the policy.
 
 A partition uses the resolver named in its settings, else the type named in the scheduler's
-configuration (`usergroupresolver`), else none. Partitions that use the same resolver share its
-circuit breaker and bounds, even if one uses it in a chain, but each has its own cache.
+configuration (`usergroupresolver`), else its scheduler's default. Partitions that use the same
+resolver share its circuit breaker and bounds, even if one uses it in a chain, but each has its own
+cache.
 """
 
 import asyncio
@@ -254,7 +255,8 @@ def unusable_resolvers(
 def _key(settings: IdentitySettings, partition: Partition) -> ResolverKey:
     name = settings.partition(partition.name).resolver
     if name is None:
-        return ResolverKey(partition.resolver_type or registry.DEFAULT_TYPE, "policy")
+        default = registry.YUNIKORN_DEFAULT if partition.cluster is None else registry.YARN_DEFAULT
+        return ResolverKey(partition.resolver_type or default, "policy")
     return ResolverKey(name, "settings")
 
 

@@ -17,6 +17,7 @@ from queuegate_server.identity.resolver import Resolver
 
 RESOLVER_TYPES: Final[Mapping[str, str]] = {
     "ldap": "queuegate_server.identity.resolvers.ldap.resolver:LdapResolver",
+    "no_groups": "queuegate_server.identity.resolvers.local:NoGroupsResolver",
     "none": "queuegate_server.identity.resolvers.local:NoResolver",
     "os": "queuegate_server.identity.resolvers.nss:NssResolver",
     "test": "queuegate_server.identity.resolvers.local:StaticTableResolver",
@@ -26,8 +27,10 @@ RESOLVER_TYPES: Final[Mapping[str, str]] = {
 CHAIN: Final = "chain"
 """The `type` of a chain in the settings; not available in policies."""
 
-DEFAULT_TYPE: Final = "none"
-"""The type for partitions without one in the settings or the policy."""
+YUNIKORN_DEFAULT: Final = "none"
+"""The type for YuniKorn partitions without one in the settings or the policy."""
+YARN_DEFAULT: Final = "no_groups"
+"""The type for YARN partitions without one in the settings."""
 
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
 

@@ -47,7 +47,14 @@ def serving(folder: Path, **more: object) -> Iterator[tuple[str, str]]:
         "unix": {"assert_groups": True, "roles": roles},
         "loopback": {"assert_groups": False, "roles": roles},
     }
-    settings: dict[str, Any] = {"callers": rights, "policy": None, "policies": policies, **more}
+    settings: dict[str, Any] = {
+        "callers": rights,
+        "policy": None,
+        "policies": policies,
+        "resolvers": {"own name": {"type": "none"}},
+        "partitions": {"yarn": {"resolver": "own name"}},
+        **more,
+    }
     listen = ["127.0.0.1:0", f"unix:{folder}/q.sock"]
     with configured(folder, listen, **settings) as running:
         tcp, unix = running.address.split(", ")

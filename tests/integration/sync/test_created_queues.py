@@ -53,9 +53,9 @@ def test_everything_else_agrees(client: queuegate.Client) -> None:
         (NEW, Access.ADMIN),
     ]
     (page,) = client.list_users(NEW, access=Access.SUBMIT)
-    # Without a resolver, each user is in the group of the same name.
-    assert [user.user for user in page.users] == ["alice", "analysts", "ops", "sue"]
-    assert [user.via[0].queue for user in page.users] == [NEW, NEW, NEW, "root"]
+    assert [user.user for user in page.users] == ["alice", "ops", "sue"]
+    assert [user.via[0].queue for user in page.users] == [NEW, NEW, "root"]
+    assert [each.grant.name for each in page.unexpanded_groups] == ["analysts"]
     assert page.evaluated_queue == ""
     assert client.list_queues("alice", groups=["none"]) == []
     policy = client.get_policy()

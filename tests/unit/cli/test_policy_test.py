@@ -65,6 +65,17 @@ def test_a_note_names_partitions_whose_groups_no_server_would_resolve(folder: Pa
         assert (done.stderr, done.exit_code) == (stderr, 0), kind
 
 
+def test_without_a_resolver_a_server_knows_no_groups_of_yarn(folder: Path) -> None:
+    (folder / "fair-scheduler.xml").write_text(
+        "<allocations><queue name='root'><aclSubmitApps> a</aclSubmitApps></queue></allocations>"
+    )
+    (folder / "some_test.yaml").write_text(
+        "policy: fair-scheduler.xml\nusers: {eve: }\n"
+        "tests: [{user: eve, queue: root, allowed: false}]\n"
+    )
+    assert run(".").stderr.endswith("a server gives each user no groups\n")
+
+
 def test_tests_are_not_read_from_standard_input() -> None:
     done = run("-")
     assert done.stderr.startswith("Error: -: tests must be in a file")

@@ -1,4 +1,4 @@
-"""Resolvers without an external source: `none`, and `test`, YuniKorn's fixed table for tests."""
+"""Resolvers without an external source: `none`, `no_groups`, and `test`, YuniKorn's table."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -50,6 +50,22 @@ class NoResolver(_LocalResolver):
     async def all_users(self, _limit: int) -> Collection[str]:
         """Raise CannotListUsers."""
         raise CannotListUsers("every name is that of a user")
+
+
+class NoGroupsResolver(_LocalResolver):
+    """Resolves every user to no groups. Hadoop has no rule like that of `NoResolver`."""
+
+    async def resolve(self, _user: str) -> Outcome:
+        """Return no groups."""
+        return KnownUser(())
+
+    async def members(self, listing: MemberListing) -> None:
+        """List nobody, and mark every group as incomplete."""
+        listing.give_up("no resolver looks up groups: name one in the settings")
+
+    async def all_users(self, _limit: int) -> Collection[str]:
+        """Raise CannotListUsers."""
+        raise CannotListUsers("no resolver looks up users")
 
 
 class StaticTableResolver(_LocalResolver):
