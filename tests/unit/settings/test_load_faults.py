@@ -52,13 +52,17 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         ("resolvers: {r: os}", "1:16: error: resolvers.r: must be a section of keys and values"),
         (
             "resolvers:\n  r: {lookup_timeout: 1s}",
-            "2:3: error: resolvers.r.type: is required: choose one of chain, ldap, no_groups, none, os,"
-            " test",
+            (
+                "2:3: error: resolvers.r.type: is required: choose one of chain, ldap, no_groups,"
+                " none, os, test"
+            ),
         ),
         (
             "resolvers:\n  r:",
-            "2:3: error: resolvers.r.type: is required: choose one of chain, ldap, no_groups, none, os,"
-            " test",
+            (
+                "2:3: error: resolvers.r.type: is required: choose one of chain, ldap, no_groups,"
+                " none, os, test"
+            ),
         ),
         (
             "resolvers: {r: {type: ldpa}}",
