@@ -55,13 +55,8 @@ class Connection(web.RequestHandler):
         log: logging.Logger,
         **limits: Any,
     ) -> None:
-        """Count this connection until it is lost.
-
-        Args:
-            server: The HTTP server.
-            connections: The counted connections, in the order in which to abort them.
-            log: The logger for server errors.
-            limits: Further arguments for aiohttp's handler.
+        """Count this connection until it is lost. `connections` are ordered by when to abort them;
+        `limits` are further arguments for aiohttp's handler.
         """
         super().__init__(
             server,
@@ -147,17 +142,9 @@ class Connections(Generic[C]):
         connect: Callable[[web.Server, dict[C, None]], C],
         log: logging.Logger,
     ) -> None:
-        """Bind the address.
-
-        Args:
-            address: The address to listen on.
-            certificate: Enables HTTPS; new connections use the most recently loaded certificate.
-            bounds: The bounds.
-            connect: Creates a connection, given the HTTP server and the counted connections.
-            log: The logger for server errors.
-
-        Raises:
-            CannotListen: The address cannot be bound.
+        """Bind the address, with HTTPS if there is a certificate. New connections use the most
+        recently loaded certificate. `connect` creates a connection from the HTTP server and the
+        counted connections. Raises CannotListen.
         """
         self._certificate = certificate
         self._bounds = bounds
@@ -234,12 +221,8 @@ class ProbeConnection(Connection):
     def __init__(
         self, server: web.Server, connections: "dict[ProbeConnection, None]", line_bytes: int
     ) -> None:
-        """Count this connection until it is lost or admitted.
-
-        Args:
-            server: The HTTP server.
-            connections: The counted connections, oldest first.
-            line_bytes: The maximum size of the request line and of each header.
+        """Count this connection until it is lost or admitted. `connections` are ordered by age;
+        `line_bytes` is the maximum size of the request line and of each header.
         """
         super().__init__(
             server,

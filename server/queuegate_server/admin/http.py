@@ -1,7 +1,7 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version, over HTTP or HTTPS.
 
-All of these are public and read-only. A connection carries one request and is closed after a few
-seconds in any case. Another application may share the port with its own limits.
+All of these are public and read-only. A connection carries one request and lasts a few seconds at
+most. Another application may share the port with its own limits.
 """
 
 import json
@@ -75,16 +75,8 @@ class AdminServer:
         certificate: CertificateReloader | None = None,
         site: Site | None = None,
     ) -> None:
-        """Bind the address.
-
-        Args:
-            address: The address to listen on.
-            source: The data to serve.
-            certificate: Enables HTTPS; new connections use the most recently loaded certificate.
-            site: An application that shares the port.
-
-        Raises:
-            CannotListen: The address cannot be bound.
+        """Bind the address, with HTTPS if there is a certificate. `site` shares the port. Raises
+        CannotListen.
         """
         self._site = site
         self._in_site = 0

@@ -117,15 +117,8 @@ def _fleet(view: FleetView) -> dict[str, Any]:
 
 def _locations(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
     """Return the locations of diagnostics. Messages may name users, so they are only logged."""
-    return [
-        {
-            "file": diagnostic.file,
-            "line": diagnostic.line,
-            "column": diagnostic.column,
-            "severity": diagnostic.severity,
-        }
-        for diagnostic in diagnostics
-    ]
+    names = ("file", "line", "column", "severity")
+    return [{name: getattr(each, name) for name in names} for each in diagnostics]
 
 
 def _timestamp(wall_seconds: float) -> str:

@@ -86,8 +86,7 @@ class Peers:
             statuses: The statuses.
             now: The time on this replica's clock, after the read.
             epoch: Identifies the history in Redis; empty if there is none.
-            is_complete: Whether no status is missing. If one may be, barriers wait for unknown
-                replicas.
+            is_complete: Whether no status is missing. If not, barriers wait for unknown replicas.
         """
         others = [status for status in statuses if status.instance != self.instance]
         if not is_complete:
@@ -218,7 +217,7 @@ class FleetBarrier:
 
     @property
     def relies_on_leases(self) -> bool:
-        """Whether the barrier ended because leases expired rather than with all confirmations."""
+        """Whether the barrier had to wait for leases to expire."""
         return bool(self.waited_out) or self._unknown_until > -math.inf
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:

@@ -1,4 +1,4 @@
-"""Changes to all replicas of a fleet and their gates."""
+"""Fleet-wide changes, applied to all replicas and their gates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.02
 
 
 class FleetChanges:
-    """Applies changes locally, appends them to the event log, and waits for the other replicas."""
+    """Implementation of `sync.changes.Changes` that applies changes to all replicas."""
 
     def __init__(
         self, member: FleetMember, local: LocalChanges, clock: Callable[[], float]

@@ -60,7 +60,7 @@ class StoreConnection:
     """A pool of connections to Redis. Not thread-safe."""
 
     def __init__(self, fleet: Fleet, tag: str, refusals: Refusals) -> None:
-        """Do not connect yet. All keys share the hash tag `tag`, which selects the cluster node."""
+        """Create the pool without connecting. All keys share the hash tag `tag`."""
         self._refusals = refusals
         self.tag: Final = tag
         self._fleet = fleet

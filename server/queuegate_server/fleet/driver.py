@@ -118,12 +118,12 @@ class _OwnLookup:
         return arguments
 
 
-_DRIVER: Final = (
-    *(Connection, SSLConnection),
-    *(SentinelManagedConnection, SentinelManagedSSLConnection),
-)
-_CLASSES: Final[dict[type, type]] = {
-    each: type(each.__name__, (_OwnLookup, each), {}) for each in _DRIVER
+_CLASSES: Final[dict[type, Any]] = {
+    each: type(each.__name__, (_OwnLookup, each), {})
+    for each in (
+        *(Connection, SSLConnection),
+        *(SentinelManagedConnection, SentinelManagedSSLConnection),
+    )
 }
 
 
@@ -133,15 +133,12 @@ def adapt(*clients: "redis.asyncio.Redis | redis.asyncio.RedisCluster") -> None:
         if isinstance(client, redis.asyncio.RedisCluster):
             nodes = client.nodes_manager
             for options in (client.connection_kwargs, nodes.connection_kwargs):
-                options["connection_class"] = _own(options["connection_class"])
+                driver = options["connection_class"]
+                options["connection_class"] = _CLASSES.get(driver, driver)
                 options["parser_class"] = _BoundedParser
             pools: list[Any] = [*nodes.startup_nodes.values()]
         else:
             pools = [client.connection_pool]
         for pool in pools:
-            pool.connection_class = _own(pool.connection_class)
+            pool.connection_class = _CLASSES.get(pool.connection_class, pool.connection_class)
             pool.connection_kwargs["parser_class"] = _BoundedParser
-
-
-def _own(driver: type) -> Any:
-    return _CLASSES.get(driver, driver)

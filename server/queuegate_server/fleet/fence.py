@@ -30,7 +30,7 @@ class PendingInvalidation:
 
 
 class OrderFence:
-    """Implementation of `shared_groups.Fence` and `FleetEvents` on the applied events."""
+    """Implementation of `shared_groups.Fence` and `FleetEvents` based on the applied events."""
 
     def __init__(self, log: ReplicaLog, unsent: Collection[object]) -> None:
         """Start without pending changes. While any change is unsent, no shared groups are used."""

@@ -125,7 +125,7 @@ class Follower:
         return True
 
     async def _confirm(self, event: Event) -> None:
-        """Apply a reload; then confirm the change, of whatever kind, once all gates have it."""
+        """Confirm a change once all gates have it, after reloading the policy if necessary."""
         has_failed = False
         if event.change.is_reload:
             try:

@@ -76,7 +76,7 @@ def _state(status: ReplicaStatus, newest: LogPosition | None) -> ReplicaState:
 
 
 class ClockWatch:
-    """Detection of replicas whose clocks differ too much. Not thread-safe."""
+    """A detector of replicas whose clocks differ too much. Not thread-safe."""
 
     def __init__(self) -> None:
         self._names: tuple[str, str] | None = None

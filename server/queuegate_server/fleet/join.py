@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Do not connect yet. `clock` (the lease's) and `wall` return seconds."""
+        """Create the store without connecting. `clock` is that of the lease; units are seconds."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)

@@ -66,10 +66,10 @@ class Keys:
 
 
 class Signer:
-    """MACs of one type of value."""
+    """A signer for one type of value."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
-        """Derive a key for this purpose only from the fleet's secret."""
+        """Derive a purpose-specific key from the fleet's secret."""
         self._key = hmac.digest(secret, f"queuegate fleet 1: {purpose}".encode(), "sha256")
 
     def mac(self, *parts: bytes) -> bytes:

@@ -54,7 +54,7 @@ class FleetMember:
         local: LocalChanges,
         clock: Callable[[], float],
     ) -> None:
-        """Create a replica to `start`. The clock is in seconds and keeps running during suspend."""
+        """Create a replica, without starting it. `clock`, in seconds, must run during suspend."""
         self.session: Final = session
         self.stream: Final = stream
         self.error: StoreUnavailable | None = _FirstHeartbeatPending("Redis has not answered yet")
@@ -187,7 +187,7 @@ class FleetMember:
     async def _probe(self) -> None:
         try:
             self._refusals.note_probe(await self.stream.probe())
-        except StoreUnavailable as error:  # refusals are recorded; for outages, heartbeats fail
+        except StoreUnavailable as error:  # refusals were recorded; outages fail the heartbeats
             _LOG.debug("could not test the Redis commands: %s", error)
 
     async def _beat(self) -> None:

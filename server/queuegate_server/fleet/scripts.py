@@ -230,8 +230,8 @@ _PROBES: Final = {
     "XADD": ", 'NOMKSTREAM', 'MAXLEN', 0, '*', 'field', ''",
     "XREVRANGE": ", '+', '-', 'COUNT', 1",
 }
-"""Commands that the scripts above use, but not in every heartbeat, each with arguments that read
-and create nothing. DEL comes first, in case the key exists."""
+"""Commands used by the scripts above, but not by every heartbeat, with arguments that make them
+no-ops on a missing key. DEL comes first, in case the key exists."""
 PROBED_COMMANDS: Final = (*_PROBES,)
 
 PROBE: Final = Script(

@@ -37,9 +37,8 @@ class StatusReader:
     async def read(
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
-        """Decode the statuses in a reply, which `is_complete` if it covers all statuses in Redis.
-        `content` concatenates the fields and values, whose `lengths` are decimal numbers. Raises
-        ValueError.
+        """Decode the statuses in a reply: the fields and values in `content`, and their lengths as
+        decimal numbers. `is_complete` means that no status in Redis is missing. Raises ValueError.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)

@@ -38,7 +38,7 @@ class NewHistory(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Work: log that this replica no longer follows the fleet; start a new history if `begin`."""
+    """Work: log the loss of the history, and start a new one if `begin` is set."""
 
     cause: str
     begin: bytes | None = None

@@ -39,7 +39,7 @@ class BatchingStore:
     """A store of values in Redis. Not thread-safe."""
 
     def __init__(self, connection: StoreConnection, read_timeout: float) -> None:
-        """Read nothing until `open`. `read_timeout` is the timeout of a batch in seconds."""
+        """Create a store with an open circuit. `read_timeout` is that of a batch, in seconds."""
         self.is_available = False
         """Whether the circuit is closed."""
         self.circuit_openings = 0

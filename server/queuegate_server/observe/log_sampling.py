@@ -119,7 +119,7 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """Shorten messages of libraries. A filter that accepts every line."""
+    """Shorten a library's message. As a logging filter, always return True."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()

@@ -53,7 +53,7 @@ class TracingNotInstalled(Exception):
 
 
 class Tracer:
-    """A factory of spans, which a thread exports."""
+    """A factory for spans, which are exported by a background thread."""
 
     def __init__(self, settings: Tracing) -> None:
         """Set up the exporter. Raises TracingNotInstalled."""

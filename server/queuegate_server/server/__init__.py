@@ -1,1 +1,1 @@
-"""One server process: how it is composed, started, reloaded and stopped."""
+"""Composition and lifecycle of a server process."""

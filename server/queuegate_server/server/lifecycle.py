@@ -149,7 +149,7 @@ async def _open_admin_port(
         site = _console(settings, parts)
     admin = AdminServer(
         parse_host_port(settings.ops.listen),
-        _OwnProcess(parts.readiness, metrics),
+        _SingleProcess(parts.readiness, metrics),
         parts.listeners.ops_certificate,
         site,
     )
@@ -181,7 +181,7 @@ def _console(settings: Settings, parts: ServerParts) -> "Site":
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnProcess:
+class _SingleProcess:
     """Readiness and metrics of a server without a supervisor."""
 
     _readiness: Readiness

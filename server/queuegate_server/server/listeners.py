@@ -32,12 +32,8 @@ class Listeners:
     def __init__(
         self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
     ) -> None:
-        """Load tokens and certificates. Raises CannotListen if a file is unusable.
-
-        Args:
-            settings: The current settings.
-            clock: Monotonic seconds, for rates.
-            wall: Unix seconds, for the validity of certificates.
+        """Load tokens and certificates. `clock` returns monotonic seconds for rates, and `wall`
+        Unix seconds for the validity of certificates. Raises CannotListen if a file is unusable.
         """
         self._settings = settings
         callers, limits = settings.callers, settings.limits

@@ -86,7 +86,7 @@ def _calls(parts: ServerParts) -> dict[str, _Samples]:
         ],
         "queuegate_calls_in_progress": [((), limit.running)],
         "queuegate_calls_limit": [((), limit.limit)],
-        "queuegate_calls_refused": [((reason,), count) for reason, count in limit.refused.items()],
+        "queuegate_calls_refused": _by_label(limit.refused),
         "queuegate_decisions": [
             ((outcome, reason), count) for outcome, reason, count in parts.core.decisions.tallied()
         ],
@@ -204,9 +204,9 @@ def _sync(parts: ServerParts) -> dict[str, _Samples]:
         "queuegate_sync_streams": [((), len(hub.leases))],
         "queuegate_sync_streams_limit": [((), parts.sync_streams_limit)],
         "queuegate_sync_lag_seconds": [((), hub.lag)],
-        "queuegate_sync_messages": [((kind,), count) for kind, count in hub.sent.items()],
-        "queuegate_sync_barriers": [((result,), count) for result, count in hub.waited.items()],
-        "queuegate_sync_decisions": [((result,), count) for result, count in hub.reported.items()],
+        "queuegate_sync_messages": _by_label(hub.sent),
+        "queuegate_sync_barriers": _by_label(hub.waited),
+        "queuegate_sync_decisions": _by_label(hub.reported),
     }
 
 
@@ -267,9 +267,7 @@ def _audit(parts: ServerParts) -> dict[str, _Samples]:
 def _certificates(parts: ServerParts) -> dict[str, _Samples]:
     certificates = parts.listeners.certificates
     return {
-        "queuegate_console_sign_ins": [
-            ((result,), count) for result, count in parts.sign_ins.items()
-        ],
+        "queuegate_console_sign_ins": _by_label(parts.sign_ins),
         "queuegate_certificate_expiry_timestamp_seconds": [
             ((each.listener,), each.expires) for each in certificates
         ],

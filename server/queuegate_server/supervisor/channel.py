@@ -47,12 +47,9 @@ class Channel:
     """One end of the channel."""
 
     def __init__(self, handlers: Mapping[str, Handler], on_close: Callable[[], object]) -> None:
-        """Create a channel that is not open yet.
-
-        Args:
-            handlers: Handlers for the peer's requests, by name.
-            on_close: Called when the channel is closed, either by `close` or because the peer is
-                gone or has sent a malformed message.
+        """Create a channel, without opening it. `handlers` handle the peer's requests, by name.
+        `on_close` is called when the channel is closed, either by `close` or because the peer is
+        gone or has sent a malformed message.
         """
         self._handlers = handlers
         self._on_close = on_close

@@ -30,7 +30,7 @@ class WorkerProcess:
         self.index = index
         self._process = process
         self.ready = asyncio.Event()
-        """Set once the worker serves."""
+        """Set once the worker is serving."""
         self.lines: Sequence[str] = ()
         """The lines to print at startup."""
         self.failure = ""
@@ -79,7 +79,7 @@ class WorkerProcess:
         return self._process.pid
 
     async def kill_if_silent(self, seconds: float) -> None:
-        """Kill the process if it does not respond for between 1 and 1.5 times `seconds`.
+        """Kill the process if it does not respond within 1 to 1.5 times `seconds`.
 
         It must miss two pings: if this process itself was paused, for example with its virtual
         machine, the first ping may time out before its response is read.

@@ -1,7 +1,7 @@
 """The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker is serving. It starts only when all workers are
-serving, because a worker that fails to start stops the service.
+The service is ready while at least one worker is serving. It counts as started only when all
+workers are serving, because a worker that fails to start stops the service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
 not decrease. Other metrics get the label `worker`.
@@ -179,7 +179,7 @@ async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[No
 def worker_metrics(
     configured: int, serving: int, replaced: Mapping[str, int]
 ) -> tuple[Metric, Metric, Metric]:
-    """Return the supervisor's metrics, given numbers of workers; `replaced` is by reason."""
+    """Return the supervisor's metrics from numbers of workers, with `replaced` by reason."""
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
         "Replaced workers: ended (exited), silent (killed after worker_timeout).",

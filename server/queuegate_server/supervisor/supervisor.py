@@ -75,14 +75,9 @@ class Supervisor:
         read_settings: Callable[[], tuple[Settings, bytes | None]],
         notifier: Notifier,
     ) -> None:
-        """Create a supervisor.
-
-        Args:
-            settings: The settings at startup.
-            content: The contents of the settings file, if any.
-            announce: Called with the lines to print once all workers are serving.
-            read_settings: Rereads the settings and their file.
-            notifier: Reports the state of the service to systemd.
+        """Create a supervisor, given the settings at startup and the contents of their file, if
+        any. `announce` prints lines once all workers are serving; `read_settings` rereads the
+        settings and their file.
         """
         self._settings = settings
         self._initial_content = content
