@@ -231,15 +231,11 @@ class _Change:
 
 
 def _listed(subjects: Sequence[str], between: str = ", ") -> str:
-    shown = [_in_words(each) for each in subjects[:_MAX_SHOWN]]
+    names = (subject.partition(":") for subject in subjects[:_MAX_SHOWN])
+    shown = [f"{kind} {quoted(name)}" for kind, _, name in names]
     if len(subjects) > _MAX_SHOWN:
         shown.append(f"{len(subjects) - _MAX_SHOWN} more")
     return between.join(shown)
-
-
-def _in_words(subject: str) -> str:
-    kind, _, name = subject.partition(":")
-    return f"{kind} {quoted(name)}"
 
 
 def _queues_inherit(count: int) -> str:

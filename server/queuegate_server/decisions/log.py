@@ -1,4 +1,7 @@
-"""Counts decisions by reason number, so that cached responses stay cheap, and audits them."""
+"""Counts decisions, and writes audit records.
+
+Counters are list elements, indexed by reason number, to keep cached responses cheap.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -23,7 +23,7 @@ DEFAULTS: Final = "yunikorn-defaults"
 CONFIGS: Final = "yunikorn-configs"
 """The ConfigMap edited by administrators, whose keys take precedence."""
 POLICY_GROUP: Final = "service.policyGroup"
-"""The key of the policy group, with which the scheduler reads the key GROUP.yaml."""
+"""The key of the policy group GROUP, for which the scheduler reads the key GROUP.yaml."""
 _GZIP: Final = ".gz"
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The maximum total size of a folder. The limit of a ConfigMap is 1 MiB."""

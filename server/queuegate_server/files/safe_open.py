@@ -1,4 +1,4 @@
-"""Opens only regular files, since pipes could block, and warns about unprotected files."""
+"""Opens only regular files, since pipes could block, and warns about loose file permissions."""
 
 import contextlib
 import errno

@@ -143,8 +143,8 @@ class FileWatcher(Generic[T]):
 
         def read() -> None:
             try:
-                content, version = self._read()
-                future.set_result((parse(content.data), version))
+                data, version = self._read()
+                future.set_result((parse(data), version))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -158,13 +158,13 @@ class FileWatcher(Generic[T]):
     async def read(self) -> Content[T]:
         """Read the source. Raises OSError, including on timeout."""
         try:
-            content, version = await self.run_in_thread(self._read)
+            data, version = await self.run_in_thread(self._read)
         except OSError:
             self._seen = _UNREADABLE
             raise
         # Not in the thread: an abandoned thread must not change the last seen version.
         self._seen = version
-        return content
+        return Content(data, version.checksum)
 
     async def run_in_thread(self, function: Callable[[], R]) -> R:
         """Call a function that may hang on file access. Raises OSError on timeout."""
@@ -221,12 +221,11 @@ class FileWatcher(Generic[T]):
             message = "earlier attempts to read it are still hanging"
         raise OSError(None, message, self.name)
 
-    def _read(self) -> tuple[Content[T], _Version]:
+    def _read(self) -> tuple[T, _Version]:
         # Read the status first: if it is outdated, the next check merely compares contents.
         status = self._source.status()
         data = self._source.read()
-        content = Content(data, checksum(data))
-        return content, _Version(status, content.checksum)
+        return data, _Version(status, checksum(data))
 
     def _may_have_changed(self) -> bool:
         """Return whether the contents differ, reading them only if the status has changed."""

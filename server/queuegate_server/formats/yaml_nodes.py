@@ -14,7 +14,7 @@ class ScalarNode:
     column: int
     text: str
     plain: bool
-    """Whether the scalar is unquoted, untagged and no block, so may be a number, boolean or
+    """Whether the scalar is unquoted, untagged and not a block, and may be a number, bool or
     null."""
 
     @property

@@ -141,7 +141,9 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
 
 
 async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
-    """Decode the lines of a complete result. Other tasks can run in between. Raises ValueError."""
+    """Decode the lines of a result. Other tasks can run in between. Raises ValueError if
+    incomplete.
+    """
     partitions: dict[str, Partition] = {}
     diagnostics: list[Diagnostic] = []
     builder = PartitionBuilder("")

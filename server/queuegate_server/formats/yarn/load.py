@@ -100,7 +100,10 @@ class _AclReader:
         self._parse = cache(partial(parse_yarn, semantics=semantics))
 
     def read(self, text: Text | None, path: str) -> Acl:
-        """Parse a queue's ACL. If unset, it grants nobody access, but everyone at Hadoop's root."""
+        """Parse a queue's ACL.
+
+        An unset ACL grants nobody access, except that in Hadoop the root's grants everyone access.
+        """
         if text is None:
             is_open = path == ROOT and self._semantics is Semantics.HADOOP
             return self._parse(WILDCARD if is_open else NOBODY)
