@@ -157,7 +157,7 @@ class _Reader:
     def _known_user(self, node: ScalarNode) -> None:
         if node.text not in self._users:
             remedy = _suggestion(node.text, self._users)
-            add = f"add it there, as `{node.text}: []`, or without a value if nobody knows it"
+            add = f"add it there as `{node.text}: []`, or without a value if there is no such user"
             message = f"the user {quoted(node.text)} is not in `users`"
             self.diagnostics.error(node, message, remedy or add)
 

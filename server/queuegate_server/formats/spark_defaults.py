@@ -84,8 +84,8 @@ def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnosti
         message = f"{quoted(with_blank)} is one name: only commas separate names"
         diagnostics.warning(position, message, "write commas between the names")
     if WILDCARD in names and name.removesuffix(".groups") in _FOR_ALL:
-        message = f"{name} has a *: everyone may modify every application"
+        message = f"{name} contains *: everyone may modify every application"
         diagnostics.warning(position, message, "list a few users or groups")
     elif WILDCARD in names and len(names) > 1:
-        message = f"{name} has a *: everyone is let in, and its other names have no effect"
+        message = f"{name} contains *: everyone has access, and its other names have no effect"
         diagnostics.warning(position, message, "write * alone, or remove it")

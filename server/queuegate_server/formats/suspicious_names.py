@@ -229,7 +229,7 @@ _NAME_RULES: Final = (
     _NameRule(
         re.compile(r"(?i)^((?:u|g|user|group|users|groups)[:=])(?!.*\n)"),
         "{part} in {name} is part of the name",
-        "write names alone: users, one space, groups",
+        "write only names: users, one space, groups",
     ),
     _NameRule(
         re.compile("(?s)^[@%+](.*)"),

@@ -85,7 +85,7 @@ async def parse(job: ParseJob) -> ParsedPolicies:
     try:
         return await _run(job)
     except OSError as error:
-        message = f"the process that parses cannot be started: {error.strerror or error}"
+        message = f"the parser process cannot be started: {error.strerror or error}"
         remedy = _REMEDIES.get(
             error.errno, f"check that the server's user may execute {sys.executable}"
         )

@@ -298,7 +298,7 @@ def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
         if size > MAX_DIAGNOSTICS_BYTES:
             rest = diagnostics[start:]
             severity = Severity.ERROR if has_errors(rest) else Severity.WARNING
-            message = f"{len(rest)} more findings are not shown: they are too long in total"
+            message = f"{len(rest)} more findings are not shown because of their total size"
             left_out = Diagnostic(rest[0].file, 0, 0, severity, message, "fix those above first")
             yield _line("diagnostics", [astuple(left_out)])
             return

@@ -202,7 +202,7 @@ class Reloader:
         if not self._is_closed:
             self._retry = asyncio.get_running_loop().call_later(seconds, self._start)
             _LOG.warning(
-                "the parser failed; the policy is read again", extra={"in_seconds": seconds}
+                "the parser failed; the reload will be retried", extra={"in_seconds": seconds}
             )
         return seconds
 

@@ -249,7 +249,7 @@ def test_a_reload_shows(tmp_path: Path) -> None:
         page = words(browser.get("queues"))
         assert "root submit user bob" in page
         assert "Entries that never match: 1" in page
-        assert '"bad!" is not a user name that an ACL accepts' in page
+        assert '"bad!" is not a valid user name in an ACL' in page
         assert f"{policy}:1:" in page
 
 

@@ -12,7 +12,7 @@ EXACT = "<allocations><queue name='a'><aclSubmitApps>bob g</aclSubmitApps></queu
 TWINS = "<allocations><queue name='a'/><queue name='A'/></allocations>"
 WRITTEN = """\
 # Access to queues, from "<stdin>", read as documented.
-# Not converted: resources, limits, placement, and where groups come from.
+# Not converted: resources, limits, placement, and group resolvers.
 partitions:
   - name: default
     queues:

@@ -16,7 +16,7 @@ WARNING = "partitions: [{queues: [{name: root, submitacl: 'a:b c'}]}]\n"
 MISLEADING = "partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n"
 BAD = "partitions: [{queues: [{name: root, submitacl: a b c}]}]\n"
 WARNED = (
-    '1:48: warning: "a:b" is not a user name that an ACL accepts, so it grants nothing '
+    '1:48: warning: "a:b" is not a valid user name in an ACL, so it grants nothing '
     "(the partition setting acl_names: extended accepts it)\n"
 )
 ERROR = (

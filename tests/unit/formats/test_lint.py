@@ -154,8 +154,8 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
         ("sue, bob,john", ['the space after the comma turns "bob,john" into groups']),
         ("sue,bob dev", []),
         ('"sue, "', ["a comma has no name before or after it"]),
-        ('"*,sue"', ['"*" is not a user name that an ACL accepts, so it grants nothing']),
-        ('"sue dev,*"', ['"*" is not a group name that an ACL accepts, so it grants nothing']),
+        ('"*,sue"', ['"*" is not a valid user name in an ACL, so it grants nothing']),
+        ('"sue dev,*"', ['"*" is not a valid group name in an ACL, so it grants nothing']),
         ('"* dev"', ['the list "*" lets everyone in, so the other list has no effect']),
         ('"sue *"', ['the list "*" lets everyone in, so the other list has no effect']),
         ('"*"', []),
@@ -245,7 +245,7 @@ def test_a_name_is_no_pattern() -> None:
     assert any('the "*" in "team-*" stands for itself' in text for text in found)
     # As one of several names it is invalid, whatever names are accepted.
     found = diagnostics(queue('submitacl: "*,sue"'), AclNames.ANY)
-    assert any('"*" is not a user name' in text for text in found)
+    assert any('"*" is not a valid user name' in text for text in found)
 
 
 SUBMIT = 'this ACL has no effect: queue "{}" lets everyone submit'

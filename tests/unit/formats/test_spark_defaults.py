@@ -48,7 +48,7 @@ def test_errors(data: bytes, position: tuple[int, int], words: str) -> None:
         ("spark.Admin.ACLs a", '"spark.Admin.ACLs" is not a property of Spark'),
         ("spark.admin.acls a,*", "everyone may modify every application"),
         ("spark.modify.acls.groups *", "everyone may modify every application"),
-        ("spark.ui.view.acls *,a", "everyone is let in"),
+        ("spark.ui.view.acls *,a", "everyone has access"),
         ("spark.admin.acls ${ops}", "is not expanded"),
         ("spark.ui.view.acls *", ""),
         ("spark.admin.acls.groups a, b", ""),

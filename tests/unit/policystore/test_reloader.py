@@ -72,7 +72,7 @@ async def test_only_the_first_policy_is_parsed_in_this_process(
         patch.setattr(parser_process, "_command", lambda _: ["/nowhere"])
         assert not await loading.load("alice")
         found = await loading.load("bob")
-        assert "the process that parses cannot be started: No such file" in found
+        assert "the parser process cannot be started: No such file" in found
         assert loading.served == "alice"
         assert (loading.reloader.succeeded, loading.reloader.failed) == (1, 1)
     assert not await loading.load("carol")

@@ -28,7 +28,7 @@ _EVERYONE: Final = Acl(text=WILDCARD, allows_all=True)
 _MAX_SHOWN_NAMES: Final = 20
 _HEADER: Final = (
     "Access to queues, from {file}, read as {semantics}.",
-    "Not converted: resources, limits, placement, and where groups come from.",
+    "Not converted: resources, limits, placement, and group resolvers.",
 )
 
 

@@ -101,7 +101,7 @@ def _too_many_lists(text: str) -> str:
 
 def dropped_entry(kind: str, name: str) -> tuple[str, str]:
     """Return the message and remedy for an invalid entry."""
-    message = f"{quoted(name)} is not a {kind} name that an ACL accepts, so it grants nothing"
+    message = f"{quoted(name)} is not a valid {kind} name in an ACL, so it grants nothing"
     accepting = names_for(kind, name)
     suspicion = suspicious_name(kind, name, YUNIKORN)
     if name == WILDCARD:

@@ -270,7 +270,9 @@ class _QueueLimits:
             message = f"limit {name} allows more resources than the queue: {too_much}"
             self._error(limit.position, message, "lower maxresources")
         if 0 < (allowed := self.queue.max_applications.value) < applications:
-            message = f"limit {name} allows {applications} applications, the queue only {allowed}"
+            message = (
+                f"limit {name} allows {applications} applications, but its queue only {allowed}"
+            )
             self._error(position, message, "lower maxapplications")
         return resources
 
