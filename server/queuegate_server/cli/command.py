@@ -117,7 +117,7 @@ resolver_types_option: Final = click.option(
 old_site_option: Final = click.option(
     "--old-yarn-site",
     type=FILE,
-    help="YARN: the yarn-site.xml of the old policy. [default: that of --yarn-site]",
+    help="YARN: the yarn-site.xml of the old policy. [default: the same as --yarn-site]",
 )
 
 

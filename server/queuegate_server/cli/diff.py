@@ -128,9 +128,9 @@ def diff(
 
     Needs no server. One of the two may be - for standard input. Prints a line for each
     partition or queue that was added or removed, and for each ACL that allows different users
-    or groups: + for those added, - for those removed. Compares only each queue's own ACLs,
-    although access to the queues above still applies. Both files must be for YuniKorn, or both
-    for YARN. For YARN, also shows changes of yarn.acl.enable and yarn.admin.acl between
+    or groups: + for those added, - for those removed. Compares only each queue's own ACLs, not
+    the access inherited from the queues above. Both files must be for YuniKorn, or both for
+    YARN. For YARN, also shows changes to yarn.acl.enable and yarn.admin.acl between
     --old-yarn-site and --yarn-site.
 
     With --people, shows instead who may use which queues under NEW but not under OLD, and the
@@ -265,7 +265,7 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
 
 
 def _clusters(partition: str, old: Cluster | None, new: Cluster | None) -> Iterator[Difference]:
-    """Yield the differences between the settings in two yarn-site.xml files."""
+    """Yield the differences between two yarn-site.xml files."""
     if old is None or new is None:
         return
     if old.acls_enabled is not new.acls_enabled:

@@ -41,7 +41,7 @@ def parse(
         format_name: The format, or None to detect it.
         options: How to read the text if there are no settings.
         config: The settings file, if any.
-        site: The yarn-site.xml, if not that of the options or settings.
+        site: The yarn-site.xml to use instead of the one in the options or settings.
 
     Raises:
         Failure: The policy or the settings are invalid, or cannot be read.

@@ -63,8 +63,8 @@ def prove(
     Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
     user:bob admin root` or `no new access compared with old.yaml`. It must hold for every user
     with any groups, unless the file states facts such as `ml-admins within ml`, or --users-from
-    lists the users that exist. `no new access compared with` reads the old policy with the file
-    of --old-yarn-site.
+    lists the users that exist. With --old-yarn-site, `no new access compared with` uses that
+    file for the old policy.
 
     A false claim is refuted by a counterexample: a person, the command that shows the decision
     about them, and the file and line of the ACL that lets them in.

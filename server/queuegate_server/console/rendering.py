@@ -68,7 +68,7 @@ def moment(wall_seconds: float) -> str:
 
 
 def age(wall_seconds: float) -> str:
-    """Return how long ago a time was."""
+    """Return the time elapsed since a moment, formatted for people."""
     return f"{_duration(max(0.0, time.time() - wall_seconds))} ago"
 
 
