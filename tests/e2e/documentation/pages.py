@@ -129,7 +129,15 @@ def how_to(*names: str) -> tuple[str, ...]:
 
 
 ABOUT_GROUPS: Final = how_to(
-    *("active-directory", "freeipa", "kerberos", "ldap", "several-resolvers", "who-can"),
+    *(
+        "active-directory",
+        "freeipa",
+        "hadoop-groups",
+        "kerberos",
+        "ldap",
+        "several-resolvers",
+        "who-can",
+    ),
     "write-a-resolver",
 )
 ABOUT_POLICIES: Final = how_to(
