@@ -139,7 +139,7 @@ def access_changes(
 
 
 def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Partition, Partition]]:
-    """Yield the name of each partition, and its version in both policies, empty if missing."""
+    """Yield each partition's name and both versions, empty where it is missing."""
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())
         yield name, old.partitions.get(name, empty), new.partitions.get(name, empty)

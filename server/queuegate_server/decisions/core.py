@@ -55,7 +55,7 @@ class DecisionCore:
     resolvers: ResolverManager
     reloader: Reloader
     lookups: Mapping[tuple[str, str], ResolverCounters]
-    """Counters by the resolver's name and where it is defined, including former resolvers."""
+    """Counters by resolver name and `defined_in`, including those of former resolvers."""
     audit: AuditLog | None
     decisions: DecisionLog
     sync: SyncHub

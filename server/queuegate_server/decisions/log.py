@@ -33,7 +33,7 @@ class Report(NamedTuple):
 
 
 class DecidedCheck(NamedTuple):
-    """A decision, or the error of a check."""
+    """The outcome of a check: a decision or an error."""
 
     method: str
     time: float

@@ -152,8 +152,7 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
     values: dict[str, bytes] = {}
     left = MAX_BYTES
     for file in sorted(folder.iterdir()):
-        # Names with two leading dots belong to the mount itself. Reading a pipe could block
-        # forever.
+        # Names with two leading dots belong to the mount itself. Reading a pipe could block.
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
             continue
         with open_regular(file) as opened:

@@ -38,7 +38,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTest:
-    """A named test, with one expectation per user and queue."""
+    """A named test, with an expectation for each user and queue."""
 
     name: str
     line: int

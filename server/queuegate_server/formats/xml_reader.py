@@ -27,8 +27,8 @@ class Element:
     text: str = ""
     """The characters directly inside the element, without comments."""
     is_plain: bool = True
-    """False if a CDATA section or processing instruction, at which XML readers split the text, is
-    directly inside the element."""
+    """False if the element directly contains a CDATA section or processing instruction, which
+    splits the text in XML readers."""
 
 
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:

@@ -69,9 +69,9 @@ def read_site(
 
 
 def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
-    """Return whether a file without errors is a yarn-site.xml, and add an error if it is not.
+    """Return whether a file is a yarn-site.xml or has errors; otherwise add an error.
 
-    Hadoop's default for yarn.acl.enable would open every queue if the file were accepted.
+    Another file would open every queue, since ACLs are disabled by default.
     """
     keys = [name for name in configuration if name.startswith(_SITE_KEYS)]
     if diagnostics.error_count or any(
