@@ -7,7 +7,7 @@ from queuegate_server.runtime.single_flight import Flight
 
 
 class Lookup:
-    """Runs single lookups. The cache discards the result of an outdated flight."""
+    """Performs lookups. The cache discards the result of an outdated flight."""
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:
         self._source = source

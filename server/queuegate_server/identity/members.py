@@ -95,7 +95,7 @@ class MemberListing:
     def count_search(self) -> None:
         """Count a directory request. Raises ListingLimit."""
         if self.searches >= self._max_searches:
-            raise ListingLimit(f"the members take more than {self._max_searches} searches")
+            raise ListingLimit(f"listing the members takes more than {self._max_searches} searches")
         self.searches += 1
 
     def done(self, group: str, missing: str = "") -> None:

@@ -304,7 +304,7 @@ class _ScriptedConnection:
             ]
         except UnicodeDecodeError:
             # The driver cannot return them, and then the connection ends.
-            raise ServerFault("the server sent an unreadable answer") from None
+            raise ServerFault("the server sent an unreadable response") from None
         return SearchResult(entries, controls)
 
 

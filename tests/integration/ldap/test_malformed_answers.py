@@ -96,7 +96,7 @@ NAMED: dict[str, tuple[Reply, str]] = {
         "sent the attribute userid",
     ),
     **{
-        f"the name {name!r}": (with_attribute(name), f"no attribute has the name {shown}")
+        f"the name {name!r}": (with_attribute(name), f"{shown} is not an attribute name")
         for name, shown in (
             (b"memberOf\0x", "'memberOf\\x00x'"),
             (b"memberOf\0", "'memberOf\\x00'"),
@@ -114,7 +114,7 @@ NAMED: dict[str, tuple[Reply, str]] = {
     },
     "an attribute twice": (
         with_attribute(b"MEMBEROF", (b"memberOf", [])),
-        "two attributes 'MEMBEROF'",
+        "the attribute 'MEMBEROF' twice",
     ),
     **{
         f"the DN {dn!r}": (with_dn(dn), "has a NUL")

@@ -80,7 +80,7 @@ class Connector:
             async with asyncio.timeout(self._options.connect_timeout):
                 return await self._threads.run("password", self._options.password)
         except (TimeoutError, StillRunning, AllThreadsHang):
-            raise ServerFault("reading the password is hanging", advice) from None
+            raise ServerFault("reading the password hangs", advice) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ServerFault(f"the password cannot be read: {reason}", advice) from None
@@ -171,7 +171,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
         raise ServerFault(f"the Kerberos bind took longer than {seconds} s") from None
     except OSError as error:
         raise ServerFault(
-            f"the process for the Kerberos bind cannot be started: {error.strerror}",
+            f"cannot start the process for the Kerberos bind: {error.strerror}",
             "check the limits on processes and memory",
         ) from None
     except child_process.OutputTooLong:

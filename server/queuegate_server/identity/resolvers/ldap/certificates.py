@@ -19,9 +19,9 @@ _RFC_5280: Final = (
     "RFC 5280 forbids such certificates: have the CA's certificate reissued with "
     "basicConstraints=critical,CA:TRUE and keyUsage=critical,keyCertSign,cRLSign"
 )
-_SELF_SIGNED: Final = "put the root certificate that the server's chain ends in into ca_file"
+_SELF_SIGNED: Final = "add the root certificate of the server's chain to ca_file"
 _NAME: Final = (
-    "use a name of the certificate in urls, or set tls_server_name to one; the names are those in "
+    "use a name from the certificate in urls, or set tls_server_name to one; names are those in "
     "subjectAltName, and the common name is ignored"
 )
 _WEAK: Final = "have it reissued with a key of 2048 bits or more, signed with SHA-256"

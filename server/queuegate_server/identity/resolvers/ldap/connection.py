@@ -250,12 +250,12 @@ class LdapConnection:
             return True
         except Exception as error:
             # For example, a DN that is not UTF-8; the request is unknown.
-            self.close(f"the server sent an unreadable answer: {type(error).__name__}")
+            self.close(f"the server sent an unreadable response: {type(error).__name__}")
             return True
         if kind is None:
             return False
         if not message:
-            self.close("the server announced the end of the connection")
+            self.close("the server sent a notice of disconnection")
         elif kind == ldap.RES_SEARCH_ENTRY:
             self._pending.add_entries(message, entries)
         elif kind != ldap.RES_SEARCH_REFERENCE:

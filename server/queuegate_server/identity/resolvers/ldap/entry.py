@@ -71,7 +71,7 @@ class LdapEntry:
                 raise SetupFault(
                     f"the directory sent the attribute {name:.200}, but was asked for "
                     f"{', '.join(sorted(requested)):.200}",
-                    "in the settings, use the names that the directory sends; a server or proxy "
+                    "in the settings, use the names sent by the directory; a server or proxy "
                     "that sends OIDs must send names",
                 )
 

@@ -237,7 +237,7 @@ class MemberLookup:
         if await self._search(group.dn, f"(|{present})", ("1.1",), 1, ldap.SCOPE_BASE):
             raise SetupFault(
                 f"the bind account may not read {' or '.join(attributes)} of the group",
-                "let it read them",
+                "grant it read access",
             )
 
     async def _parse_dns(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
@@ -264,7 +264,7 @@ class MemberLookup:
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
-        """Return the groups among DNs, except those that cannot contain groups."""
+        """Return the groups among DNs, except kinds that list members by name."""
         below_groups: list[_Group] = []
         for kind in self._kinds:
             base = kind.options.group_base

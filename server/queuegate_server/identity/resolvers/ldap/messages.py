@@ -47,7 +47,7 @@ class MalformedMessage(ServerFault):
     """A server sent bytes that are not an LDAP message."""
 
     def __init__(self, reason: str = "") -> None:
-        detail = "the server sent an answer that is not LDAP"
+        detail = "the server sent a response that is not LDAP"
         super().__init__(f"{detail}: {reason}" if reason else detail)
 
 
@@ -141,7 +141,7 @@ def _read_head(buffer: bytearray) -> MessageHead | None:
     try:
         start, size = _read_length(buffer, 1)
         if size > MAX_MESSAGE_BYTES:
-            raise ServerFault("the server announced an answer of more than 64 MiB")
+            raise ServerFault("the server announced a response of more than 64 MiB")
         if size < _SMALLEST_CONTENT:
             raise MalformedMessage
         number, at = _read_id(buffer, start)
@@ -202,12 +202,12 @@ def check_message(message: bytes, max_elements: int) -> int:
 
 
 def dn_bytes(entry: bytes) -> int:
-    """Return the length of the DN in a checked message with an entry."""
+    """Return the length of the DN in a checked entry message."""
     return _operation_part(entry)[1]
 
 
 def read_result(message: bytes) -> LdapReply:
-    """Return the result in a checked message with a result."""
+    """Return the result in a checked result message."""
     at, length = _operation_part(message)
     code = int.from_bytes(message[at : at + length], "big", signed=True)
     at, length = _read_length(message, at + length + 1)
@@ -271,10 +271,10 @@ class _Check:
             start, at = self._open(_OCTETS, at, stop)
             name = self._message[start:at]
             if not _ATTRIBUTE.fullmatch(name):
-                raise MalformedMessage(f"no attribute has the name {_escape(name)}")
+                raise MalformedMessage(f"{_escape(name)} is not an attribute name")
             # A repeated attribute would have two lists of values (RFC 4511, 4.5.2).
             if name.lower() in names:
-                raise MalformedMessage(f"an entry has two attributes {_escape(name)}")
+                raise MalformedMessage(f"an entry has the attribute {_escape(name)} twice")
             names.add(name.lower())
             at, last = self._open(_SET, at, stop)
             if last != stop:

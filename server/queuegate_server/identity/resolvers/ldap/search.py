@@ -218,10 +218,10 @@ class SearchSession:
         if part is None:
             return values
         if values:
-            raise ServerFault(f"the server sent {attribute} both as a whole and as a range")
+            raise ServerFault(f"the server sent {attribute} both in full and as a range")
         for _ in range(limit // _USUAL_RANGE + _MORE_PAGES):
             if part is None:
-                raise SetupFault(f"the directory sent only a part of {attribute}")
+                raise SetupFault(f"the directory sent only part of {attribute}")
             if part.start != len(values):
                 raise ServerFault(
                     f"the server sent {attribute} from value {part.start}, but was asked for "
@@ -272,7 +272,7 @@ class SearchSession:
             cookie = next_cookie
         raise ServerFault(
             f"the server sent {limit // size + _MORE_PAGES} pages for a result of at most {limit} "
-            f"entries, and says that there are more",
+            f"entries, and indicated that there are more",
             "check the server; if a proxy in front of it does not support paged results, set "
             "page_size: 0",
         )

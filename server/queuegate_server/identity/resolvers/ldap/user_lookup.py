@@ -68,7 +68,7 @@ class Users:
         names = " or ".join(self.filter.attributes)
         raise SetupFault(
             f"the user's entry has no readable {names} to compare the name with",
-            "let the bind account read it",
+            "grant the bind account read access",
         )
 
 
@@ -147,7 +147,7 @@ class UserLookup:
         if not any(map(entry.values, attributes)):
             raise SetupFault(
                 f"the entry {entry.dn!r:.200} has no readable {' or '.join(attributes)}",
-                "let the bind account read it",
+                "grant the bind account read access",
             )
         return self._users.names(entry)
 
