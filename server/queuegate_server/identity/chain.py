@@ -57,7 +57,7 @@ class ResolverChain:
     async def members(self, listing: MemberListing) -> None:
         """List the members reported by any of the resolvers. Never raises.
 
-        Each member is looked up before being shown, which applies the mode.
+        The mode is applied later, when each member is looked up.
         """
         try:
             for member in self._members:

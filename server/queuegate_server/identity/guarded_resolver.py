@@ -126,7 +126,7 @@ class CircuitBreaker:
         self._probing = False
         self._changes = 0
         self.last_failure: tuple[float, str] | None = None
-        """The time (on the clock) and reason of the last failed lookup."""
+        """The time and reason of the last failed lookup."""
 
     @property
     def state(self) -> CircuitState:

@@ -10,7 +10,7 @@ bind          opens bound connections; kerberos_child is a program that binds wi
 bridge        TCP, StartTLS and TLS; relays data between the server and libldap
 messages      splits the server's stream into messages and checks them
 certificates  trusted authorities, and advice on invalid certificates
-long_work     splits long work into short steps with pauses
+long_work     splits long processing into short steps with pauses
 connection    concurrent requests on one connection, each with a time limit
 pending       requests in flight, and limits on their responses
 entry         entries, and checks of their attributes

@@ -101,7 +101,7 @@ class Directory:
         self._threads.close()
 
     async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
-        """Do work on a connection; retry it once on another connection if the server fails."""
+        """Call `work` with a connection; retry once on another one if the server fails."""
         server, connection = await self.pool.connection()
         try:
             outcome = await work(connection)

@@ -32,7 +32,7 @@ class BadCredentials(ServerFault):
 
 
 class SetupFault(LdapFault):
-    """The directory responded, and will respond the same until its setup or ours changes."""
+    """The directory responded, but a retry is useless until its setup or ours changes."""
 
 
 class NoSuchEntry(SetupFault):

@@ -138,7 +138,7 @@ class UserFilter:
     """A filter with placeholders for the user's name."""
 
     def __init__(self, text: str) -> None:
-        """Parse a filter. Raises BadFilter if it is invalid or does not compare with the user."""
+        """Parse a filter. Raises BadFilter if it is invalid or does not mention the user."""
         self._parts = _PLACEHOLDER.split(parenthesize(text))
         if len(set(_PLACEHOLDER.findall(text))) > 1:
             raise BadFilter("mixes %s and {user}; use one of them")

@@ -98,7 +98,7 @@ class GroupLookup:
         return tuple(self._names)
 
     def _add_name(self, name: str | None, source: str) -> None:
-        """Add a group's name, unless it is missing or not valid in requests: no ACL can name it."""
+        """Add a group's name, unless it is missing or invalid: no ACL can name such a group."""
         if name and len(name.encode()) <= _MAX_NAME_BYTES and not CONTROL_CHARACTER.search(name):
             self._names[name] = None
             self._check_limit(len(self._names) - 1)

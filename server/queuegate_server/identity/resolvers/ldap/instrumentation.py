@@ -81,7 +81,7 @@ class LdapStatistics:
     outside_base: int = 0
     skipped_names: int = 0
     other_base: int = 0
-    """Groups outside `group_base` that users' memberOf attributes listed."""
+    """Groups outside `group_base` listed in users' memberOf attributes."""
     other_base_example: str = ""
     """The DN of such a group."""
     log_rate: TokenBucket = field(

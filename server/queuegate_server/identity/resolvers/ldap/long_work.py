@@ -1,4 +1,4 @@
-"""Splits long work on directory responses into short steps, with pauses to serve calls.
+"""Splits long processing of directory responses into short steps, with pauses to serve calls.
 
 gRPC delivers one call at a time, and each delivery takes several iterations of the event loop. So
 pauses are longer than steps, and shared by all connections and lookups.
@@ -8,11 +8,11 @@ import time
 from typing import Final
 
 LONG_BYTES: Final = 65_536
-"""The size above which reading a response is long work."""
+"""Larger responses are read in steps."""
 STEP_SECONDS: Final = 0.003
 """The maximum duration of a step."""
 FREE_SECONDS: Final = 0.001
-"""The maximum duration of work that is not split into steps. Most work is shorter."""
+"""The maximum duration of processing that is not split into steps, as most is."""
 _SHORT_SECONDS: Final = 0.0003
 """The maximum duration of a step that needs no pause, as for typical responses."""
 _PAUSE_FACTOR: Final = 2
@@ -21,7 +21,7 @@ _MAX_PAUSE_SECONDS: Final = 0.1
 
 
 class Pacer:
-    """Paces the long work of all tasks in a process."""
+    """Paces the long processing of all tasks in a process."""
 
     def __init__(self) -> None:
         """Create a pacer that is ready for a step."""

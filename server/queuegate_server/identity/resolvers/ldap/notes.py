@@ -39,7 +39,7 @@ class Notes:
 
     async def about(self, user: str, outcome: Outcome, look_up: LookUp) -> list[str]:
         """Return notes on a lookup, except those whose searches failed."""
-        # A server's lookups do not include these steps.
+        # Not reported, because a server never takes these steps.
         self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]

@@ -114,7 +114,7 @@ class PendingRequests:
     def __init__(
         self, abandon: Callable[[int], None], close: Callable[[str], None], hear: Callable[[], None]
     ) -> None:
-        """Start without requests.
+        """Create an empty table of requests.
 
         Args:
             abandon: Notifies the server of an abandoned request.

@@ -56,7 +56,7 @@ class SearchSession:
         self._connection = connection
         self._allowance = allowance
         self._has_lock = False
-        """Whether this lookup holds the lock for long work."""
+        """Whether this lookup holds the connection's `long_work` lock."""
         self.options = connection.options
 
     def __enter__(self) -> Self:
@@ -75,7 +75,8 @@ class SearchSession:
     async def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
         """Yield items, with pauses for other tasks whenever a step has taken long enough.
 
-        Long work on one connection is done one lookup at a time, so that the first finishes soon.
+        Lookups on one connection process long results one at a time, so that the first finishes
+        soon.
         """
         start = time.monotonic()
         end = start + FREE_SECONDS
