@@ -44,13 +44,13 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "--listen",
     default="0.0.0.0:8443",
     callback=_address,
-    help="host:port of the webhook, HTTPS.",
+    help="The HTTPS address of the webhook, as host:port.",
 )
 @_option(
     "--ops-listen",
     default="127.0.0.1:9465",
     callback=_address,
-    help="host:port of /livez, /readyz and /metrics, HTTP.",
+    help="The HTTP address of /livez, /readyz and /metrics, as host:port.",
 )
 @_option(
     "--tls-cert",
@@ -58,7 +58,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     required=True,
     help="The certificate, PEM; reloaded when it changes.",
 )
-@_option("--tls-key", type=FILE, required=True, help="Its key, PEM.")
+@_option("--tls-key", type=FILE, required=True, help="Its private key, PEM.")
 @_option(
     "--client-ca-file",
     type=FILE,
@@ -110,7 +110,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "--drain-seconds",
     type=click.FloatRange(0, 600),
     default=0.0,
-    help="How long to keep answering reviews after /readyz starts to fail.",
+    help="How long to keep serving reviews after /readyz starts to fail.",
 )
 @_option(
     "--log-level",

@@ -69,7 +69,7 @@ def _allowed_gains(
     for value in values:
         match = _ALLOWED.fullmatch(value)
         if match is None:
-            message = f"{value!r} is not SUBJECT:QUEUE: write for example group:ml:root.ml"
+            message = f"{value!r} is not SUBJECT:QUEUE: write, for example, group:ml:root.ml"
             raise click.BadParameter(message)
         kind = SubjectKind(match[1]) if match[1] else SubjectKind.EVERYONE
         gains.append(AllowedGain(Subject(kind, match[2] or "*"), match[3]))

@@ -169,7 +169,9 @@ async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields
     await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)
     if first or not parts or parts.pop().rstrip(b"\r\n") != b"--":
-        raise ValueError("it does not begin and end with its boundary, or has too many fields")
+        raise ValueError(
+            "the body does not start and end with its boundary, or has too many fields"
+        )
     return [*map(_part, parts)]
 
 

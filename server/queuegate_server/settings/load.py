@@ -191,7 +191,7 @@ def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagno
             continue
         if name not in resolvers:
             message = f"there is no resolver named {name}"
-            advice = f"add it to resolvers, which has {', '.join(resolvers) or 'no entries'}"
+            advice = f"add it to resolvers, which contains {', '.join(resolvers) or 'nothing'}"
             yield source_map.diagnostic(location, message, advice)
         elif location[0] == "resolvers" and _is_chain(resolvers[name]):
             message = f"{name} is a chain, and chains cannot be nested"

@@ -238,7 +238,7 @@ class Settings(Section):
         if port.is_open:
             return (
                 f"the console at {port.address} can be reached from other machines: set ops.tls"
-                " (certificate_file, key_file), or ops.listen to an address of loopback"
+                " (certificate_file, key_file), or ops.listen to a loopback address"
             )
         by_certificate = self.callers.certificates and port.tls and port.tls.client_ca_file
         if not port.parsed.is_local and not self.callers.tokens and not by_certificate:

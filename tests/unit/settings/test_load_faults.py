@@ -79,14 +79,14 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
             "partitions:\n  a:\n    resolver: corp",
             (
                 "3:15: error: partitions.a.resolver: there is no resolver named corp "
-                "(add it to resolvers, which has no entries)"
+                "(add it to resolvers, which contains nothing)"
             ),
         ),
         (
             f"{MEMBERS}  all: {{type: chain, resolvers: [a, c]}}",
             (
                 "4:37: error: resolvers.all.resolvers[1]: there is no resolver named c "
-                "(add it to resolvers, which has a, b, all)"
+                "(add it to resolvers, which contains a, b, all)"
             ),
         ),
         (
