@@ -140,7 +140,7 @@ async def _look_up(
 
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:
-    """Yield findings that a server would only count."""
+    """Yield notes about conditions that a server only counts in its metrics."""
     if statistics.outside_base:
         yield (
             f"the server returned {statistics.outside_base} entries outside of user_base or "

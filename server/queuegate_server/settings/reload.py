@@ -1,4 +1,4 @@
-"""Reloads the settings of a running server that can change without a restart."""
+"""Reloads a running server's settings, except those that require a restart."""
 
 import asyncio
 import logging
