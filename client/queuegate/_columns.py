@@ -71,14 +71,14 @@ def results(
     Raises:
         ServerError: The response does not match the request.
     """
-    asked, answered = len(request.user_indexes), len(response.decision_indexes)
-    if asked != answered:
+    expected, received = len(request.user_indexes), len(response.decision_indexes)
+    if expected != received:
         raise ServerError(
-            f"the server answered {asked} questions with {answered} results", code="INTERNAL"
+            f"the server returned {received} results for {expected} checks", code="INTERNAL"
         )
     absent = CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
     outcomes: list[Decision | CheckFailure] = [absent]
-    outcomes += [_responses.decided(each) for each in response.decisions]
+    outcomes += [_responses.decision_or_failure(each) for each in response.decisions]
     try:
         collected = [outcomes[index] for index in response.decision_indexes]
         for error in response.errors:

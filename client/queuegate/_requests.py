@@ -137,7 +137,7 @@ def _too_large(index: int) -> MessageTooLarge:
 
 
 def check_application(question: ApplicationCheck) -> access_pb2.CheckApplicationAccessRequest:
-    """Return the request of one question."""
+    """Return the request for a check."""
     stated = question.application
     request = access_pb2.CheckApplicationAccessRequest(
         user=user_and_groups(question.user, question.groups),
@@ -160,7 +160,7 @@ def check_application(question: ApplicationCheck) -> access_pb2.CheckApplication
 
 
 def explain_application(question: ApplicationCheck) -> access_pb2.ExplainApplicationAccessRequest:
-    """Return the request to explain one question."""
+    """Return the request to explain a check."""
     return access_pb2.ExplainApplicationAccessRequest(check=check_application(question))
 
 

@@ -78,7 +78,7 @@ def decision(
     if outcome is not None and outcome.grants is not response.allowed:
         said = "allowed" if response.allowed else "denied"
         raise ServerError(
-            f"the server's answer contradicts itself: {said}, with the reason {reason}",
+            f"the server's response contradicts itself: {said}, with the reason {reason}",
             code="INTERNAL",
         )
     return Decision(
@@ -93,7 +93,7 @@ def decision(
     )
 
 
-def decided(
+def decision_or_failure(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision | CheckFailure:
     """Return the result of a check in a batch, which may fail independently of the others."""
@@ -114,10 +114,10 @@ def results(
     Raises:
         ServerError: The number of results does not match the number of checks.
     """
-    asked, answered = len(request.checks), len(response.results)
-    if asked != answered:
+    expected, received = len(request.checks), len(response.results)
+    if expected != received:
         raise ServerError(
-            f"the server answered {asked} questions with {answered} results", code="INTERNAL"
+            f"the server returned {received} results for {expected} checks", code="INTERNAL"
         )
     absent = CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
     failures: dict[int, CheckFailure] = {}
@@ -125,7 +125,7 @@ def results(
     for result in response.results:
         index, outcome = len(collected), result.WhichOneof("outcome")
         if outcome == "decision":
-            collected.append(decided(result.decision))
+            collected.append(decision_or_failure(result.decision))
             continue
         if outcome == "error":
             failures[index] = CheckFailure(_errors.from_item(result.error))

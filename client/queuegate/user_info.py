@@ -323,10 +323,10 @@ def _where(error: json.JSONDecodeError) -> str:
 
 
 def _value(metadata: Mapping[str, Any] | None, part: str, key: str) -> str:
-    found: object = {} if metadata is None else metadata
-    if not isinstance(found, Mapping) or "metadata" in found:
+    mapping: object = {} if metadata is None else metadata
+    if not isinstance(mapping, Mapping) or "metadata" in mapping:
         raise TypeError('give the metadata of a pod, pod["metadata"], not another object')
-    values = found.get(part)
+    values = mapping.get(part)
     if values is None:
         return ""
     if not isinstance(values, Mapping):

@@ -61,7 +61,7 @@ async def test_check_many_refuses_a_wrong_number_of_results(
     script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
         results=[allowed] * answered
     )
-    with pytest.raises(queuegate.ServerError, match=f"2 questions with {answered} results"):
+    with pytest.raises(queuegate.ServerError, match=f"{answered} results for 2 checks"):
         await ask("check_many", [Check("a", "root"), Check("b", "root")])
 
 

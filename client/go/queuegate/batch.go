@@ -137,7 +137,7 @@ func unpackBatch[Item batchResult[Response], Response batchResponse](
 	items []Item, positions []int, results []Result,
 ) error {
 	if len(items) != len(positions) {
-		return contractViolated("the server answered %d questions with %d results", len(positions), len(items))
+		return contractViolated("the server returned %d results for %d checks", len(items), len(positions))
 	}
 	var none Response
 	for i, item := range items {
@@ -283,7 +283,7 @@ func unpackColumns(
 ) error {
 	indexes := response.GetDecisionIndexes()
 	if len(indexes) != len(positions) {
-		return contractViolated("the server answered %d questions with %d results", len(positions), len(indexes))
+		return contractViolated("the server returned %d results for %d checks", len(indexes), len(positions))
 	}
 	different := []Result{omitted}
 	for _, each := range response.GetDecisions() {

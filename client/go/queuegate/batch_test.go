@@ -11,7 +11,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// manyUsers returns questions that repeat no user.
+// manyUsers returns checks of distinct users.
 func manyUsers(count int) []Check {
 	questions := make([]Check, count)
 	for i := range questions {
@@ -183,7 +183,7 @@ func TestColumnsTellNoGroupsFromGroupsToLookUp(t *testing.T) {
 	for i := range questions {
 		questions[i] = Check{User: "alice", Queue: "root", NoGroups: i%2 == 0}
 		if i%3 == 0 {
-			questions[i].Groups = []string{} // equal to nil
+			questions[i].Groups = []string{} // equivalent to nil
 		}
 	}
 	if _, err := server.connect(t, Config{}).CheckMany(t.Context(), questions); err != nil {
@@ -204,7 +204,7 @@ func TestAnOlderServerIsAskedInBatches(t *testing.T) {
 			t.Error(results, err)
 		}
 	}
-	if asked := len(server.seen()); asked != 3 { // columns, batch; batch
+	if asked := len(server.seen()); asked != 3 { // columns and a batch, then a batch
 		t.Errorf("%d requests", asked)
 	}
 }
@@ -229,12 +229,12 @@ func TestResponsesThatBreakTheContract(t *testing.T) {
 	for name, each := range map[string]struct {
 		questions []Check
 		answer    any
-		whole     string // the error of the call
-		second    string // or that of the second question
+		whole     string // the call's error
+		second    string // or the second check's error
 	}{
-		"no results":    {two, batch(), "2 questions with 0 results", ""},
-		"one result":    {two, batch(allowed), "2 questions with 1 results", ""},
-		"three results": {two, batch(allowed, allowed, allowed), "2 questions with 3 results", ""},
+		"no results":    {two, batch(), "0 results for 2 checks", ""},
+		"one result":    {two, batch(allowed), "1 results for 2 checks", ""},
+		"three results": {two, batch(allowed, allowed, allowed), "3 results for 2 checks", ""},
 		"no outcome":    {two, batch(failed, &queuegatev1.CheckResult{}), "", "omitted"},
 		"contradiction": {two, batch(failed, contradictory), "", "allowed, with the reason unknown_queue"},
 		"contradiction in columns": {columns, &queuegatev1.CheckQueueAccessColumnsResponse{
@@ -246,7 +246,7 @@ func TestResponsesThatBreakTheContract(t *testing.T) {
 		"same as none":  {two, batch(same(0), same(1)), "", "omitted"},
 		"same as first": {two, batch(failed, same(0)), "", "queue: bad"},
 		"no indexes": {columns, &queuegatev1.CheckQueueAccessColumnsResponse{Decisions: granted},
-			"64 questions with 0 results", ""},
+			"0 results for 64 checks", ""},
 		"no decision": {columns, &queuegatev1.CheckQueueAccessColumnsResponse{
 			DecisionIndexes: repeated(uint32(1), 64)}, "does not match", ""},
 		"zeros": {columns, &queuegatev1.CheckQueueAccessColumnsResponse{

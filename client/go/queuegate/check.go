@@ -197,7 +197,7 @@ func decisionOf(response answer) (Decision, error) {
 			said = "allowed"
 		}
 		return Decision{}, contractViolated(
-			"the server's answer contradicts itself: %s, with the reason %s", said, reason)
+			"the server's response contradicts itself: %s, with the reason %s", said, reason)
 	}
 	decision := Decision{
 		Allowed:        response.GetAllowed(),

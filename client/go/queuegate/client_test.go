@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// calls has every call of a client.
+// calls contains every call of a client.
 var calls = map[string]func(context.Context, *Client) error{
 	"Check": func(ctx context.Context, c *Client) error {
 		_, err := c.Check(ctx, Check{User: "alice", Queue: "root"})
@@ -111,7 +111,7 @@ func repeated[T any](one T, count int) []T {
 
 func TestEveryCallIsInTheTable(t *testing.T) {
 	methods := reflect.TypeFor[*Client]().NumMethod()
-	if others := 2; methods != len(calls)-1+others { // one is twice; Close and Health are not
+	if others := 2; methods != len(calls)-1+others { // one appears twice; Close and Health are absent
 		t.Errorf("%d methods", methods)
 	}
 }
@@ -226,10 +226,10 @@ func TestTimeLimits(t *testing.T) {
 		t.Error("the deadline of the context replaces the time limit:", err)
 	}
 
-	// These calls come last: they may give up before the server has noticed them.
+	// These calls come last, since they may time out before reaching the server.
 	server.fail(fault{hang: true})
 	err := calls["Check"](t.Context(), client)
-	// The server may notice first that the time is up, and say so in other words.
+	// The server may detect the deadline first, and report it in other words.
 	expectError(t, err, context.DeadlineExceeded, "no answer from "+server.address)
 	expectError(t, err, ErrCouldNotAsk, "")
 	if code := status.Code(err); code != codes.DeadlineExceeded {
@@ -251,7 +251,7 @@ func TestRetriesStayWithinTheTimeLimit(t *testing.T) {
 	})
 	start := time.Now()
 	expectError(t, calls["Check"](t.Context(), client), ErrCouldNotAsk, "")
-	if took := time.Since(start); took > 40*time.Second { // the first pause is 48 s at least
+	if took := time.Since(start); took > 40*time.Second { // the first pause is at least 48 s
 		t.Error(took)
 	}
 }

@@ -116,7 +116,7 @@ func TestFaultsOfTheConfig(t *testing.T) {
 	}
 }
 
-// The message about a file names the setting that has the path, and the path.
+// The message about a file contains the setting and the path.
 func TestAFileIsNamedByItsSetting(t *testing.T) {
 	missing, text := filepath.Join(t.TempDir(), "missing"), written(t, "two words")
 	for variable, field := range map[string]string{
@@ -199,7 +199,7 @@ func TestATokenIsReadAgain(t *testing.T) {
 	}
 }
 
-// captureLog returns what is logged until the end of the test.
+// captureLog captures the log until the end of the test.
 func captureLog(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	previous, logged := slog.Default(), &bytes.Buffer{}
@@ -221,7 +221,7 @@ func TestAnUnreadableTokenFileIsLoggedOnce(t *testing.T) {
 	}{
 		{func() error { return os.Remove(file) }, 1},
 		{func() error { return nil }, 1},
-		{func() error { return syscall.Mkfifo(file, 0o600) }, 2}, // nobody writes to it
+		{func() error { return syscall.Mkfifo(file, 0o600) }, 2}, // without a writer
 		{func() error { return os.Remove(file) }, 3},
 		{func() error { return os.WriteFile(file, []byte("t0ken"), 0o600) }, 3},
 		{func() error { return os.Remove(file) }, 4},
@@ -250,7 +250,7 @@ func TestUnixSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 		startFakeAt(t, listener)
-		// TLS of the environment is for other addresses, and a token needs none here.
+		// TLS settings in the environment do not apply to this address, where a token needs no TLS.
 		t.Setenv("QUEUEGATE_SERVER_NAME", "queuegate.test")
 		client := connect(t, Config{Address: "unix:" + file, TokenFile: written(t, "t0ken"), Timeout: time.Minute})
 		if err := calls["Check"](t.Context(), client); err != nil {
@@ -369,7 +369,7 @@ func TestAnIPv6Address(t *testing.T) {
 	}
 }
 
-// A server that has answered closes connections for other reasons than the settings of TLS.
+// A server that has responded closes connections for reasons other than TLS settings.
 func TestAConnectionThatCloses(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		fresh := unavailable("error reading from server: EOF", "host:1", encrypted, false)

@@ -26,7 +26,7 @@ func Example() {
 }
 
 func ExampleGate() {
-	gate, err := queuegate.NewGate(queuegate.GateConfig{}) // of the server at QUEUEGATE_ADDRESS, or on loopback
+	gate, err := queuegate.NewGate(queuegate.GateConfig{}) // for the server at QUEUEGATE_ADDRESS, or on loopback
 	if err != nil {
 		log.Fatal(err)
 	}

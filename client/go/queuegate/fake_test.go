@@ -26,27 +26,27 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// A fake is a server of the contract over a real socket: it records requests and fails by a
-// script. It allows everything, but denies users whose name starts with "denied" and, in a batch,
-// fails for those that start with "faulty".
+// A fake is a scripted server of the contract on a real socket, which records requests. It allows
+// all users except those whose name starts with "denied". In a batch, it fails for users whose name
+// starts with "faulty".
 type fake struct {
 	queuegatev1.UnimplementedAccessServiceServer
 	queuegatev1.UnimplementedUserGroupServiceServer
 	queuegatev1.UnimplementedPolicyServiceServer
 	address string
 	server  *grpc.Server
-	columns bool // whether it is new enough for them
+	columns bool // whether the server supports them
 
 	mutex    sync.Mutex
 	requests []any
 	headers  []metadata.MD
 	faults   []fault
-	answer   any // of the next calls, if not nil
+	answer   any // the response to the next calls, if not nil
 	arrived  chan struct{}
 	streams  chan *fakeStream
 }
 
-// A syncFake hands streams to the test.
+// A syncFake passes streams to the test.
 type syncFake struct {
 	queuegatev1.UnimplementedSyncServiceServer
 	streams chan *fakeStream
@@ -55,13 +55,13 @@ type syncFake struct {
 type fakeStream struct {
 	grpc.BidiStreamingServer[queuegatev1.SyncRequest, queuegatev1.SyncResponse]
 	end      chan error
-	requests chan *queuegatev1.SyncRequest // closed when the stream has ended
-	answers  atomic.Bool                   // whether pings are answered as they come
+	requests chan *queuegatev1.SyncRequest // closed when the stream ends
+	answers  atomic.Bool                   // whether pings are answered immediately
 	sending  sync.Mutex
 	skipped  []*queuegatev1.SyncReport
 }
 
-// receive reads what the gate sends, so that a test need not read for the gate to keep its lease.
+// receive reads the gate's messages, so that the gate keeps its lease without the test reading them.
 func (s *fakeStream) receive() {
 	defer close(s.requests)
 	for {
@@ -113,11 +113,11 @@ func (f syncFake) Sync(
 	}
 }
 
-// A fault is how a call ends that gets no answer.
+// A fault is the outcome of a failing call.
 type fault struct {
 	err      error
 	pushback string
-	hang     bool // until the caller gives up
+	hang     bool // until the caller times out
 }
 
 func startFake(t *testing.T, options ...grpc.ServerOption) *fake {
@@ -221,7 +221,7 @@ var badQueue = detailed(codes.InvalidArgument, "queue: bad", "INVALID_FIELD",
 		{Field: "queue", Description: "bad"},
 	}})
 
-// detailed returns an error as a queuegate server sends it.
+// detailed returns an error in the form sent by a queuegate server.
 func detailed(code codes.Code, message, reason string, details ...protoadapt.MessageV1) error {
 	info := &errdetails.ErrorInfo{Domain: "queuegate", Reason: reason}
 	failure, err := status.New(code, message).WithDetails(append(details, info)...)
@@ -295,7 +295,7 @@ func (f *fake) CheckQueueAccessColumns(
 	return response, nil
 }
 
-// connect returns a client of the fake, with a time limit that never decides.
+// connect returns a client of the fake, with a time limit that is never reached.
 func (f *fake) connect(t *testing.T, config Config) *Client {
 	t.Helper()
 	if config.Address == "" {
@@ -317,7 +317,7 @@ func connect(t *testing.T, config Config) *Client {
 	return client
 }
 
-// inRepository returns the path of a file that is in the repository, but not in the module.
+// inRepository returns the path of a file in the repository, outside the module.
 func inRepository(t *testing.T, name string) string {
 	t.Helper()
 	file := filepath.FromSlash(path.Join("../../..", name))

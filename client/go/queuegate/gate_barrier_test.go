@@ -7,7 +7,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// A check that demands a change is answered by a server that knows of it, also by a gate.
+// A check that requires a change succeeds on a server that has applied it, even through a gate.
 func TestChecksDemandAChangeOfAServer(t *testing.T) {
 	policy := written(t, yamlFor("alice"))
 	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
@@ -51,13 +51,13 @@ func TestChecksDemandAChangeOfAServer(t *testing.T) {
 	}
 }
 
-// A call that waits returns once no gate decides from the state before.
+// A call that waits returns once no gate decides from the previous state.
 func TestCallsThatWaitForGates(t *testing.T) {
 	policy := written(t, yamlFor("alice"))
 	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
 	gate := openGate(t, GateConfig{Config: Config{Address: address}})
 	ctx := t.Context()
-	// The first such call waits for the leases of a process before this one.
+	// The first such call waits for the leases of a previous process.
 	first, err := gate.Client().InvalidateAll(ctx, InvalidateOptions{Wait: true})
 	if err != nil || first.Cursor == nil || len(first.WaitedOut) != 1 {
 		t.Errorf("%+v, %v", first, err)

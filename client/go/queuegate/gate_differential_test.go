@@ -55,7 +55,7 @@ var (
 
 func pick[Each any](from []Each) Each { return from[rand.IntN(len(from))] }
 
-// randomQueues returns paths, each after its parent.
+// randomQueues returns random paths, parents first.
 func randomQueues(levels []string) []string {
 	first := "root." + pick(levels)
 	paths := []string{"root", first}
@@ -184,8 +184,8 @@ func randomQuestion() Check {
 	return question
 }
 
-// A gate decides as its server does, whatever the policy and its semantics, and as soon as a reload
-// or an invalidation that waits for gates has returned. It never goes back.
+// A gate makes the same decisions as its server under any policy and semantics, including immediately
+// after a reload or an invalidation that waits for gates. It never reverts to an earlier state.
 func TestAGateDecidesAsTheServer(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, content string) {
@@ -236,7 +236,7 @@ func TestAGateDecidesAsTheServer(t *testing.T) {
 				questions = append(questions, question)
 			}
 		}
-		for range 2 { // the second time it has the groups
+		for range 2 { // the second time, the groups are cached
 			compare(t, gate, questions)
 			compareQueues(t, gate, questions[:100])
 		}
@@ -302,7 +302,7 @@ func compareQueues(t *testing.T, gate *Gate, questions []Check) {
 	}
 }
 
-// askOn asks on: no answer is of a revision before that of a barrier.
+// askOn runs checks in a loop. No decision is from a revision older than the barrier's.
 func askOn(ctx context.Context, gate *Gate, barrier *atomic.Uint64) error {
 	for ctx.Err() == nil {
 		question := randomQuestion()

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// A sharedBuffer is the log of a test, which goroutines write.
+// A sharedBuffer is a log written by several goroutines.
 type sharedBuffer struct {
 	mutex  sync.Mutex
 	buffer bytes.Buffer
@@ -49,7 +49,7 @@ func greeting(change func(*queuegatev1.SyncOpened)) *queuegatev1.SyncResponse {
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Opened{Opened: opened}}
 }
 
-// partOf returns a part of a policy with rows of the table of names.
+// partOf returns a part of a policy with some names.
 func partOf(isFirst bool, names ...string) *queuegatev1.SyncResponse {
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: &queuegatev1.PolicyPart{
 		Partition: "default", First: isFirst, Rules: policy.Rules, Names: names,
@@ -57,7 +57,8 @@ func partOf(isFirst bool, names ...string) *queuegatev1.SyncResponse {
 	}}}
 }
 
-// A server that breaks the protocol or its bounds is left: the gate asks, and its log says why.
+// If a server violates the protocol or the bounds, the gate drops the stream, sends checks to the
+// server, and logs the reason.
 func TestServersThatAreNotBelieved(t *testing.T) {
 	unchanged := func(*queuegatev1.SyncOpened) {}
 	for want, send := range map[string]func(*fakeStream){
@@ -71,7 +72,7 @@ func TestServersThatAreNotBelieved(t *testing.T) {
 			_ = s.transmit(greeting(unchanged))
 			_ = s.transmit(partOf(true, strings.Repeat("x", 5<<20)))
 		},
-		"more than 67108864 bytes": func(s *fakeStream) { // parts without end
+		"more than 67108864 bytes": func(s *fakeStream) { // an endless sequence of parts
 			_ = s.transmit(greeting(unchanged))
 			acl := strings.Repeat("a", 1<<20)
 			for number := 0; ; number++ {
@@ -113,7 +114,7 @@ func TestServersThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A gate obeys the retry delay of a server that refuses its stream, and keeps its decisions.
+// A gate respects the retry delay of a server that rejects its stream, and keeps its decisions.
 func TestARefusedGateWaits(t *testing.T) {
 	server := startFake(t)
 	gate := startGate(t, server, GateConfig{Outbox: t.TempDir()})
@@ -136,7 +137,7 @@ func TestARefusedGateWaits(t *testing.T) {
 	}
 }
 
-// A server that answers pings and sends no policy is left for another stream.
+// If a server answers pings but sends no policy, the gate opens another stream.
 func TestAServerThatSendsNoPolicyIsLeft(t *testing.T) {
 	logged := sharedLog(t)
 	server := startFake(t)

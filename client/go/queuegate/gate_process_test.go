@@ -19,7 +19,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// gateVariable has the address of a server, for this program as a process with a gate of its own.
+// gateVariable contains a server's address, to run this program as a separate process with a gate.
 const gateVariable = "TEST_QUEUEGATE_GATE"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// answerQuestions answers the questions of standard input, users and queues, with revisions.
+// answerQuestions reads users and queues from standard input, and prints the revisions of the decisions.
 func answerQuestions(address string) {
 	gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}, Name: "stopped gate"})
 	if err != nil {
@@ -53,8 +53,8 @@ func yamlFor(user string) string {
 	return fmt.Sprintf("partitions: [{name: default, queues: [{name: root, submitacl: %s}]}]", user)
 }
 
-// A reload that waits for gates does not wait longer than a lease for a process that is stopped,
-// which does not decide from the policy before when it goes on.
+// A reload that waits for gates waits at most for the length of a lease if a process is suspended. When
+// resumed, that process does not decide from the previous policy.
 func TestAGateInAProcessThatIsStopped(t *testing.T) {
 	policy := written(t, yamlFor("alice"))
 	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
@@ -109,7 +109,7 @@ func TestAGateInAProcessThatIsStopped(t *testing.T) {
 		if err != nil || !slices.Contains(reloaded.WaitedOut, "stopped gate") {
 			t.Error(reloaded, err)
 		}
-		ask(1_000) // before it goes on: the first answers are those of its first moment
+		ask(1_000) // sent before it resumes, so that it decides immediately after resuming
 		process.Process.Signal(syscall.SIGCONT)
 		for range 1_000 {
 			if revision, allowed, _ := answer(); revision != 2+round || allowed {
@@ -124,7 +124,7 @@ func TestAGateInAProcessThatIsStopped(t *testing.T) {
 	}
 }
 
-// A recorder keeps what the server sends on a stream.
+// A recorder records the server's messages on a stream.
 type recorder struct {
 	grpc.ClientStream
 	record func(*queuegatev1.SyncResponse)
@@ -138,7 +138,7 @@ func (r recorder) RecvMsg(message any) error {
 	return err
 }
 
-// After a restart of its server a gate goes on without being sent the policy that it holds.
+// After a server restart, a gate resumes without receiving its policy again.
 func TestAGateWhoseServerRestarts(t *testing.T) {
 	policy := written(t, yamlFor("alice"))
 	address, stop := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
@@ -196,7 +196,7 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 	}
 }
 
-// A server with an audit log does not let gates decide.
+// A server with an audit log forbids gates to decide.
 func TestAGateThatMayNotDecide(t *testing.T) {
 	for decisions, remedy := range map[string]string{
 		"forbid": "sync.local_decisions",
@@ -222,7 +222,7 @@ func TestAGateThatMayNotDecide(t *testing.T) {
 	}
 }
 
-// A server with an audit log lets gates decide that report each decision; so it has them all.
+// A server with an audit log permits gates to decide if they report every decision.
 func TestDecisionsReachTheAuditLog(t *testing.T) {
 	policy, log, outbox := written(t, yamlFor("alice")), written(t, ""), t.TempDir()
 	arguments := []string{"--policy", policy, "--set", allRoles + ",sync", "--set", "audit.path=" + log,
@@ -249,7 +249,7 @@ func TestDecisionsReachTheAuditLog(t *testing.T) {
 	for i := range count {
 		decide(fmt.Sprint("root.q", i))
 	}
-	// On a busy machine a stream may end before a confirmation, so that decisions are reported again.
+	// On a busy machine, a stream may end before a confirmation, so decisions may be reported again.
 	eventually(t, "the log has each decision", func() bool { return recorded() >= count })
 	eventually(t, "the outbox is empty", func() bool {
 		counts := gate.OutboxCounts()
@@ -266,7 +266,7 @@ func TestDecisionsReachTheAuditLog(t *testing.T) {
 	eventually(t, "the next gate reports what was left", func() bool { return recorded() > before })
 }
 
-// A caller without the role is asked to ask.
+// A gate whose caller lacks the role sends checks to the server.
 func TestAGateWithoutTheRole(t *testing.T) {
 	logged := captureLog(t)
 	address, _ := serve(t, "127.0.0.1:0", "--policy", written(t, yamlFor("alice")), "--set", "callers.loopback.roles=check")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// openGate returns a gate that is live.
+// openGate returns a live gate.
 func openGate(t *testing.T, config GateConfig) *Gate {
 	t.Helper()
 	if config.Timeout == 0 {
@@ -34,8 +34,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// expectDecision expects that the gate makes a decision by itself, as soon as it has the policy and
-// the groups of the user.
+// expectDecision expects a local decision once the gate has the policy and the user's groups.
 func expectDecision(t *testing.T, gate *Gate, name string, question Check, want Decision) {
 	t.Helper()
 	eventually(t, name+" is decided by the gate", func() bool {
@@ -92,7 +91,7 @@ func TestQueueVectorsThroughAGate(t *testing.T) {
 	}
 }
 
-// The vectors of queues of YARN, in both semantics.
+// The vectors of YARN queues, under both semantics.
 func TestYARNVectorsThroughAGate(t *testing.T) {
 	var vectors []struct {
 		ID, Source string

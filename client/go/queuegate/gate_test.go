@@ -18,7 +18,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// startGate returns a gate of a fake, with a time limit that never decides.
+// startGate returns a gate of a fake, with a time limit that is never reached.
 func startGate(t *testing.T, server *fake, config GateConfig) *Gate {
 	t.Helper()
 	config.Address, config.Timeout = server.address, time.Minute
@@ -30,7 +30,7 @@ func startGate(t *testing.T, server *fake, config GateConfig) *Gate {
 	return gate
 }
 
-// nextStream returns the next stream that a gate opens, and its first message.
+// nextStream returns a gate's next stream, with its first message.
 func nextStream(t *testing.T, server *fake) (*fakeStream, *queuegatev1.SyncOpen) {
 	t.Helper()
 	select {
@@ -46,7 +46,7 @@ func nextStream(t *testing.T, server *fake) (*fakeStream, *queuegatev1.SyncOpen)
 	}
 }
 
-// until answers pings until the gate sends another message of a kind.
+// until answers pings until the gate sends a message of a given kind.
 func (s *fakeStream) until(t *testing.T, is func(*queuegatev1.SyncRequest) bool) *queuegatev1.SyncRequest {
 	t.Helper()
 	for {
@@ -86,8 +86,8 @@ func (s *fakeStream) send(t *testing.T, responses ...*queuegatev1.SyncResponse) 
 	}
 }
 
-// greet gives a gate a policy that lets a user in, and keeps its lease; the change is of the
-// first message.
+// greet sends a gate a policy that allows a user, and maintains its lease. change modifies the first
+// message.
 func (s *fakeStream) greet(t *testing.T, user string, change func(*queuegatev1.SyncOpened)) {
 	t.Helper()
 	opened := &queuegatev1.SyncOpened{
@@ -189,7 +189,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 	gate := startGate(t, server, GateConfig{Stale: time.Hour})
 	stream, _ := nextStream(t, server)
 	stream.greet(t, "alice", func(opened *queuegatev1.SyncOpened) { opened.LeaseMillis = 1 })
-	stream, _ = nextStream(t, server) // the first one is given up
+	stream, _ = nextStream(t, server) // the first stream is dropped
 	eventually(t, "the gate decides from old state", func() bool {
 		decision, decided := gate.decide(&Check{User: "alice", Queue: "root"})
 		return decided && decision.Stale
@@ -198,7 +198,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 		stream.greet(t, "alice", func(opened *queuegatev1.SyncOpened) { opened.LeaseMillis = 1 })
 		becomes(t, gate, GateExpired)
 		decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
-		if decision.Stale { // on a busy machine, the server has been silent again
+		if decision.Stale { // on a busy machine, the server may have been silent again
 			stream, _ = nextStream(t, server)
 			return false
 		}
@@ -223,7 +223,7 @@ func TestReportsAreSentAgain(t *testing.T) {
 	}
 	reported := 0
 	var first uint64
-	for reported < 3 { // in one report or in several
+	for reported < 3 { // in one or several reports
 		report := stream.report(t)
 		reported += len(report.Decisions)
 		if reported < 3 {
@@ -259,7 +259,7 @@ func confirm(t *testing.T, stream *fakeStream, id uint64) {
 		Reported: &queuegatev1.SyncReported{Id: id}}})
 }
 
-// A decision that a server cannot take does not stop the others.
+// A decision that a server cannot accept does not block others.
 func TestAReportThatEndsStreams(t *testing.T) {
 	server := startFake(t)
 	gate := startGate(t, server, GateConfig{Outbox: t.TempDir()})
@@ -286,7 +286,7 @@ func TestAReportThatEndsStreams(t *testing.T) {
 			stream, _ = nextStream(t, server)
 			stream.greet(t, "alice", demand)
 			if count > 1 {
-				continue // it is divided
+				continue // the report is split
 			}
 		}
 		eventually(t, "the report is settled", func() bool { return settled() == before+uint64(count) })
@@ -308,7 +308,7 @@ func TestChangesAreReported(t *testing.T) {
 			t.Error("two calls at once")
 		}
 		if calls.Add(1) == 2 {
-			gate.Close() // which does not wait for this call
+			gate.Close() // does not wait for this call
 			close(ended)
 		}
 		overlapping.Add(-1)
@@ -354,7 +354,7 @@ func TestCheckManyAsksOnlyWhatTheGateCannotDecide(t *testing.T) {
 	}
 }
 
-// Readers and the stream do not disturb each other; run with the race detector.
+// Readers and the stream do not interfere. Run with the race detector.
 func TestGoroutinesShareAGate(t *testing.T) {
 	server := startFake(t)
 	gate := startGate(t, server, GateConfig{})
@@ -388,15 +388,15 @@ func TestGoroutinesShareAGate(t *testing.T) {
 	}
 }
 
-// A gate that is closed gives up its lease, so that nobody waits for it.
+// A closed gate releases its lease, so that no call waits for it.
 func TestAGateGivesUpItsLease(t *testing.T) { givesUpItsLease(t, true) }
 
-// The server counts a lease from the first ping.
+// The server grants a lease with the first ping.
 func TestAGateThatIsNotYetLiveGivesUpItsLease(t *testing.T) { givesUpItsLease(t, false) }
 
 func givesUpItsLease(t *testing.T, isLive bool) {
 	server := startFake(t)
-	eventually(t, "a gate gives up its lease", func() bool { // in time, which a busy machine may not have
+	eventually(t, "a gate gives up its lease", func() bool { // in time, unless the machine is busy
 		gate := startGate(t, server, GateConfig{})
 		stream, _ := nextStream(t, server)
 		if isLive {

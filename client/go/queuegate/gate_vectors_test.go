@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// validGroup matches the groups that an ACL may list.
+// validGroup matches groups allowed in an ACL.
 var validGroup = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// The vectors of users and their groups. Each group of a user opens a queue of its own: the gate must
-// have the groups in their order, none more, and ask the server where they cannot be had.
+// The vectors of users and their groups. Each group of a user grants access to a separate queue: the
+// gate must have exactly these groups, in order, and send checks to the server where they are
+// unavailable.
 func TestUserGroupVectorsThroughAGate(t *testing.T) {
 	type vector struct {
 		ID, User, Error string

@@ -10,7 +10,7 @@ func TestLegacyLabel(t *testing.T) {
 	expectOwner(t, PodOwner(map[string]string{UserInfoAnnotation: ""}, labels), DefaultUser, nil)
 	expectOwner(t, PodOwner(nil, labels, LegacyLabel("")), "bob", nil)
 	t.Setenv("USER_LABEL_KEY", "team/user")
-	// The variable says which label, and does not ask for it.
+	// The variable selects the label, but does not enable it.
 	expectOwner(t, PodOwner(nil, labels), DefaultUser, nil)
 	expectOwner(t, PodOwner(nil, labels, LegacyLabel("")), "carol", nil)
 	expectOwner(t, PodOwner(nil, labels, LegacyLabel("mine")), "dora", nil)
@@ -30,7 +30,7 @@ func TestPodQueueVectors(t *testing.T) {
 	}
 	for _, each := range all.Cases {
 		queue := PodQueue(each.Annotations, each.Labels, each.Parent)
-		// The scheduler rejects a name that no queue can have; here the server does.
+		// The scheduler rejects an invalid queue name; here, the server does.
 		if rejected := each.Placed == "" && each.Name != ""; !rejected && queue != each.Placed || rejected && queue == "" {
 			t.Errorf("%s: %q, want %q", each.ID, queue, each.Placed)
 		}

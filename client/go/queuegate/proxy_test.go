@@ -15,12 +15,12 @@ import (
 
 const proxyChild = "TEST_QUEUEGATE_PROXY_CHILD"
 
-// Nobody resolves this name: whoever asks a proxy for it has left through the proxy. Loopback would
-// not do, because Go never asks a proxy for it.
+// This name cannot be resolved, so a request for it at the proxy shows that the proxy is used. Loopback
+// would not work, because Go never uses a proxy for it.
 const beyondProxy = "queuegate.invalid:50051"
 
-// TestProxiesOfTheEnvironment runs clients in processes whose environment names a proxy that
-// listens: Go reads these variables once for each process.
+// TestProxiesOfTheEnvironment runs clients in separate processes whose environment names a running
+// proxy, because Go reads these variables once per process.
 func TestProxiesOfTheEnvironment(t *testing.T) {
 	if kind := os.Getenv(proxyChild); kind != "" {
 		connectInChild(t, kind)
@@ -40,7 +40,7 @@ func TestProxiesOfTheEnvironment(t *testing.T) {
 					if err != nil {
 						return
 					}
-					// Not a client of another test that connects again to its server.
+					// Ignore clients of other tests that reconnect to their servers.
 					verb := make([]byte, len("CONNECT"))
 					connection.SetReadDeadline(time.Now().Add(10 * time.Second))
 					if _, err := io.ReadFull(connection, verb); err == nil && string(verb) == "CONNECT" {
@@ -66,7 +66,7 @@ func TestProxiesOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// connectInChild tries to connect, and returns once the attempt has failed.
+// connectInChild attempts to connect, and returns once the attempt has failed.
 func connectInChild(t *testing.T, kind string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

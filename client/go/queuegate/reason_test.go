@@ -8,8 +8,8 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// TestContradictions asks about every reason of the contract with either answer: only one of them
-// may be believed.
+// TestContradictions combines every reason of the contract with either outcome, only one of which is
+// consistent.
 func TestContradictions(t *testing.T) {
 	if len(reasonGrants) != len(queuegatev1.Reason_name)-1 {
 		t.Errorf("%d reasons have an outcome, of %d", len(reasonGrants), len(queuegatev1.Reason_name)-1)
@@ -44,7 +44,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// An explanation says whether the queue will be created, and where its ACLs come from.
+// An explanation shows whether the queue will be created, and the origin of its ACLs.
 func TestAnExplanationOfAQueueThatWillBeCreated(t *testing.T) {
 	const property = "yarn.scheduler.capacity.root.leaf-queue-template.acl_submit_applications"
 	server := startFake(t)

@@ -23,13 +23,13 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// serverVariable has the path of the program queuegate-server, for the tests against a real one.
+// serverVariable contains the path of the program queuegate-server, for tests against a real server.
 const serverVariable = "TEST_QUEUEGATE_SERVER"
 
-// allRoles grants local callers the roles that they do not have by default, too.
+// allRoles grants local callers all roles, including those that they lack by default.
 const allRoles = "callers.loopback.roles=check,read,admin"
 
-// serve runs a server and returns, once it serves, its address and a function that stops it.
+// serve starts a server, waits until it serves, and returns its address and a function that stops it.
 func serve(t *testing.T, listen string, arguments ...string) (string, func()) {
 	t.Helper()
 	program := os.Getenv(serverVariable)
@@ -68,7 +68,7 @@ func serve(t *testing.T, listen string, arguments ...string) (string, func()) {
 	return strings.TrimSpace(address), stop
 }
 
-// patient returns a client whose time limit does not decide a test on a busy machine.
+// patient returns a client with a time limit that is not reached even on a busy machine.
 func patient(t *testing.T, address string) *Client {
 	return connect(t, Config{Address: address, Timeout: time.Minute})
 }
@@ -102,7 +102,7 @@ func TestQueueVectors(t *testing.T) {
 					Access: Access(asked.Access), Groups: asked.Groups,
 				}
 				decision, err := client.Check(t.Context(), question)
-				// The deviations are in DEVIATIONS.md.
+				// The deviations are documented in DEVIATIONS.md.
 				switch {
 				case asked.Error == "partition_not_found":
 					expectError(t, err, ErrUnknownPartition, "partition")
@@ -111,7 +111,7 @@ func TestQueueVectors(t *testing.T) {
 				case err != nil:
 					t.Errorf("%s: %v", asked.ID, err)
 				case len(asked.Groups) == 0 && decision.Reason == ReasonGroup:
-					// No groups in a request means "resolve them": to the user's own name.
+					// A request without groups resolves them, to the user's own name.
 					if decision.MatchedSubject != asked.User {
 						t.Errorf("%s: %+v", asked.ID, decision)
 					}
@@ -325,7 +325,7 @@ func TestAServerThatRefusesTooMuch(t *testing.T) {
 	}
 }
 
-// A server validates one text at a time; 15 more wait.
+// A server validates one text at a time, while 15 others may wait.
 func TestAnOverloadedServer(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0", "--policy", inRepository(t, "examples/queues.yaml"))
 	text := "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n"
@@ -335,7 +335,7 @@ func TestAnOverloadedServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ends := make(chan error)
-	for range 4 { // a connection carries 16 calls at once
+	for range 4 { // a connection supports 16 concurrent calls
 		client := connect(t, Config{Address: address, Retry: Retry{Attempts: 1}})
 		for range 12 {
 			go func() {
@@ -356,7 +356,7 @@ func TestAnOverloadedServer(t *testing.T) {
 			t.Error(err)
 		}
 		if valid > 0 && overloaded > 0 {
-			cancel() // the others make room by giving up
+			cancel() // cancel the others to make room
 		}
 	}
 	if valid == 0 || overloaded == 0 {
@@ -391,7 +391,7 @@ func TestAServerThatEndsAndReturns(t *testing.T) {
 	go func() { stop(); close(ended) }()
 	for gone := false; !gone; {
 		select {
-		case err := <-answers: // each of them is an answer, or says that there is none
+		case err := <-answers: // each is nil or the error of a failed call
 			if err != nil {
 				expectError(t, err, ErrServerUnavailable, address)
 			}
@@ -399,7 +399,7 @@ func TestAServerThatEndsAndReturns(t *testing.T) {
 			gone = true
 		}
 	}
-	<-answers // it may have been under way
+	<-answers // it may have been in progress
 	expectError(t, <-answers, ErrServerUnavailable, "no server at "+address)
 	serve(t, address, "--policy", policy)
 	for end := time.Now().Add(time.Minute); ; {

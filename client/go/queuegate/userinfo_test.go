@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The folder of the vectors is that of the repository: they are not part of the module.
+// The vectors are in the repository, outside the module.
 const vectors = "../../../tests/vectors/"
 
 func readVectors(t *testing.T, name string, into any) {
@@ -141,7 +141,7 @@ func FuzzUserInfo(f *testing.F) {
 		}
 		built, err := info.Annotation()
 		if err != nil {
-			return // longer than before, because of escapes
+			return // escapes have made it longer
 		}
 		again, err := ParseUserInfo(built)
 		if err != nil || again.User != info.User || !slices.Equal(again.Groups, info.Groups) {

@@ -61,9 +61,9 @@ class GateMethods(ClientMethods):
         if timeout is not None:
             _validation.seconds("timeout", timeout)
         if at_least is None:
-            made = self._decide((user, queue, partition, access, groups, real_user))
-            if made is not None:
-                return made
+            decision = self._decide((user, queue, partition, access, groups, real_user))
+            if decision is not None:
+                return decision
         return super().check(
             user,
             queue,
@@ -84,15 +84,15 @@ class GateMethods(ClientMethods):
         questions = _requests.questions(checks, Check)
         if timeout is not None:
             _validation.seconds("timeout", timeout)
-        found = [
+        decisions = [
             self._decide(
                 (each.user, each.queue, each.partition, each.access, each.groups, each.real_user)
             )
             for each in questions
         ]
-        rest = [question for question, made in zip(questions, found, strict=True) if made is None]
-        asked = iter(super().check_many(rest, timeout=timeout) if rest else ())
-        return [next(asked) if made is None else made for made in found]
+        rest = [each for each, own in zip(questions, decisions, strict=True) if own is None]
+        others = iter(super().check_many(rest, timeout=timeout) if rest else ())
+        return [next(others) if own is None else own for own in decisions]
 
     def list_queues(
         self,
@@ -111,11 +111,11 @@ class GateMethods(ClientMethods):
         given = _validation.optional_texts("groups", groups)
         if timeout is not None:
             _validation.seconds("timeout", timeout)
-        found = self._reflector.decider.queues(
+        queues = self._reflector.decider.queues(
             (user, prefix or ROOT, partition, access, given, real_user)
         )
-        if found is not None:
-            return found
+        if queues is not None:
+            return queues
         return super().list_queues(
             user,
             partition=partition,

@@ -564,8 +564,8 @@ class SyncOpened(_message.Message):
     epoch: _builtins.bytes
     """Identifies the server process that numbers the changes."""
     resumed: _builtins.bool
-    """True if the caller may keep its state; the missed changes follow. If false, the caller must give up
-    its lease and state; each policy follows, or a statement that the caller's copy is unchanged.
+    """True if the caller may keep its state; the missed changes follow. If false, its lease has ended, and
+    it must stop deciding; each policy follows, or a statement that the caller's copy is unchanged.
     """
     lease_millis: _builtins.int
     """The length of a lease, at most 5 000 ms. A caller disconnects from a server with longer leases."""

@@ -1125,8 +1125,8 @@ type SyncOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the server process that numbers the changes.
 	Epoch []byte `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// True if the caller may keep its state; the missed changes follow. If false, the caller must give up
-	// its lease and state; each policy follows, or a statement that the caller's copy is unchanged.
+	// True if the caller may keep its state; the missed changes follow. If false, its lease has ended, and
+	// it must stop deciding; each policy follows, or a statement that the caller's copy is unchanged.
 	Resumed bool `protobuf:"varint,2,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	// The length of a lease, at most 5 000 ms. A caller disconnects from a server with longer leases.
 	LeaseMillis uint32 `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`

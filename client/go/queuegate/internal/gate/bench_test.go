@@ -49,7 +49,7 @@ func benchmarkWorld(b *testing.B, count int) (*world, []Question) {
 	return w, questions
 }
 
-// reportCPU reports the time of the processor, which other programs hardly change.
+// reportCPU reports CPU time, which hardly depends on other programs.
 func reportCPU(b *testing.B) {
 	b.Helper()
 	used := func() int64 {
@@ -96,7 +96,7 @@ func BenchmarkDecide(b *testing.B) {
 				}
 				if i++; i == len(questions) {
 					i = 0
-					// Remembered decisions do not count any more.
+					// Cached decisions are no longer valid.
 					now := w.decider.replica.state.Load()
 					w.decider.replica.replace(now.policies, now.rights)
 				}
@@ -105,7 +105,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// A gate of a hundred thousand queues stays small.
+// A gate with a hundred thousand queues uses little memory.
 func TestMemory(t *testing.T) {
 	policy := manyQueues(100_000)
 	var before, after runtime.MemStats

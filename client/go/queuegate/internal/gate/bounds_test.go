@@ -14,7 +14,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// policyOf returns a complete policy of some queues, which let in bob.
+// policyOf returns a complete policy of some queues that allow bob.
 func policyOf(partition string, paths ...string) *queuegatev1.SyncResponse {
 	message := tablesOf(paths...)
 	message.Partition, message.First, message.Last = partition, true, true
@@ -41,7 +41,7 @@ func changed(response *queuegatev1.SyncResponse, change func(*queuegatev1.Policy
 	return response
 }
 
-// A message beyond the bounds is an error, after which the gate holds nothing.
+// A message that exceeds the bounds is an error, after which the gate has no state.
 func TestMessagesBeyondTheBounds(t *testing.T) {
 	type opening = *queuegatev1.SyncOpened
 	type piece = *queuegatev1.PolicyPart
@@ -91,7 +91,7 @@ func TestMessagesBeyondTheBounds(t *testing.T) {
 	}
 }
 
-// A gate that names its partitions takes no others.
+// A gate that names its partitions rejects all others.
 func TestAPartitionThatIsNotFollowed(t *testing.T) {
 	w := newWorld(t, "default").live(whole("default", "alice"))
 	if _, err := w.session.receive(whole("gpu", "alice"), w.now); err == nil || !strings.Contains(err.Error(), `"gpu"`) {
@@ -99,7 +99,7 @@ func TestAPartitionThatIsNotFollowed(t *testing.T) {
 	}
 }
 
-// Parts that were begun before another `opened` are not completed after it.
+// A policy started before another `opened` cannot be completed after it.
 func TestPartsDoNotOutliveAReset(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice"))
 	w.receive(begun(), opened(nil))
@@ -109,7 +109,7 @@ func TestPartsDoNotOutliveAReset(t *testing.T) {
 	}
 }
 
-// Policies are bounded together; a policy that replaces another takes its place.
+// The bounds apply to all policies together, where a new policy replaces the previous one.
 func TestPoliciesAreBoundedTogether(t *testing.T) {
 	paths := []string{"root"}
 	for number := len(paths); number < maxQueues-1; number++ {
@@ -154,7 +154,7 @@ func TestPartitionsAreBounded(t *testing.T) {
 	w.receive(policyOf("p7", "root"))
 }
 
-// A user with too many groups, or an outcome that is not known, is asked about; the stream stays open.
+// Checks of a user with too many groups or an unknown outcome go to the server; the stream stays open.
 func TestAnswersThatAGateCannotUse(t *testing.T) {
 	for name, wrong := range map[string]*queuegatev1.SyncResponse{
 		"too many groups":   userGroups("eve", resolved, time.Hour, slices.Repeat([]string{"g"}, maxGroupsOfUser+1)...),
@@ -189,7 +189,7 @@ func TestLifetimesHaveACeiling(t *testing.T) {
 	w.expect("eve", "root", "")
 }
 
-// The groups of all users are bounded together.
+// The bound on groups applies to all users together.
 func TestGroupsAreBoundedTogether(t *testing.T) {
 	u := &users{entries: map[userKey]*userEntry{}}
 	groups := slices.Repeat([]string{strings.Repeat("g", maxNameBytes)}, maxGroupsOfUser)
@@ -215,7 +215,7 @@ func TestAPingIntervalHasAFloor(t *testing.T) {
 	}
 }
 
-// Policies that come without end do not keep a stream alive: only pongs do.
+// An endless sequence of policies does not keep a stream alive; only pongs do.
 func TestAStreamWithoutPongsEnds(t *testing.T) {
 	var stream liveness
 	looks, ended := make(chan time.Time), make(chan struct{})
@@ -247,7 +247,7 @@ func TestAStreamWithoutPongsEnds(t *testing.T) {
 	}
 }
 
-// Tables that a compiler cannot have written end the stream, and change nothing.
+// Invalid tables close the stream and have no effect.
 func TestHostileTables(t *testing.T) {
 	deep := &queuegatev1.LevelColumns{Above: []uint32{0}, EndReasons: []queuegatev1.Reason{queuegatev1.Reason_REASON_NO_MATCH}}
 	for range maxChainLevels {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A machine whose clocks the test moves.
+// A machine is a set of clocks controlled by the test.
 type machine struct {
 	wall, monotonic, boot time.Duration
-	reads                 int // of the boot clock
+	reads                 int // readings of the boot clock
 	broken                bool
-	pause                 time.Duration // how long the process is stopped while it reads the boot clock
+	pause                 time.Duration // how long the process is suspended while reading the boot clock
 }
 
 func (m *machine) run(passed time.Duration) {
@@ -57,12 +57,12 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 	expect(3)
 	m.run(time.Millisecond)
 	expect(3)
-	m.wall -= time.Hour // somebody sets it
+	m.wall -= time.Hour // the clock is set
 	expect(4)
 	m.run(time.Millisecond)
 	expect(4)
 	m.suspend(time.Hour)
-	m.wall -= time.Hour // and sets it back while the machine is suspended
+	m.wall -= time.Hour // and set back while the machine is suspended
 	m.run(maxReadingAge)
 	expect(5)
 }
@@ -70,7 +70,7 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 func TestReadingsOfAProcessThatIsStoppedAreNotUsed(t *testing.T) {
 	m := &machine{pause: time.Minute}
 	clock := m.clock()
-	clock.now() // the process is stopped between the clocks
+	clock.now() // the process is suspended between readings
 	m.pause = 0
 	if now := clock.now(); now != m.boot || m.reads != 2 {
 		t.Errorf("%v instead of %v after %d readings", now, m.boot, m.reads)

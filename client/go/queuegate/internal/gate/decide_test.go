@@ -8,8 +8,8 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// outcome decides a question in words: user@queue, in capitals for administration; then the groups,
-// if they are known, and ~ the real user.
+// outcome runs a check in shorthand: user@queue, in capitals for administration, followed by the groups,
+// if known, and ~ the real user.
 func outcome(t *testing.T, partition *policy.Partition, question string) string {
 	t.Helper()
 	words := strings.Fields(question)
@@ -120,7 +120,7 @@ func TestYARN(t *testing.T) {
 		"bob@b":                "+user root.A.b bob",
 		"bob@A.b":              "+user root.A.b bob",
 		"bob@root.a.b -":       "no_match in root",
-		"alice@A":              "no_match", // two queues have this name
+		"alice@A":              "no_match", // two queues share this name
 		"alice@root.A":         "+user root.A alice",
 		"boss@root.A":          "+cluster_admin boss",
 		"YARN@root.A":          "+cluster_admin yarn",

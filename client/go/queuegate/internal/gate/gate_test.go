@@ -8,7 +8,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// A stream without progress ends; one that is over is not watched any more.
+// A stream without progress is closed, and a closed stream is no longer watched.
 func TestAStreamWithoutProgressEnds(t *testing.T) {
 	var stream liveness
 	looks, ended := make(chan time.Time), make(chan struct{})
@@ -88,7 +88,7 @@ func TestPongsWithoutAPolicyDoNotKeepAStream(t *testing.T) {
 	}
 }
 
-// Greetings and removals do not keep it alive either.
+// Nor do `opened` messages and removals.
 func TestGreetingsWithoutAPolicyDoNotKeepAStream(t *testing.T) {
 	var stream liveness
 	looks, ended := make(chan time.Time), make(chan struct{})

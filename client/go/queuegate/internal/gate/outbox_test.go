@@ -38,7 +38,7 @@ func (o *Outbox) addFor(users ...string) bool {
 	return true
 }
 
-// report returns the number of the next report and the users in it.
+// report returns the ID and the users of the next report.
 func (r *reporter) report() (uint64, []string) {
 	report := r.next().GetReport()
 	var got []string
@@ -100,7 +100,7 @@ func TestReportsOutliveTheProcess(t *testing.T) {
 	if _, err := OpenOutbox(folder); err == nil || !strings.Contains(err.Error(), "another gate") {
 		t.Error(err)
 	}
-	before.lock.Close() // as the end of the process does; the last decision was being written
+	before.lock.Close() // as when the process exits while writing its last decision
 	if err := os.Truncate(filepath.Join(folder, files(t, folder)[0]), before.newest.size-3); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestDecisionsThatTheServerDoesNotAccept(t *testing.T) {
 func TestDecisionsThatCannotBeWritten(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "outbox")
 	outbox := openOutbox(t, folder)
-	if err := os.Mkdir(outbox.newest.path, 0o700); err != nil { // a name that is in use is left out
+	if err := os.Mkdir(outbox.newest.path, 0o700); err != nil { // a name in use is skipped
 		t.Fatal(err)
 	}
 	if outbox.addFor("alice") || !outbox.addFor("bob") {
@@ -248,7 +248,7 @@ func TestSegmentsAndReportsAreBounded(t *testing.T) {
 	}
 }
 
-// Only the decisions that end streams are set aside.
+// Only decisions that close streams are set aside.
 func TestReportsAreDivided(t *testing.T) {
 	for count := range 4 {
 		reporter, outbox := openReporter(t, t.TempDir())
@@ -304,7 +304,7 @@ func TestDecisionsAreReported(t *testing.T) {
 	w.decider.Decide(&Question{User: "alice", Queue: "root.x", Partition: "[rm]default", Access: policy.Admin, Groups: []string{"g"}})
 	w.decider.grace.Store(int64(w.now))
 	w.now *= 2
-	w.decider.Decide(question) // remembered
+	w.decider.Decide(question) // cached
 	decisions := reporter.next().GetReport().GetDecisions()
 	if len(decisions) != 3 {
 		t.Fatal(decisions)
@@ -330,7 +330,7 @@ func TestDecisionsAreReported(t *testing.T) {
 		}
 	}
 
-	// Without room for the record there is no decision.
+	// Without space for the record, there is no decision.
 	w.decider.outbox.Close()
 	w.session.open()
 	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.ReportDecisions = true }), unchanged("default", "alice", 2))

@@ -11,21 +11,21 @@ import (
 // A testQueue is a queue with ACLs of the form `users groups`, with commas, or `*`; ~name is a service.
 type testQueue struct{ path, submit, admin string }
 
-// A compiler writes the tables of a policy as a server does, for plain ACLs.
+// A compiler writes the tables of a policy with plain ACLs, as a server does.
 type compiler struct {
 	part    *queuegatev1.PolicyPart
 	names   map[string]uint32
 	starts  map[string][2]uint32 // by path
-	numbers map[string]int       // of queues, by path
-	isOpen  []bool               // by level: whether everybody that no level names is let in
+	numbers map[string]int       // queue numbers by path
+	isOpen  []bool               // by level: whether its chain allows everyone by default
 }
 
-// compile returns the tables of some queues, each after its parent; the root is added if it is missing.
+// compile returns the tables of some queues, parents first. A missing root is added.
 func compile(queues ...testQueue) *queuegatev1.PolicyPart {
 	return newCompiler(queuegatev1.Reason_REASON_NO_MATCH).add(queues...).part
 }
 
-// newCompiler starts with the reason for which access is granted or denied above the root.
+// newCompiler creates a compiler, given the reason of the decision above the root.
 func newCompiler(aboveRoot queuegatev1.Reason) *compiler {
 	c := &compiler{
 		part: &queuegatev1.PolicyPart{
@@ -64,7 +64,7 @@ func (c *compiler) add(queues ...testQueue) *compiler {
 	return c
 }
 
-// create adds a queue that will be created below a queue or another one.
+// create adds a created queue below a queue or another created queue.
 func (c *compiler) create(path, submit, admin string) *compiler {
 	columns, at := c.part.CreatedQueues, strings.LastIndexByte(path, '.')
 	number := len(c.part.ConfiguredQueues.Name) + len(columns.Name)
@@ -133,7 +133,7 @@ func (c *compiler) level(distance, depth uint32, lists ...[]string) uint32 {
 	return number
 }
 
-// cut returns the tables of a policy in parts, which have its queues in pieces of this many.
+// cut splits the tables of a policy into parts with a given number of queues.
 func cut(whole *queuegatev1.PolicyPart, queues int) (parts []*queuegatev1.PolicyPart) {
 	columns := whole.ConfiguredQueues
 	for start := 0; start < len(columns.Name); start += queues {

@@ -23,7 +23,7 @@ func TestALeaseStartsWhenThePingIsSent(t *testing.T) {
 	w := newWorld(t)
 	w.session.open()
 	w.receive(opened(nil), whole("default", "alice"))
-	w.expect("alice", "root", "") // the policy alone is not enough
+	w.expect("alice", "root", "") // a policy without a lease is not enough
 	first := w.session.ping(w.now).GetPing()
 	w.now += 3 * time.Second
 	second := w.session.ping(w.now).GetPing()
@@ -36,7 +36,7 @@ func TestALeaseStartsWhenThePingIsSent(t *testing.T) {
 	w.expect("alice", "root", "")
 	w.receive(pong(second.GetId()))
 	w.expect("alice", "root", policy.User)
-	w.receive(pong(first.GetId()), pong(second.GetId()), pong(77)) // they grant nothing again
+	w.receive(pong(first.GetId()), pong(second.GetId()), pong(77)) // repeated pongs grant no lease
 	w.now += 3 * time.Second
 	w.expect("alice", "root", "")
 }
@@ -47,7 +47,7 @@ func TestPingsOfAnotherStreamGrantNothing(t *testing.T) {
 	earlier := w.session.ping(w.now).GetPing()
 	w.session.open()
 	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed = true }), pong(earlier.GetId()))
-	w.expect("alice", "root", policy.User) // the lease before it lasts
+	w.expect("alice", "root", policy.User) // the previous lease is still valid
 	w.now += time.Second
 	w.expect("alice", "root", "")
 }
@@ -111,7 +111,7 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 		t.Error(message)
 	}
 	w.receive(keeping("default"), forget("default", "eve"), from("ad"), at(nil))
-	w.expect("sam", "root", "") // the lease of another server
+	w.expect("sam", "root", "") // the lease is another server's
 	w.renew()
 	w.expect("sam", "root", policy.Group)
 	w.expect("eve", "root", "")
@@ -121,7 +121,7 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 	}
 	w.receive(keeping("default"), at(fleet), keeping("default"))
 	if message := w.session.open().GetOpen(); !proto.Equal(message.GetFleetCursor(), fleet) {
-		t.Error(message) // the stream has ended before the next checkpoint
+		t.Error(message) // the stream ended before the next checkpoint
 	}
 	w.receive(keeping("other"), from("ad"), at(fleet))
 	w.renew()
@@ -129,7 +129,7 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 	w.session.open()
 	w.receive(opened(nil))
 	if message := w.session.open().GetOpen(); message.FleetCursor != nil {
-		t.Error(message) // it is only good for the groups that came before it
+		t.Error(message) // it covers only the groups sent before it
 	}
 }
 
@@ -176,13 +176,13 @@ func TestServersThatDoNotFollowTheProtocol(t *testing.T) {
 		if _, err := w.session.receive(wrong, w.now); err == nil {
 			t.Error(name)
 		}
-		w.expect("alice", "root", policy.User) // the lease lasts
+		w.expect("alice", "root", policy.User) // the lease is still valid
 		w.session.dropEverything()
 		w.expect("alice", "root", "")
 		if message := w.session.open().GetOpen(); message.Resume != nil || len(message.Held) > 0 {
 			t.Error(name, message)
 		}
-		w.receive(&queuegatev1.SyncResponse{}) // of a newer server
+		w.receive(&queuegatev1.SyncResponse{}) // from a newer server
 		w.receive(opened(nil), whole("default", "alice"), checkpoint(1))
 		w.renew()
 		w.expect("alice", "root", policy.User)
@@ -219,7 +219,7 @@ func TestRights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t).live(each.policy)
 			w.decider.Decide(question)
-			// The rights of a later stream also count for what is remembered.
+			// The rights of a later stream apply to cached decisions as well.
 			w.session.open()
 			w.receive(opened(func(o *queuegatev1.SyncOpened) {
 				o.Resumed = true
@@ -238,7 +238,7 @@ func TestRights(t *testing.T) {
 func TestGroups(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice g"))
 	w.receive(userGroups("eve", resolved, time.Minute, "g"))
-	w.expect("eve", "root", "") // nobody asked for them
+	w.expect("eve", "root", "") // they were not requested
 	w.give("eve", time.Minute, "x", "g")
 	w.expect("eve", "root", policy.Group)
 	w.expect("bob", "root", "")
@@ -275,7 +275,7 @@ func TestGroupsLiveFromWhenTheyWereAskedFor(t *testing.T) {
 	w := newWorld(t).live(whole("default", " g"))
 	w.expect("eve", "root", "")
 	w.decider.wants.take(w.now)
-	w.now += 3 * time.Second // the answer is under way
+	w.now += 3 * time.Second // the response is in transit
 	w.renew()
 	w.receive(userGroups("eve", resolved, 4*time.Second, "g"))
 	w.expect("eve", "root", policy.Group)
@@ -368,7 +368,7 @@ func TestWantsAreBounded(t *testing.T) {
 	if total != maxWaiting {
 		t.Error(total)
 	}
-	w.now += answerTime // these may still wait in the server
+	w.now += answerTime // these may still be pending on the server
 	if w.ask("eve", "root"); len(w.decider.wants.take(w.now)) > 0 {
 		t.Error("more than the server lets wait")
 	}
@@ -432,7 +432,7 @@ func TestStale(t *testing.T) {
 	w.session.reset()
 	w.receive(opened(nil), whole("default", "alice"))
 	w.now = 0
-	if stale("alice") != "false false" { // there never was a lease
+	if stale("alice") != "false false" { // there has never been a lease
 		t.Error(stale("alice"))
 	}
 }
@@ -445,7 +445,7 @@ func TestParts(t *testing.T) {
 	first, last := part(parts[0]), part(parts[1])
 	middle := part(&queuegatev1.PolicyPart{Partition: "default"})
 	w.receive(first, middle)
-	w.expect("bob", "root.a", policy.NoMatch) // from the policy before
+	w.expect("bob", "root.a", policy.NoMatch) // from the previous policy
 	w.receive(first, middle, last)
 	w.expect("bob", "root.c", policy.User)
 	w.expect("alice", "root.c", policy.NoMatch)
@@ -480,11 +480,11 @@ func TestPartitions(t *testing.T) {
 	policies := []*queuegatev1.SyncResponse{whole("default", "alice"), whole("gpu", "bob"), whole("[rm]gpu", "eve")}
 	for _, each := range []struct {
 		partition, user string
-		all, some       bool // whether it is decided where all partitions are held, or only some
+		all, some       bool // whether the gate decides if it follows all partitions, or only some
 	}{
 		{"", "alice", true, true},
 		{"default", "alice", true, true},
-		{"[x]default", "alice", true, false}, // the server may have a partition of this name
+		{"[x]default", "alice", true, false}, // the server may have a partition with this name
 		{"gpu", "bob", true, true},
 		{"[x]gpu", "bob", true, false},
 		{"[rm]gpu", "eve", true, true},
@@ -560,7 +560,7 @@ func TestRememberedDecisions(t *testing.T) {
 			t.Error(answer)
 		}
 	}
-	groups[0] = "h" // the caller's
+	groups[0] = "h" // the caller's slice
 	if answer, _ := w.decider.Decide(question); answer.Reason != policy.NoMatch {
 		t.Error(answer)
 	}
@@ -602,7 +602,7 @@ func TestQueues(t *testing.T) {
 	expect(list("eve", "root"), "[root.a root.b.g] true")
 	w.now += 2 * time.Second
 	w.decider.grace.Store(int64(time.Hour))
-	expect(list("eve", "root"), "[] false") // a list does not say that it is stale
+	expect(list("eve", "root"), "[] false") // a list cannot be marked as stale
 	expect(list("alice", "root.b"), "[root.b root.b.g] true")
 	w.session.open()
 	w.session.canReport = true

@@ -11,7 +11,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// Each thing is logged once, until a stream lasts or the server lets the gate decide.
+// Each event is logged once, until a stream recovers or the server permits the gate to decide.
 func TestWhatIsLoggedOfStreams(t *testing.T) {
 	previous, logged := slog.Default(), &bytes.Buffer{}
 	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
@@ -27,7 +27,7 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 	end := func(why string) func() { return func() { log.end(errors.New(why)) } }
 	for number, each := range []struct {
 		act  func()
-		want string // nothing is logged if it is empty
+		want string // empty if nothing is logged
 	}{
 		{greet(true, false, "a"), "missing=[b]"},
 		{greet(true, false), "missing=[a]"},

@@ -12,14 +12,14 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// A gateVector is a policy as a server compiles it, with questions: the user, the queue, the access, the
-// groups (null: not known), and the answer: empty if it depends on the groups, null if a gate must ask.
+// A gateVector is a policy compiled by a server, with checks: the user, the queue, the access, the groups
+// (null if unknown), and the reason: empty if it depends on groups, null if only the server can decide.
 type gateVector struct {
 	Policy    []byte
 	Questions [][5]json.RawMessage
 }
 
-// The vectors that were recorded from YuniKorn and YARN.
+// The vectors recorded from YuniKorn and YARN.
 func TestVectors(t *testing.T) {
 	content, err := os.ReadFile("../../../../../tests/vectors/gate_vectors.json")
 	if errors.Is(err, os.ErrNotExist) {

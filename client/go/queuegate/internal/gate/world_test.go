@@ -10,7 +10,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// A world is a gate without a stream, whose clock stands still.
+// A world is a gate without a stream, with a stopped clock.
 type world struct {
 	testing.TB
 	now     time.Duration
@@ -31,7 +31,7 @@ func newWorld(t testing.TB, partitions ...string) *world {
 	return w
 }
 
-// receive takes messages; it returns the last answer.
+// receive processes messages, and returns the last acknowledgment.
 func (w *world) receive(responses ...*queuegatev1.SyncResponse) *queuegatev1.SyncRequest {
 	w.Helper()
 	var last *queuegatev1.SyncRequest
@@ -66,7 +66,7 @@ func (w *world) ask(user, queue string) (Answer, bool) {
 	return w.decider.Decide(&Question{User: user, Queue: queue})
 }
 
-// expect expects a decision about access to a queue: its reason, or "" if the server must be asked.
+// expect expects a decision with a reason, or "" if only the server can decide.
 func (w *world) expect(user, queue string, reason policy.Reason) {
 	w.Helper()
 	answer, decided := w.ask(user, queue)
@@ -75,7 +75,7 @@ func (w *world) expect(user, queue string, reason policy.Reason) {
 	}
 }
 
-// give answers a want of the groups of a user.
+// give responds to a request for a user's groups.
 func (w *world) give(user string, lifetime time.Duration, groups ...string) {
 	w.Helper()
 	w.decider.wants.take(w.now)
@@ -117,7 +117,7 @@ func userGroups(
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_UserGroups{UserGroups: message}}
 }
 
-// part returns a part of a policy, decided by the rules that this package knows.
+// part returns a part of a policy with this package's version of the rules.
 func part(message *queuegatev1.PolicyPart) *queuegatev1.SyncResponse {
 	if message.First {
 		message.Rules = policy.Rules
@@ -125,7 +125,7 @@ func part(message *queuegatev1.PolicyPart) *queuegatev1.SyncResponse {
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: message}}
 }
 
-// whole returns a policy whose root has a submit ACL; its checksum is the ACL.
+// whole returns a policy with a submit ACL at the root. Its checksum is the ACL.
 func whole(partition, acl string) *queuegatev1.SyncResponse {
 	message := compile(testQueue{"root", acl, ""})
 	message.Partition, message.First, message.Last, message.UseGivenGroups = partition, true, true, true
