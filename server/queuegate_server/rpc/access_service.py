@@ -93,7 +93,7 @@ class AccessServicer(ApplicationServicer):
             snapshot = self._engine.snapshot
             return snapshot, validation.query(request, snapshot, trusted=trusted)
         async with self._queue.for_call(data) as slot:
-            request = await slot.run(data, partial(wire.parse, _Check, data))
+            request = await slot.parse(_Check, data)
             if request.HasField("at_least"):
                 await self._freshness.ensure(request, slot)
             snapshot = self._engine.snapshot
@@ -129,7 +129,7 @@ class AccessServicer(ApplicationServicer):
             request = wire.parse(_Check, checks[index], budget)
             if request.HasField("at_least") and (change := self._freshness.missing(request)):
                 behind.add(change)
-                raise NotCaughtUp(*change)
+                raise NotCaughtUp
             return validation.query(request, snapshot, trusted=trusted)
 
         results = await self._run(snapshot, checks, query, slot, trusted=trusted)
@@ -207,7 +207,7 @@ class AccessServicer(ApplicationServicer):
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
         """List the existing queues that a user may use, one page at a time."""
         async with self._queue.for_call(data) as slot:
-            request = await slot.run(data, partial(wire.parse, access_pb2.ListQueuesRequest, data))
+            request = await slot.parse(access_pb2.ListQueuesRequest, data)
             snapshot = self._engine.snapshot
             query, after = validation.list_query(request, snapshot, trusted=trusted)
             size = min(request.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
@@ -228,11 +228,10 @@ class AccessServicer(ApplicationServicer):
     async def ListUsers(self, data: bytes) -> bytes:
         """List the users who may use a queue, one page at a time."""
         async with self._queue.for_call(data) as slot:
-            request = await slot.run(data, partial(wire.parse, access_pb2.ListUsersRequest, data))
+            request = await slot.parse(access_pb2.ListUsersRequest, data)
             snapshot = self._engine.snapshot
-            response = await self._lister.page(
-                validation.users_query(request, snapshot), snapshot, slot
-            )
+            query = validation.users_query(request, snapshot)
+            response = await self._lister.page(query, snapshot, slot)
         return response.SerializeToString()
 
     async def _usable(

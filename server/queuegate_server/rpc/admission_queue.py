@@ -8,13 +8,18 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, NamedTuple, NoReturn, Self, TypeVar
 
+from google.protobuf.message import Message
+
 from queuegate_server.config_fields import MIB
+from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.throttling import ByteBudget, CoDel
 
+M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 MAX_SHORT_REQUEST: Final = 16 * 1024
@@ -88,6 +93,10 @@ class AdmissionQueue:
             return work()
         async with self.for_call(request) as slot:
             return await slot.run(request, work)
+
+    async def parse(self, message: type[M], request: bytes) -> M:
+        """Parse a request; if it is long, wait for the slot first. Raises Overloaded."""
+        return await self.in_turn(request, partial(wire.parse, message, request))
 
     def for_call(self, request: bytes) -> "Slot":
         """Return the slot of a call, which may be shed."""
@@ -222,6 +231,10 @@ class Slot:
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)
+
+    async def parse(self, message: type[M], request: bytes) -> M:
+        """Parse a request, in a thread if it is long."""
+        return await self.run(request, partial(wire.parse, message, request))
 
     @property
     def is_due(self) -> bool:

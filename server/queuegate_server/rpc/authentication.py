@@ -194,11 +194,8 @@ class Authenticator:
     def _certificate_holder(
         self, names: Sequence[str], auth_context: Mapping[str, Iterable[bytes]]
     ) -> Principal:
-        for name in names:
-            if (principal := self._by_certificate.get(name)) is not None:
-                return principal
-        for subject in auth_context.get(_SUBJECT, ()):
-            name = f"subject:{subject.decode('utf-8', 'replace')}"
+        subjects = [each.decode("utf-8", "replace") for each in auth_context.get(_SUBJECT, ())]
+        for name in (*names, *(f"subject:{subject}" for subject in subjects)):
             if (principal := self._by_certificate.get(name)) is not None:
                 return principal
         example = f", such as {names[0][:MAX_NAME_LENGTH]}," if names else ""

@@ -11,10 +11,10 @@ from functools import lru_cache
 from math import ceil
 from typing import Final, NamedTuple, TypeAlias
 
-import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
+from grpc import StatusCode
 
 from queuegate.v1 import errors_pb2, status_pb2
 from queuegate_server.decisions.log import AuditUnavailable
@@ -80,9 +80,7 @@ class NotCaughtUp(Exception):
 
     retry_after = 0.05
 
-    def __init__(self, epoch: bytes, sequence: int) -> None:
-        self.epoch = epoch
-        self.sequence = sequence
+    def __init__(self) -> None:
         super().__init__(
             "at_least: this server does not know of that change; ask the server that "
             "reported it, or omit at_least if that server has restarted since"
@@ -102,36 +100,30 @@ class NotConfirmed(Exception):
 
 
 _Reason: TypeAlias = errors_pb2.ErrorReason.ValueType
-_KINDS: Final[Mapping[type[Exception], tuple[grpc.StatusCode, _Reason]]] = {
-    InvalidRequest: (grpc.StatusCode.INVALID_ARGUMENT, errors_pb2.ERROR_REASON_INVALID_FIELD),
-    UnreadableRequest: (grpc.StatusCode.INVALID_ARGUMENT, errors_pb2.ERROR_REASON_INVALID_FIELD),
-    UnknownPartition: (grpc.StatusCode.NOT_FOUND, errors_pb2.ERROR_REASON_UNKNOWN_PARTITION),
-    GroupsUnavailable: (
-        grpc.StatusCode.UNAVAILABLE,
-        errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
-    ),
-    TooManyLookups: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
-    NotReady: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
-    NotConfirmed: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
-    NotReached: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
-    Overloaded: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
-    RateLimited: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
-    Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
-    AuditUnavailable: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_AUDIT_UNAVAILABLE),
-    NotCaughtUp: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_CAUGHT_UP),
-    Unauthenticated: (grpc.StatusCode.UNAUTHENTICATED, errors_pb2.ERROR_REASON_CALLER_UNKNOWN),
-    PermissionDenied: (
-        grpc.StatusCode.PERMISSION_DENIED,
-        errors_pb2.ERROR_REASON_CALLER_NOT_PERMITTED,
-    ),
+_STATUSES: Final[Mapping[type[Exception], tuple[StatusCode, _Reason]]] = {
+    InvalidRequest: (StatusCode.INVALID_ARGUMENT, errors_pb2.ERROR_REASON_INVALID_FIELD),
+    UnreadableRequest: (StatusCode.INVALID_ARGUMENT, errors_pb2.ERROR_REASON_INVALID_FIELD),
+    UnknownPartition: (StatusCode.NOT_FOUND, errors_pb2.ERROR_REASON_UNKNOWN_PARTITION),
+    GroupsUnavailable: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE),
+    TooManyLookups: (StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
+    NotReady: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
+    NotConfirmed: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
+    NotReached: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
+    Overloaded: (StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
+    RateLimited: (StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
+    Draining: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
+    AuditUnavailable: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_AUDIT_UNAVAILABLE),
+    NotCaughtUp: (StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_CAUGHT_UP),
+    Unauthenticated: (StatusCode.UNAUTHENTICATED, errors_pb2.ERROR_REASON_CALLER_UNKNOWN),
+    PermissionDenied: (StatusCode.PERMISSION_DENIED, errors_pb2.ERROR_REASON_CALLER_NOT_PERMITTED),
 }
-_INTERNAL: Final = (grpc.StatusCode.INTERNAL, errors_pb2.ERROR_REASON_INTERNAL)
+_INTERNAL: Final = (StatusCode.INTERNAL, errors_pb2.ERROR_REASON_INTERNAL)
 
 
 class CallStatus(NamedTuple):
     """The status of a failed call."""
 
-    code: grpc.StatusCode
+    code: StatusCode
     reason: str
     """The ErrorInfo reason."""
     proto: status_pb2.Status
@@ -145,8 +137,8 @@ def to_status(error: Exception) -> CallStatus:
 
     An unexpected error is logged and becomes INTERNAL, with only an ID that the log also contains.
     """
-    kind = _KINDS.get(type(error))
-    if kind is None:
+    status = _STATUSES.get(type(error))
+    if status is None:
         error_id = secrets.token_hex(8)
         _LOG.error("unexpected error", exc_info=error, extra={"fault": error_id})
         return _status(*_INTERNAL, f"internal error {error_id}; the server's log shows the cause")
@@ -156,21 +148,21 @@ def to_status(error: Exception) -> CallStatus:
             for field, text in error.violations
         ]
         details = error_details_pb2.BadRequest(field_violations=violations)
-        return _status(*kind, str(error), details)
-    is_not_ready = kind[1] == errors_pb2.ERROR_REASON_NOT_READY
+        return _status(*status, str(error), details)
+    is_not_ready = status[1] == errors_pb2.ERROR_REASON_NOT_READY
     retry_after = _NOT_READY_RETRY_SECONDS if is_not_ready else getattr(error, "retry_after", 0.0)
     # Rounded up so that equal statuses can be cached, and sent once per batch.
     seconds = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
-    return _cached_status(*kind, str(error), seconds)
+    return _cached_status(*status, str(error), seconds)
 
 
 def reason_name(error: Exception) -> str:
     """Return the ErrorInfo reason of an error, in lower case."""
-    _, reason = _KINDS.get(type(error), _INTERNAL)
+    _, reason = _STATUSES.get(type(error), _INTERNAL)
     return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
 
 
-def _status(code: grpc.StatusCode, reason: _Reason, message: str, *details: Message) -> CallStatus:
+def _status(code: StatusCode, reason: _Reason, message: str, *details: Message) -> CallStatus:
     name = errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX)
     info = error_details_pb2.ErrorInfo(reason=name, domain=DOMAIN)
     status = status_pb2.Status(code=code.value[0], message=message)
@@ -182,7 +174,7 @@ def _status(code: grpc.StatusCode, reason: _Reason, message: str, *details: Mess
 
 
 @lru_cache(maxsize=_MAX_CACHED_STATUSES)
-def _cached_status(code: grpc.StatusCode, reason: _Reason, text: str, seconds: float) -> CallStatus:
+def _cached_status(code: StatusCode, reason: _Reason, text: str, seconds: float) -> CallStatus:
     """Build a status once: refusing a call must cost less than serving it."""
     if not seconds:
         return _status(code, reason, text)

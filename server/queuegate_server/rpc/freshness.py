@@ -41,7 +41,7 @@ class Freshness:
         if (change := self.missing(request)) is not None:
             await self.catch_up([change], slot)
             if self.missing(request) is not None:
-                raise NotCaughtUp(*change)
+                raise NotCaughtUp
 
     async def catch_up(self, changes: Collection[Change], slot: Slot | None = None) -> bool:
         """Wait briefly for changes; return whether any could arrive."""

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from queuegate.policy.acl import AclNames
@@ -20,7 +19,7 @@ from queuegate_server.formats.registry import FILE_FORMATS
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc import validation
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import diagnostics, timestamp
@@ -52,8 +51,7 @@ class PolicyServicer:
     async def GetPolicy(self, data: bytes) -> bytes:
         """Return a partition's policy."""
         async with self.queue.for_call(data) as slot:
-            parse = partial(wire.parse, policy_pb2.GetPolicyRequest, data)
-            return await self._policy(await slot.run(data, parse), slot)
+            return await self._policy(await slot.parse(policy_pb2.GetPolicyRequest, data), slot)
 
     async def _policy(self, request: policy_pb2.GetPolicyRequest, slot: Slot) -> bytes:
         violations: validation.Violations = []
@@ -97,9 +95,7 @@ class PolicyServicer:
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
         """Validate a configuration in a child process, one at a time."""
-        request = await self.queue.in_turn(
-            data, partial(wire.parse, policy_pb2.ValidatePolicyRequest, data)
-        )
+        request = await self.queue.parse(policy_pb2.ValidatePolicyRequest, data)
         content = request.content.encode()
         if len(content) > MAX_CONTENT_BYTES:
             text = f"is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server validate on it"
@@ -140,9 +136,7 @@ class PolicyServicer:
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
         """Reload the policy."""
-        request = await self.queue.in_turn(
-            data, partial(wire.parse, policy_pb2.ReloadPolicyRequest, data)
-        )
+        request = await self.queue.parse(policy_pb2.ReloadPolicyRequest, data)
         result = await self.changes.reload(wait=request.wait)
         others = [Diagnostic("fleet", 0, 0, Severity.WARNING, each) for each in result.disagreeing]
         return policy_pb2.ReloadPolicyResponse(
@@ -155,7 +149,7 @@ class PolicyServicer:
 
     async def GetFleet(self, data: bytes) -> bytes:
         """Return the fleet's replicas."""
-        await self.queue.in_turn(data, partial(wire.parse, policy_pb2.GetFleetRequest, data))
+        await self.queue.parse(policy_pb2.GetFleetRequest, data)
         if self.readiness is None or self.readiness.fleet is None:
             return policy_pb2.GetFleetResponse().SerializeToString()
         view = self.readiness.fleet()

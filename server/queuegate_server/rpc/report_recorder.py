@@ -97,12 +97,10 @@ class ReportRecorder:
         pause = FIRST_PAUSE
         while True:
             try:
-                await self._call_log.record_report(name, decisions, size)
+                return await self._call_log.record_report(name, decisions, size)
             except AuditUnavailable:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
-            else:
-                return
 
     def _log_refused(self, session: Session, refused: list[sync_pb2.RefusedDecision]) -> None:
         caller, now = session.caller, self._clock()

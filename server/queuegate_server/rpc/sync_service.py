@@ -17,7 +17,7 @@ from queuegate_server.rpc.errors import Draining, InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import LOOKUP_OUTCOMES
 from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.sync.hub import CannotShip, SyncHub
-from queuegate_server.sync.session import LEASE, InvalidSync, OfferedGroups, Session, SyncRights
+from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRights
 
 MAX_WAITING: Final = 10_000
 """The maximum number of users per stream whose groups are pending."""
@@ -237,7 +237,7 @@ class _Stream:
                 served = self._engine.snapshot.find(partition)
                 resolution = await served.groups.resolve(user)
                 groups = _groups(served, resolution, self._clock())
-                self._session.offer(OfferedGroups(groups, since))
+                self._session.offer(groups, since)
                 self._wake()
 
 

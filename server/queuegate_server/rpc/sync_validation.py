@@ -72,15 +72,10 @@ def refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecis
 
 
 def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -> None:
-    if len(request.name.encode()) > MAX_NAME_BYTES:
-        violations.append(("open.name", f"is longer than {MAX_NAME_BYTES} bytes"))
-    if CONTROL_CHARACTER.search(request.name):
-        violations.append(("open.name", "has a control character"))
-    if len(request.resume.epoch) > EPOCH_BYTES:
-        violations.append(("open.resume.epoch", f"is longer than {EPOCH_BYTES} bytes"))
-    if len(request.fleet_cursor.epoch) > MAX_FLEET_EPOCH_BYTES:
-        text = f"is longer than {MAX_FLEET_EPOCH_BYTES} bytes"
-        violations.append(("open.fleet_cursor.epoch", text))
+    _check_text("open.name", request.name, MAX_NAME_BYTES, violations)
+    _check_size("open.resume.epoch", request.resume.epoch, EPOCH_BYTES, violations)
+    fleet_epoch = request.fleet_cursor.epoch
+    _check_size("open.fleet_cursor.epoch", fleet_epoch, MAX_FLEET_EPOCH_BYTES, violations)
     if request.instance and len(request.instance) != INSTANCE_BYTES:
         violations.append(("open.instance", f"must have {INSTANCE_BYTES} bytes, or none"))
     if len(request.rules) > MAX_RULES:
@@ -104,9 +99,7 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
         field = f"open.held[{index}]"
         validation.required_name(f"{field}.partition", held.partition, violations)
         for part in ("checksum", "resolver_fingerprint"):
-            if len(getattr(held, part)) > MAX_DIGEST_BYTES:
-                text = f"is longer than {MAX_DIGEST_BYTES} bytes"
-                violations.append((f"{field}.{part}", text))
+            _check_size(f"{field}.{part}", getattr(held, part), MAX_DIGEST_BYTES, violations)
 
 
 def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -> None:
@@ -151,10 +144,14 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
 
 
 def _check_text(field: str, text: str, limit: int, violations: validation.Violations) -> None:
-    if len(text.encode()) > limit:
-        violations.append((field, f"is longer than {limit} bytes"))
-    elif CONTROL_CHARACTER.search(text):
+    _check_size(field, text.encode(), limit, violations)
+    if CONTROL_CHARACTER.search(text):
         violations.append((field, "has a control character"))
+
+
+def _check_size(field: str, data: bytes, limit: int, violations: validation.Violations) -> None:
+    if len(data) > limit:
+        violations.append((field, f"is longer than {limit} bytes"))
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, validation.Violations], None]]] = {

@@ -1,13 +1,12 @@
 """UserGroupService: resolves and invalidates users' groups."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from queuegate.v1 import user_group_information_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc import validation
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.messages import LOOKUP_OUTCOMES, timestamp
 from queuegate_server.sync.changes import Changes
@@ -25,9 +24,7 @@ class UserGroupServicer:
 
     async def ResolveUserGroups(self, data: bytes) -> bytes:
         """Resolve a user's groups."""
-        request = await self.queue.in_turn(
-            data, partial(wire.parse, user_groups_pb2.ResolveUserGroupsRequest, data)
-        )
+        request = await self.queue.parse(user_groups_pb2.ResolveUserGroupsRequest, data)
         violations: validation.Violations = []
         validation.check_name("partition", request.partition, violations)
         validation.required_name("user", request.user, violations)
@@ -52,9 +49,7 @@ class UserGroupServicer:
 
     async def InvalidateUserGroups(self, data: bytes) -> bytes:
         """Invalidate the cached groups of the given users, or of all users."""
-        request = await self.queue.in_turn(
-            data, partial(wire.parse, user_groups_pb2.InvalidateUserGroupsRequest, data)
-        )
+        request = await self.queue.parse(user_groups_pb2.InvalidateUserGroupsRequest, data)
         violations: validation.Violations = []
         validation.check_name("partition", request.partition, violations)
         if len(request.users) > MAX_USERS:

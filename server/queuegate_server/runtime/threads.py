@@ -110,12 +110,10 @@ async def look_up_host(threads: AbandonableThreadPool, host: str, port: int) -> 
         StillRunning: An earlier lookup of the host is still hanging.
         AllThreadsHang: All threads are occupied by hanging lookups.
     """
-    try:
+    with contextlib.suppress(ValueError):
         ipaddress.ip_address(host)
-    except ValueError:
-        lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    else:
         return (host,)
+    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     addresses = await threads.run(host, lookup)
     return tuple(dict.fromkeys(str(address[0]) for *_, address in addresses))
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, own_level
+from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, OwnLevel, own_level
 from queuegate.policy.created_queues import ANY_NAME, QueueCreation
 from queuegate.policy.decision import RULES, Access, Decision, Reason
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path
@@ -201,30 +201,23 @@ class ChainCompiler:
         depth = path.count(SEPARATOR) + 1
         if level.end is not None:
             above = self._end(level.end, depth)
-        return self._append(above, depth, level.users, level.groups, level.services)
+        return self._append(above, depth, level)
 
     def _append_chain(self, chain: Chain) -> Link:
         """Append a chain above the root."""
         if isinstance(chain, ChainEnd):
             return self._end(chain.otherwise, 0)
         above = self._append_chain(chain.above)
-        return self._append(above, 0, chain.users, chain.groups, chain.services)
+        return self._append(above, 0, chain)
 
-    def _append(
-        self,
-        above: Link,
-        depth: int,
-        users: frozenset[str],
-        groups: frozenset[str],
-        services: frozenset[str],
-    ) -> Link:
-        """Append a level, unless it lists nobody."""
-        if not (users or groups or services):
+    def _append(self, above: Link, depth: int, level: OwnLevel | Chain) -> Link:
+        """Append a level unless it lists no names."""
+        lists = level.users, level.groups, level.services
+        if not any(lists):
             return above
-        distance = self._levels - above.level
-        level = self._append_level(distance, depth, len(users), len(groups), len(services))
-        self._lists += users, groups, services
-        return Link(level, None if groups else above.otherwise)
+        self._lists += lists
+        number = self._append_level(self._levels - above.level, depth, *map(len, lists))
+        return Link(number, None if level.groups else above.otherwise)
 
     def _end(self, decision: Decision | None, depth: int) -> Link:
         """Append the end of a chain."""

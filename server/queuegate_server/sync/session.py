@@ -85,13 +85,6 @@ class FleetEvents(Protocol):
         """
 
 
-class OfferedGroups(NamedTuple):
-    """A user's groups, and the newest change before their lookup."""
-
-    groups: sync_pb2.UserGroups
-    since: int
-
-
 class Session:
     """The state of one stream."""
 
@@ -132,7 +125,7 @@ class Session:
         self._sent_cursor: cursor_pb2.Cursor | None = None
         """The fleet cursor of the newest checkpoint."""
         self._ping: tuple[int, float] | None = None
-        self._groups: deque[OfferedGroups] = deque()
+        self._groups: deque[tuple[sync_pb2.UserGroups, int]] = deque()
         self.offered_bytes = 0
         """The number of bytes of unsent groups."""
         self._confirmed: sync_pb2.SyncReported | None = None
@@ -190,10 +183,10 @@ class Session:
         """Confirm a report whose decisions are in the audit log."""
         self._confirmed = report
 
-    def offer(self, offered: OfferedGroups) -> None:
-        """Send a user's groups, unless they are invalidated first."""
-        self._groups.append(offered)
-        self.offered_bytes += offered.groups.ByteSize()
+    def offer(self, groups: sync_pb2.UserGroups, since: int) -> None:
+        """Send groups looked up after the change `since`, unless they are invalidated first."""
+        self._groups.append((groups, since))
+        self.offered_bytes += groups.ByteSize()
 
     def next_response(self) -> sync_pb2.SyncResponse | None:
         """Return the next message to the caller, or None. All changes precede a pong: a lease must

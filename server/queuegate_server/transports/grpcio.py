@@ -146,24 +146,19 @@ class GrpcioServer:
         """
         stalls = self._stalls
         parse, serialize = _parser(handler), handler.response_serializer or bytes
-        if handler.stream_stream is not None:
+        if handler.response_streaming:
 
             async def stream(requests: AsyncIterator[bytes], context: Context) -> Responses:
-                parsed = _parsed(parse, requests, context)
-                async for response in handler.stream_stream(parsed, context):
+                if handler.request_streaming:
+                    responses = handler.stream_stream(_parsed(parse, requests, context), context)
+                else:
+                    request = await parse(await stalls.receive(context), context)
+                    responses = handler.unary_stream(request, context)
+                async for response in responses:
                     with stalls.sending(context, data := serialize(response)):
                         yield data
 
             return grpc.stream_stream_rpc_method_handler(stream)
-        if handler.unary_stream is not None:
-
-            async def watch(_requests: object, context: Context) -> Responses:
-                request = await parse(await stalls.receive(context), context)
-                async for response in handler.unary_stream(request, context):
-                    with stalls.sending(context, data := serialize(response)):
-                        yield data
-
-            return grpc.stream_stream_rpc_method_handler(watch)
         serve = handler.unary_unary
         if handler.request_deserializer is not None:
 

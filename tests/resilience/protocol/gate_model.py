@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from queuegate.gate.session import GateRights
 from queuegate.v1 import sync_pb2, user_groups_pb2
-from queuegate_server.sync.session import LEASE, OfferedGroups, Session, ShippedPolicy
+from queuegate_server.sync.session import LEASE, Session, ShippedPolicy
 
 PARTITION = "default"
 USER = "u"
@@ -154,4 +154,4 @@ class Connection:
             outcome=user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
             groups=(str(lookup.version),),
         )
-        self.session.offer(OfferedGroups(groups, lookup.since))
+        self.session.offer(groups, lookup.since)

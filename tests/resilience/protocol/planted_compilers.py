@@ -77,7 +77,7 @@ class KeepsGroupsBelowAnAllowAll(ChainCompiler):
             above = self._end(level.end, depth)
         is_open = above.otherwise is not None and above.otherwise.allowed
         kept = groups if is_open else level.groups
-        return self._append(above, depth, level.users, kept, level.services)
+        return self._append(above, depth, level._replace(groups=kept))
 
 
 class ForgetsAllowAll(ChainCompiler):

@@ -12,7 +12,6 @@ from queuegate_server.sync import session as module
 from queuegate_server.sync.change_log import POLICY_CHANGED, GateLog, StateChange
 from queuegate_server.sync.session import (
     InvalidSync,
-    OfferedGroups,
     Session,
     ShippedPolicy,
     SyncRights,
@@ -318,7 +317,7 @@ def test_groups_that_were_forgotten_are_not_sent(log: GateLog, policies: Policie
             user=user,
             outcome=user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
         )
-        session.offer(OfferedGroups(groups, log.head))
+        session.offer(groups, log.head)
     log.invalidate("default", ["a"])
     assert kinds(session) == ["forget default a", "checkpoint", "user_groups"]
     assert session.invalidated == [("default", "a")]
@@ -374,7 +373,7 @@ def test_the_size_of_groups_that_wait_is_known(log: GateLog, policies: Policies)
     kinds(session)
     for user in ("a", "b"):
         groups = sync_pb2.UserGroups(partition="default", user=user, groups=["g" * 1_000])
-        session.offer(OfferedGroups(groups, log.head))
+        session.offer(groups, log.head)
     assert 2_000 < session.offered_bytes < 2_100
     assert session.next_response()
     assert 1_000 < session.offered_bytes < 1_050
