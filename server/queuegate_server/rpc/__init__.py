@@ -1,1 +1,1 @@
-"""The gRPC door: convert, call the engine, convert back."""
+"""The gRPC services: convert requests, call the engine, convert results."""

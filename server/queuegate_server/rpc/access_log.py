@@ -37,7 +37,7 @@ _WARNED_CODES: Final = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-"""Codes that concern operators. The others are the caller's fault, and are logged at debug."""
+"""Codes logged as warnings. The others are the caller's fault, and logged at level debug."""
 _MAX_MESSAGE: Final = 500
 _FAILED: Final = "call failed"
 _ENDED: Final = "call"
@@ -91,7 +91,7 @@ def log_admin_call(method: str, context: Context) -> None:
 async def abort(
     method: str, context: Context, error: Exception, start: float | None = None
 ) -> NoReturn:
-    """Abort a call with the status of an error; log it, as a warning if it concerns operators.
+    """Abort a call with an error's status, and log it.
 
     Args:
         method: The full name of the method.

@@ -121,7 +121,7 @@ class AccessServicer(ApplicationServicer):
     async def _decide(
         self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
     ) -> list[CheckResponse]:
-        """Return the results of checks; add required but missing changes to `behind`."""
+        """Return the checks' results; add any missing changes that they require to `behind`."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -161,7 +161,7 @@ class AccessServicer(ApplicationServicer):
         )
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide checks in columns on one snapshot."""
+        """Decide columns of checks on one snapshot."""
         method = "CheckQueueAccessColumns"
         async with self._queue.for_call(data) as slot:
             try:
@@ -212,7 +212,7 @@ class AccessServicer(ApplicationServicer):
             query, after = validation.list_query(request, snapshot, trusted=trusted)
             size = min(request.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
             paths = query.served.partition.paths
-            # Look for one more than the page size to detect a next page.
+            # Look for one extra queue to detect a next page.
             start = bisect.bisect_right(paths, after)
             usable = await self._usable(query, start, size + 1, slot)
             page = usable[:size]
@@ -247,7 +247,7 @@ class AccessServicer(ApplicationServicer):
             allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
             if allowed is None:
                 slot.release()
-                # An unknown user has no groups, but keeps queues that allow that name or everyone.
+                # An unknown user has no groups, but may be listed by name or allowed by a wildcard.
                 groups = await self._engine.groups(query)
                 await slot.reacquire()
                 allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
@@ -271,7 +271,7 @@ async def _add_via(
     page: Sequence[tuple[str, Decision]],
     slot: Slot,
 ) -> None:
-    # Convert each decision once: most queues inherit that of an ancestor.
+    # Convert each decision once: most queues inherit theirs.
     grants: dict[Decision, access_pb2.AccessGrant] = {}
     for number, (path, decision) in enumerate(page, 1):
         message = grants.get(decision)

@@ -31,9 +31,9 @@ _MAX_HOLD_SECONDS: Final = 0.02
 _MAX_PENALTY_SECONDS: Final = 0.1
 """The maximum time for which a failed call keeps the slot."""
 MAX_REQUESTS: Final = 64 * MIB
-"""Total bytes of waiting and running requests at which no more long calls are admitted."""
+"""Long calls are refused while waiting and running requests total this many bytes or more."""
 _SECONDS_PER_BYTE: Final = 5e-9
-"""More than gRPC takes to receive and unpack a byte of a request."""
+"""An upper bound on gRPC's cost of receiving and unpacking a byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
 """After this much computation, by any number of calls, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
@@ -50,10 +50,7 @@ _Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Grants the slot to one long call at a time.
-
-    New calls, stream messages and preempted calls wait in three FIFO lines, served in turn.
-    """
+    """Grants a slot to one long call at a time, from three FIFO lines in turn."""
 
     def __init__(
         self,
@@ -66,36 +63,33 @@ class AdmissionQueue:
 
         Args:
             clock: A monotonic clock, in seconds.
-            max_wait: CoDel's target for the time that a call waits for its slot, in seconds.
+            max_wait: CoDel's target for the wait for the slot, in seconds.
             refused: Counts shed calls, as `waited`, `unread` or `bytes`.
-            unread: The budget of unwritten response bytes; while exhausted, no call is admitted.
+            unread: The budget for unwritten response bytes; calls are refused while it is spent.
         """
         self.clock = clock
         self._codel = CoDel(max_wait)
         self.unread = unread
         self.requests = ByteBudget(MAX_REQUESTS)
-        """The budget of waiting and running request bytes; while exhausted, calls are refused."""
+        """The budget for waiting and running request bytes; calls are refused while it is spent."""
         self._refused = refused
         self._is_taken = False
         self._busy_since = clock()
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
-        # A single thread bounds the work even if calls are cancelled during it.
+        # A single thread, so that work left by cancelled calls never runs in parallel.
         self.thread = ThreadPoolExecutor(1, "requests")
 
     async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:
-        """Run work whose cost grows with the request; if that is long, wait for the slot first.
-
-        Raises Overloaded if the call is shed, and any exception of the work.
-        """
+        """Run `work`, after waiting for the slot if the request is long. Raises Overloaded."""
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         async with self.for_call(request) as slot:
             return await slot.run(request, work)
 
     async def parse(self, message: type[M], request: bytes) -> M:
-        """Parse a request; if it is long, wait for the slot first. Raises Overloaded."""
+        """Parse a request, after waiting for the slot if the request is long. Raises Overloaded."""
         return await self.in_turn(request, partial(wire.parse, message, request))
 
     def for_call(self, request: bytes) -> "Slot":
@@ -103,7 +97,7 @@ class AdmissionQueue:
         return Slot(self, self._calls, len(request), may_be_shed=True)
 
     def for_stream(self, request: bytes) -> "Slot":
-        """Return the slot of a stream's message, which is never shed: streams await responses."""
+        """Return the slot of a stream message, which is never shed: streams await responses."""
         return Slot(self, self._streams, len(request), may_be_shed=False)
 
     @property
@@ -210,8 +204,8 @@ class Slot:
             self.release()
 
     async def penalize(self) -> None:
-        """Release the slot of a failed call after a delay longer than the call's own cost: callers
-        repeat calls that fail immediately, and must not starve others.
+        """Release a failed call's slot after a delay longer than the call took: callers repeat fast
+        failures immediately, and must not starve others.
         """
         if self._is_held:
             cost = 2 * (self._clock() - self._since) + self._size * _SECONDS_PER_BYTE
@@ -227,7 +221,7 @@ class Slot:
             self._queue.release()
 
     async def run(self, request: bytes, work: Callable[[], T]) -> T:
-        """Run work on a request or a part of it, in a thread if that is long."""
+        """Run `work` on a request or part of one, in a thread if that is long."""
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)

@@ -1,4 +1,4 @@
-"""Access checks for YARN and Spark applications, with serialized requests and responses."""
+"""Access checks for YARN and Spark applications."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -83,12 +83,8 @@ class ApplicationServicer:
     ) -> bytes:
         """Decide and record a single check; return the response.
 
-        Args:
-            method: The name of the method.
-            data: The request.
-            read: Returns the snapshot to decide on, and the query.
-            explain: Decides the query.
-            message: Builds the response from the query, the result and the policy's revision.
+        `read` returns the snapshot to decide on and the query, and `explain` decides the query.
+        `message` builds the response from the query, the result and the policy's revision.
         """
         try:
             snapshot, query = await self._queue.in_turn(data, read)

@@ -17,17 +17,12 @@ from queuegate_server.settings.callers import MAX_NAME_LENGTH, Callers, Rights, 
 from queuegate_server.settings.listeners import Listener
 
 
-class CallContext(Protocol):
+class _CallContext(Protocol):
     """The subset of gRPC's context that identifies a caller."""
 
-    def invocation_metadata(self) -> Any:
-        """Return the headers as pairs of a lowercase name and a value."""
-
-    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Return the properties verified by TLS, under gRPC's names."""
-
-    def peer(self) -> str:
-        """Return the peer's address in gRPC's notation."""
+    def invocation_metadata(self) -> Any: ...
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]: ...
+    def peer(self) -> str: ...
 
 
 _BEARER: Final = "bearer "
@@ -123,20 +118,17 @@ class Authenticator:
         )
         # If all callers share one principal, calls need not be inspected.
         can_differ = self._tokens or self._with_certificates or not self._is_local
-        self._sole = (
-            None
-            if can_differ or (self._has_ports and self._has_sockets)
-            else self._loopback
-            if self._has_ports
-            else self._unix
-        )
+        if can_differ or (self._has_ports and self._has_sockets):
+            self._sole = None
+        else:
+            self._sole = self._loopback if self._has_ports else self._unix
 
     @property
     def version(self) -> object:
         """Changes whenever a caller may be identified differently."""
         return self._changes, 0 if self._tokens is None else self._tokens.reloads
 
-    def identify(self, context: CallContext) -> Principal:
+    def identify(self, context: _CallContext) -> Principal:
         """Return the principal of a call. Raises Unauthenticated and PermissionDenied."""
         if self._sole is not None:
             return self._sole
@@ -161,7 +153,7 @@ class Authenticator:
             " that the server knows"
         )
 
-    def certificate_expiry(self, context: CallContext) -> float:
+    def certificate_expiry(self, context: _CallContext) -> float:
         """Return the expiry of the caller's certificate, in Unix seconds; infinity without one."""
         certificate = self._certificate(context.auth_context())
         return peer_certificate(certificate).not_after if certificate else math.inf
@@ -205,7 +197,7 @@ class Authenticator:
         )
 
 
-def _bearer_token(context: CallContext) -> str | None:
+def _bearer_token(context: _CallContext) -> str | None:
     """Return a call's bearer token, or None. Raises Unauthenticated for other credentials."""
     headers = [
         value for key, value in context.invocation_metadata() or () if key == "authorization"

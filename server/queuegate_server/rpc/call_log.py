@@ -40,10 +40,7 @@ _Outcome = tuple[Record, Decision | str, int]
 
 
 class CallLog:
-    """Counts the decisions of calls, and records those that are due.
-
-    Methods raise AuditUnavailable if a record cannot be written.
-    """
+    """Counts decisions and records those that are due. Methods raise AuditUnavailable."""
 
     def __init__(self, decisions: DecisionLog, wall: Callable[[], float]) -> None:
         self._decisions = decisions
@@ -205,10 +202,7 @@ def _decision(message: Any) -> Decision:
 
 
 def request_fields(method: str, request: bytes) -> Record:
-    """Return a check request as fields of a record; empty if the bytes are not a check.
-
-    Overlong names are truncated.
-    """
+    """Return a check's fields for its record, names truncated; empty if the bytes are malformed."""
     kind = f"{method.removeprefix('Batch').removesuffix('Columns')}Request"
     try:
         parsed = getattr(access_pb2, kind).FromString(request)
@@ -254,5 +248,4 @@ def _error_reason(status: status_pb2.Status) -> str:
     for detail in status.details:
         if detail.Unpack(info):
             break
-    reason: str = info.reason
-    return reason.lower()
+    return str(info.reason).lower()

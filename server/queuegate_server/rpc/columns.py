@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from queuegate.v1 import access_pb2
+from queuegate.v1.status_pb2 import Status
 from queuegate_server.decisions.log import ERROR, GRANTS
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
@@ -17,36 +18,33 @@ from queuegate_server.rpc.response_cache import CHUNK, MAX_REQUEST_BYTES, CheckR
 
 MAX_CHECKS: Final = 100_000
 MAX_NAMES: Final = 10_000
-"""The maximum number of users, and also of queues, in a request."""
+"""The maximum number of users, and of queues, per request."""
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse
 
 _Check = access_pb2.CheckQueueAccessRequest
 _DIGITS: Final = bytes(b"01"[grants] for grants in GRANTS).ljust(256, b"0")
-"""Maps the number of a reason to `1` if it grants access, and to `0` otherwise."""
+"""Maps a reason's number to `1` if it grants access, else to `0`."""
 
 
 class ColumnsQuery:
     """A parsed and validated request."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
-        """Validate the columns of a request. Raises InvalidRequest.
-
-        An invalid user, queue, partition or access type affects only its own checks, in `query`.
-        """
+        """Validate the columns; `query` validates their contents. Raises InvalidRequest."""
         self._request = request
         self._snapshot = snapshot
         self._trusted = trusted
         users, queues = request.user_indexes[:], request.queue_indexes[:]
         _check_sizes(request, users, queues)
         _check_indexes(request, users, queues)
-        # Distinct pairs are found fastest as single numbers.
+        # Encode pairs as single numbers, which are fastest to deduplicate.
         width = len(request.queues)
         self._width = width
         self._pairs = [user * width + queue for user, queue in zip(users, queues, strict=True)]
         self._distinct = list(dict.fromkeys(self._pairs))
-        # Truncate the keys to save memory: the cache ignores any longer than MAX_REQUEST_BYTES.
+        # Truncate keys to save memory: the cache ignores those longer than MAX_REQUEST_BYTES.
         cut = MAX_REQUEST_BYTES + 1
         heads = [
             wire.embed(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))[:cut]
@@ -144,12 +142,10 @@ def _errors(results: Sequence[CheckResponse], reasons: bytes) -> list[access_pb2
     for index, each in enumerate(results):
         if each.reason == ERROR:
             indexes.setdefault(each.response, []).append(index)
-    errors = []
-    for status, concerned in indexes.items():
-        error = access_pb2.ColumnsError(questions=concerned)
-        error.error.ParseFromString(status)
-        errors.append(error)
-    return errors
+    return [
+        access_pb2.ColumnsError(questions=concerned, error=Status.FromString(status))
+        for status, concerned in indexes.items()
+    ]
 
 
 def _check_sizes(request: Request, users: Sequence[int], queues: Sequence[int]) -> None:

@@ -39,7 +39,7 @@ class InvalidRequest(Exception):
     """Fields of a request are missing or malformed."""
 
     def __init__(self, violations: list[tuple[str, str]]) -> None:
-        """Keep the first pairs of field and fault: gRPC refuses statuses over 8 KiB."""
+        """Keep only the first pairs of field and fault: gRPC refuses statuses over 8 KiB."""
         self.violations = violations[:_MAX_VIOLATIONS]
         texts = [
             text if field == WHOLE_REQUEST else f"{field}: {text}"
@@ -51,7 +51,7 @@ class InvalidRequest(Exception):
 
 
 class UnreadableRequest(InvalidRequest):
-    """The bytes of a request are not a valid message, so they must not be parsed again."""
+    """A request could not be parsed, and must not be parsed again."""
 
 
 class Overloaded(Exception):
@@ -133,9 +133,9 @@ class CallStatus(NamedTuple):
 
 
 def to_status(error: Exception) -> CallStatus:
-    """Return the status of an error, with the error's text as message.
+    """Return an error's status, with the error's text as message.
 
-    An unexpected error is logged and becomes INTERNAL, with only an ID that the log also contains.
+    An unexpected error is logged and becomes INTERNAL, with only the ID of the log entry.
     """
     status = _STATUSES.get(type(error))
     if status is None:

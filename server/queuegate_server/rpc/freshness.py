@@ -1,7 +1,6 @@
 """Waits for the changes required by checks (`at_least`).
 
-A check waits before it is validated, because the change may be a new policy, whose snapshot then
-decides.
+A check waits before it is validated, because the change may replace the policy.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -34,17 +33,14 @@ class Freshness:
     async def ensure(
         self, request: access_pb2.CheckQueueAccessRequest, slot: Slot | None = None
     ) -> None:
-        """Wait briefly for the change required by `at_least`, without holding the slot.
-
-        Raises NotCaughtUp if the change is still missing.
-        """
+        """Wait briefly for the change required by `at_least`. Raises NotCaughtUp if missing."""
         if (change := self.missing(request)) is not None:
             await self.catch_up([change], slot)
             if self.missing(request) is not None:
                 raise NotCaughtUp
 
     async def catch_up(self, changes: Collection[Change], slot: Slot | None = None) -> bool:
-        """Wait briefly for changes; return whether any could arrive."""
+        """Wait briefly for changes, without the slot; return False immediately without a fleet."""
         if self.follow is None:
             return False
         if slot is not None:

@@ -22,7 +22,7 @@ Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.Hea
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Reports one status, initially NOT_SERVING, for all services: they start and stop together."""
+    """Reports the same status, initially NOT_SERVING, for all services."""
 
     def __init__(self, services: Sequence[str]) -> None:
         """Report on services, given by full name, and on the entire server."""

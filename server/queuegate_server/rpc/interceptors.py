@@ -52,7 +52,7 @@ def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
 
 
 def end_stream(method: str, counters: MethodCounters, handler: Stream) -> Stream:
-    """Wrap a streaming method, as `end_unary` wraps a unary one."""
+    """Count and log the calls of a streaming method; see `end_unary`."""
 
     async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         counters.started += 1
@@ -123,7 +123,7 @@ class ConcurrencyLimiter:
 
 
 def _code(error: BaseException, context: Context) -> str:
-    """Return the status code of a failed call, as set by `abort` unless it was cancelled."""
+    """Return a failed call's status code, as set by `abort` unless the call was cancelled."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         # None without a deadline, contrary to the type.
         remaining: float | None = context.time_remaining()

@@ -1,4 +1,4 @@
-"""PolicyService: shows, validates and reloads policies."""
+"""PolicyService: returns, validates and reloads policies."""
 
 import asyncio
 import itertools
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.acl import AclNames
-from queuegate.policy.created_queues import QueueCreation, Template
+from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.names import DEFAULT_PARTITION, is_at_or_below
 from queuegate.policy.queue import Queue
 from queuegate.v1 import policy_pb2
@@ -88,8 +88,11 @@ class PolicyServicer:
             await slot.pause_if_due()
         templates = iter(creation.templates if creation else ())
         while some := [*itertools.islice(templates, _CHUNK)]:
-            below = [_template(each) for each in some if is_at_or_below(each.path, prefix)]
-            parts.append(policy_pb2.GetPolicyResponse(templates=below).SerializeToString())
+            part = policy_pb2.GetPolicyResponse()
+            for template in some:
+                if is_at_or_below(template.path, prefix):
+                    part.templates.add(**template._asdict())
+            parts.append(part.SerializeToString())
             await slot.pause_if_due()
         return b"".join(parts)
 
@@ -127,7 +130,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return which names are valid in the ACLs of each served partition."""
+        """Return, by served partition, which names are valid in its ACLs."""
         try:
             served = self.engine.snapshot.served
         except NotReady:
@@ -172,15 +175,6 @@ def _replica(replica: ReplicaView) -> policy_pb2.FleetReplica:
         policy_checksum=replica.checksum,
         gates=replica.gates,
         silent_seconds=replica.silent_seconds,
-    )
-
-
-def _template(template: Template) -> policy_pb2.QueueTemplate:
-    return policy_pb2.QueueTemplate(
-        path=template.path,
-        kind=template.kind,
-        submit_acl=template.submit_acl,
-        admin_acl=template.admin_acl,
     )
 
 

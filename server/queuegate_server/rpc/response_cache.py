@@ -24,7 +24,7 @@ the entry to the newer, which is cheaper than an LRU."""
 MAX_REQUEST_BYTES: Final = 384
 """Longer requests are not cached, which limits the cache to about 90 MiB."""
 CHUNK: Final = 10_000
-"""The number of lookups between two pauses, which take a few milliseconds."""
+"""The number of lookups between two pauses, done in a few milliseconds."""
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
@@ -99,8 +99,8 @@ class ResponseCache:
         *,
         trusted: bool,
     ) -> list[CheckResponse | None]:
-        """Return the valid responses in the newer generation, and None for other requests, to which
-        `get` may find a response. Pauses every few milliseconds.
+        """Return each request's valid response, or None if the newer generation has none, although
+        `get` may find one. Pauses every few milliseconds.
         """
         now = self._clock()
         if snapshot is not self._snapshot or self._lease.end_if_expired(now):

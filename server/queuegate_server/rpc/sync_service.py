@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.v1 import sync_pb2
@@ -22,7 +22,7 @@ from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRight
 MAX_WAITING: Final = 10_000
 """The maximum number of users per stream whose groups are pending."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
-"""The maximum number of characters per stream in the names of users waiting for a lookup."""
+"""The maximum total length of the names of users waiting for a lookup, per stream."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
 """A stream with this many unsent bytes of groups starts no more lookups."""
 MAX_SILENCE: Final = 2 * LEASE
@@ -104,21 +104,17 @@ class SyncServicer:
             self.hub.close_session(session)
 
 
+@dataclass(slots=True, eq=False)
 class _Stream:
     """Reads a stream's messages and looks up users while responses are sent."""
 
-    def __init__(self, servicer: SyncServicer, session: Session, wake: Callable[[], None]) -> None:
-        self._hub = servicer.hub
-        self._engine = servicer.engine
-        self._queue = servicer.queue
-        self._recorder = servicer.recorder
-        self._clock = servicer.clock
-        self._session = session
-        self._wake = wake
-        self._wanted: dict[tuple[str, str], None] = {}
-        self._wanted_characters = 0
-        self._lookups: set[asyncio.Task[None]] = set()
-        self._recording: asyncio.Task[sync_pb2.SyncReported] | None = None
+    _servicer: SyncServicer
+    _session: Session
+    _wake: Callable[[], None]
+    _wanted: dict[tuple[str, str], None] = field(default_factory=dict)
+    _wanted_characters: int = 0
+    _lookups: set[asyncio.Task[None]] = field(default_factory=set)
+    _recording: asyncio.Task[sync_pb2.SyncReported] | None = None
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
         """Handle the caller's messages until it closes its side or releases its lease.
@@ -141,15 +137,15 @@ class _Stream:
         if len(data) <= MAX_SHORT_REQUEST:
             request, refused = sync_validation.parse(data)
         else:
-            async with self._queue.for_stream(data) as slot:
+            async with self._servicer.queue.for_stream(data) as slot:
                 request, refused = await slot.run(data, lambda: sync_validation.parse(data))
         applied = self._session.applied
         try:
-            work = self._session.receive(request, self._clock())
+            work = self._session.receive(request, self._servicer.clock())
         except InvalidSync as error:
             raise InvalidRequest([("message", str(error))]) from error
         if self._session.applied != applied:
-            self._hub.wake_barriers()
+            self._servicer.hub.wake_barriers()
         if isinstance(work, sync_pb2.SyncWant):
             self._want([(work.partition, user) for user in work.users])
         elif isinstance(work, sync_pb2.SyncReport):
@@ -159,7 +155,7 @@ class _Stream:
         return not self._session.has_released
 
     def resume_lookups(self) -> None:
-        """Look up users who waited for buffer space, or whose groups were invalidated unsent."""
+        """Look up users waiting for buffer space, or whose groups were invalidated unsent."""
         invalidated, self._session.invalidated = self._session.invalidated, []
         self._add_wanted(invalidated)
         self._start_lookups()
@@ -184,8 +180,8 @@ class _Stream:
         self.check_recording()
         if self._recording is not None and not self._recording.done():
             raise Overloaded("a report must wait until the previous one is confirmed")
-        if self._recorder is not None:
-            self._recording = self._recorder.record(self._session, report, refused, size)
+        if (recorder := self._servicer.recorder) is not None:
+            self._recording = recorder.record(self._session, report, refused, size)
             self._recording.add_done_callback(self._confirm)
 
     def _confirm(self, recording: "asyncio.Task[sync_pb2.SyncReported]") -> None:
@@ -233,10 +229,10 @@ class _Stream:
             self._wanted_characters -= len(user)
             with suppress(UnknownPartition, CannotShip):
                 # Groups from a new policy's resolver must not be sent before that policy.
-                since = await self._hub.policy_shipped()
-                served = self._engine.snapshot.find(partition)
+                since = await self._servicer.hub.policy_shipped()
+                served = self._servicer.engine.snapshot.find(partition)
                 resolution = await served.groups.resolve(user)
-                groups = _groups(served, resolution, self._clock())
+                groups = _groups(served, resolution, self._servicer.clock())
                 self._session.offer(groups, since)
                 self._wake()
 

@@ -46,20 +46,15 @@ def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecis
     request = wire.parse(sync_pb2.SyncRequest, data)
     if request.HasField("report") and len(data) > MAX_REPORT_BYTES:
         raise InvalidRequest([("report", f"is longer than {MAX_REPORT_BYTES} bytes")])
-    check(request)
-    return request, refused_decisions(request.report)
-
-
-def check(request: sync_pb2.SyncRequest) -> None:
-    """Check a message, except a report's decisions. Raises InvalidRequest."""
     violations: validation.Violations = []
     kind = request.WhichOneof("message")
     if kind is not None and kind in _CHECKS:
         _CHECKS[kind](getattr(request, kind), violations)
     validation.raise_if(violations)
+    return request, _refused_decisions(request.report)
 
 
-def refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecision]:
+def _refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecision]:
     """Return a report's invalid decisions with their faults."""
     refused: list[sync_pb2.RefusedDecision] = []
     for index, decision in enumerate(report.decisions):

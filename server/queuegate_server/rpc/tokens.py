@@ -42,7 +42,7 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
 
 
 def parse(content: bytes, path: Path) -> Hashes:
-    """Parse lines of owner and hash; an owner may have several tokens. Raises BadFile."""
+    """Parse `owner:sha256` lines; an owner may have several tokens. Raises BadFile."""
     hashes: dict[bytes, str] = {}
     for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), start=1):
         entry = line.strip()

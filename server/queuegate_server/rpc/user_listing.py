@@ -171,7 +171,7 @@ class UserLister:
     async def _decide(
         self, query: UsersQuery, names: Sequence[str], slot: Slot
     ) -> dict[str, Decision | str]:
-        """Return the decision, or the reason for its absence, for each user checked in time."""
+        """Return the decision, or the reason for a failure, for each user checked in time."""
         decided: dict[str, Decision | str] = {}
 
         async def decide(name: str) -> None:
@@ -197,8 +197,8 @@ _NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_S
 def _user(
     name: str, outcome: Decision | str, grants: Sequence[_UserGrant]
 ) -> access_pb2.ListedUser:
-    """Return a user with its grants, the decisive one first: the one that names the user, or else
-    the one of the nearest queue with the group that matched in the decision.
+    """Return a user with sorted grants: first the one that names the user, then the group matched
+    by the decision, then those of the nearest queues.
     """
     decisive, detail = ("", outcome) if isinstance(outcome, str) else (outcome.matched_subject, "")
     ordered = sorted(

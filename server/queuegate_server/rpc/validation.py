@@ -32,7 +32,7 @@ ACTIONS: Final[Mapping[int, Action]] = {
 
 _MAX_UTF8_BYTES: Final = 4
 _MAX_SHORT: Final = MAX_NAME_BYTES // _MAX_UTF8_BYTES
-"""Names of up to this many characters cannot be too long. Nearly all names are."""
+"""Names with at most this many characters cannot exceed MAX_NAME_BYTES. Nearly all are short."""
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"
@@ -76,7 +76,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
 def list_query(
     request: access_pb2.ListQueuesRequest, snapshot: Snapshot, *, trusted: bool
 ) -> tuple[Query, str]:
-    """Validate a list request; return the query of its prefix, and the path before its page."""
+    """Validate a list request; return a query for its prefix, and the path preceding the page."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
@@ -203,7 +203,7 @@ def user_and_groups(
 
 
 def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:
-    """Check a queue path; return it in the spelling of its partition, if that is known."""
+    """Check a queue path; return it in its partition's spelling, if the partition is known."""
     if not text:
         violations.append((field, "is required"))
         return ""

@@ -37,7 +37,7 @@ _MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
 """The maximum number of fields in a batch, which is far more than any batch needs."""
 _MAX_SEARCHED_FIELDS: Final = 2_000
-"""The maximum number of fields, on all levels, to search for faults."""
+"""The maximum number of fields to search for faults, across all levels."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
 """Longer messages may contain far too many items, so they are split one item at a time."""
@@ -76,7 +76,7 @@ Budget = Iterator[None]
 
 
 def search_budget() -> Budget:
-    """Return the budget shared by all fault searches in a request."""
+    """Return a budget for all fault searches in a request."""
     return itertools.repeat(None, _MAX_SEARCHED_FIELDS)
 
 
@@ -185,7 +185,7 @@ def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes
 
 
 def _tag(data: bytes, position: int) -> tuple[int, int, int]:
-    """Return a field's number, wire type, and end of both. Raises InvalidRequest."""
+    """Return a field's number, wire type, and the end of its tag. Raises InvalidRequest."""
     tag, end = _varint(data, position)
     if tag > _MAX_TAG or end - position > _MAX_TAG_BYTES or not tag >> 3:
         raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])

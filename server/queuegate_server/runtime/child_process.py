@@ -45,7 +45,7 @@ class ChildResult:
     """The result of a child process that was not killed for exceeding a limit."""
 
     status: int
-    """The exit status; if negative, that of a child killed by a signal."""
+    """The exit status; -N if signal N killed the child."""
     output: bytearray
 
 
@@ -64,7 +64,7 @@ async def run(
     Args:
         command: The path of the program, and its arguments.
         limits: The bounds of the child.
-        text: Its standard input in parts, all of which it must read before filling a pipe.
+        text: Its standard input in parts, which it must read before its output fills a pipe.
         environment: The child's environment; None for a copy of this process's.
         pass_fds: Descriptors that the child inherits under the same numbers.
 

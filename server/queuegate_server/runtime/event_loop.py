@@ -125,10 +125,7 @@ def handle_signals(
 
 
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work` whenever the event is set, until cancelled.
-
-    However often the event is set while `work` runs, `work` runs once more. Errors are logged.
-    """
+    """Run `work` whenever the event has been set, until cancelled. Errors are logged."""
     while True:
         await event.wait()
         event.clear()

@@ -21,7 +21,7 @@ FULL_COLLECTIONS: Final = 10_000
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
-"""A server with the console, an audit log and child processes was measured to open 30."""
+"""A server with a console, audit log and child processes opened 30 in a test."""
 NEEDED_THREADS: Final = 32
 """The same server ran 20."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
@@ -45,23 +45,21 @@ def open_standard_streams() -> None:
 
 
 def drop_unwritten_output() -> None:
-    """Discard output that could not be written, which Python 3.13.5 would retry at exit, exiting
-    with status 120.
-    """
+    """Discard unwritten output, which Python 3.13.5 would retry at exit, with exit status 120."""
     sys.stdout = os.fdopen(os.dup(1), "w")
     sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
 
 
 def raise_file_limit() -> None:
-    """Raise the limit on open files, usually 1024 for programs with `select`, to the hard limit."""
+    """Raise the limit on open files, usually 1024 for the sake of `select`, to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def check_limits() -> None:
-    """Raise TooFewResources if the system grants less than a server needs: libraries would crash,
-    or it would start without serving.
+    """Raise TooFewResources if the system grants less than a server needs. Otherwise, libraries
+    would crash, or the server would start without serving.
 
     Must be called after `raise_file_limit` and before the libraries are imported.
     """

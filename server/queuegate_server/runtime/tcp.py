@@ -9,7 +9,7 @@ from typing import Final
 
 
 class CannotListen(Exception):
-    """An address is in use or not local, or its certificate is unusable. Messages have remedies."""
+    """An address or its certificate cannot be used; the message names a remedy."""
 
 
 _REMEDIES: Final = {
@@ -20,7 +20,7 @@ _REMEDIES: Final = {
 
 
 class UnusableFile(CannotListen):
-    """A file of a listener is unusable; the message names its setting."""
+    """A listener's file is unusable; the message names its setting."""
 
 
 def open_tcp(host: str, port: int) -> socket.socket:
@@ -39,8 +39,8 @@ def open_tcp(host: str, port: int) -> socket.socket:
 def reserve_tcp(host: str, port: int) -> socket.socket:
     """Reserve a port, chosen by the system if 0, for processes that share it.
 
-    The socket does not listen. Raises CannotListen, even if another process is listening on the
-    port and would share it.
+    The socket does not listen. Raises CannotListen if another process, which would share the port,
+    is listening on it.
     """
     check_free(host, port)
     with _listen_errors(host, port):

@@ -39,7 +39,7 @@ class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Start at a monotonic time in seconds, from which no earlier process grants leases."""
+        """Start at a monotonic time in seconds, after which no earlier process grants leases."""
         self._started = now
         self._open: dict[Session, None] = {}
         self._closed: list[_Lease] = []
@@ -87,7 +87,7 @@ class Barrier:
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Wait for some leases, and until `earlier` for those of an earlier server process."""
+        """Wait for these leases and, until `earlier`, for those of an earlier server process."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting

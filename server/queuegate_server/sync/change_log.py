@@ -16,9 +16,9 @@ EPOCH_BYTES: Final = 16
 MAX_CHANGES: Final = 65_536
 """The maximum number of changes that a gate may miss and still resume."""
 MAX_NAMES: Final = 262_144
-"""The maximum number of names in all these changes."""
+"""The maximum number of names in a log."""
 MAX_INVALIDATED: Final = 1_000
-"""The maximum number of names in a change. More invalidate all users of the partition."""
+"""The maximum number of names in a change. More invalidate the entire partition."""
 
 
 class StateChange(NamedTuple):
@@ -56,7 +56,7 @@ class ChangeLog:
         return self._append(POLICY_CHANGED)
 
     def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
-        """Record that groups, by default of all users, are invalid; return the change's number."""
+        """Invalidate groups, by default of all users; return the change's number."""
         named = frozenset(users) if len(users) <= MAX_INVALIDATED else frozenset()
         return self._append(StateChange(partition, named))
 
@@ -74,7 +74,7 @@ class ChangeLog:
         return [*islice(reversed(self._changes), self.head - sequence)][::-1]
 
     def is_valid(self, partition: str, user: str, since: int) -> bool:
-        """Return whether a user's groups are still valid that were looked up after a change."""
+        """Return whether a user's groups, looked up after the change `since`, are still valid."""
         invalidated = max(
             self._invalidated.get((partition, user), 0), self._invalidated.get((partition, None), 0)
         )

@@ -33,8 +33,7 @@ class ReloadResult(NamedTuple):
 
     state: ReloadState
     cursor: cursor_pb2.Cursor | None
-    """The position of the reload; None if the files have errors and the other replicas could not be
-    notified."""
+    """The position of the reload; None if the files have errors and no replica was notified."""
     waited_out: Sequence[str] = ()
     disagreeing: Sequence[str] = ()
     """Messages about replicas that serve another policy or were not reached."""
@@ -46,8 +45,8 @@ class Changes(Protocol):
     async def invalidate(
         self, partition: str, users: Collection[str], *, wait: bool
     ) -> InvalidationResult:
-        """Invalidate the groups of the given users, or of all users if none are given. If `wait`,
-        wait until no caller decides from the old groups. Raises NotReached.
+        """Invalidate the groups of the given users, or of all users if none are given. With `wait`,
+        return once no caller decides from the old groups. Raises NotReached.
         """
 
     async def reload(self, *, wait: bool) -> ReloadResult:

@@ -179,7 +179,7 @@ class ChainCompiler:
                 yield from self._finish_step()
 
     def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
-        """Append the chains of the first queue, to be created below the others, nearest first."""
+        """Append the chains of the first queue. The others are its ancestors, nearest first."""
         links = self._links[parent_path(created[-1].path)]
         for queue in reversed(created[1:]):
             if queue.path not in self._parents:

@@ -28,7 +28,7 @@ class CannotShip(Exception):
 
 
 class SyncHub:
-    """Passes changes to streams; waits until callers have applied them. For one event loop."""
+    """Passes changes to streams; waits for callers to apply them. Used from one event loop."""
 
     def __init__(
         self,

@@ -133,8 +133,8 @@ class Session:
     def receive(
         self, request: sync_pb2.SyncRequest, now: float
     ) -> sync_pb2.SyncWant | sync_pb2.SyncReport | None:
-        """Handle a message from the caller that arrived at a monotonic time in seconds. Return
-        requests for groups and reports of decisions to be processed. Raises InvalidSync.
+        """Handle a message received at a monotonic time in seconds. Return its content if it
+        requests groups or reports decisions. Raises InvalidSync.
         """
         kind = request.WhichOneof("message")
         if (kind == "open") is self._is_open:

@@ -57,7 +57,7 @@ async def _parsed(
 
 
 def max_calls(limits: Limits) -> int:
-    """Return the maximum number of concurrent calls in a transport."""
+    """Return a transport's maximum number of concurrent calls."""
     return limits.max_concurrent_calls + MAX_RECEIVING + _SPARE_CALLS
 
 
@@ -81,7 +81,7 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     yield "grpc.max_concurrent_streams", bounds.max_streams
     # Without a margin for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # Then read other connections. Callers with one call at a time are not slowed down.
+    # After this many, read other connections. Callers with one call at a time are unaffected.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings is part of the handshake.
@@ -118,25 +118,21 @@ class GrpcioServer:
         self._stalls = stalls
         self._sweeping: asyncio.Task[None] | None = None
 
-    def add_generic_rpc_handlers(
-        self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]
-    ) -> None:
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """Do nothing: the same handlers are also added by method name."""
 
-    def add_registered_method_handlers(
-        self, service_name: str, method_handlers: Mapping[str, Any]
-    ) -> None:
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Serve the methods of a service, registering only a few of them."""
-        handlers = {name: self._watched(each) for name, each in method_handlers.items()}
-        generic = grpc.method_handlers_generic_handler(service_name, handlers)
+        watched = {name: self._watched(each) for name, each in handlers.items()}
+        generic = grpc.method_handlers_generic_handler(service, watched)
         self._server.add_generic_rpc_handlers((generic,))
         registered = {
             name: handler
-            for name, handler in handlers.items()
-            if handler.response_streaming or f"/{service_name}/{name}" in _REGISTERED
+            for name, handler in watched.items()
+            if handler.response_streaming or f"/{service}/{name}" in _REGISTERED
         }
         if registered:
-            self._server.add_registered_method_handlers(service_name, registered)
+            self._server.add_registered_method_handlers(service, registered)
 
     def _watched(self, handler: Any) -> Any:
         """Wrap a handler to abort calls that stall.
@@ -187,7 +183,7 @@ class GrpcioServer:
         self._sweeping = asyncio.create_task(self._stalls.sweep())
 
     async def stop(self, grace: float | None) -> None:
-        """Accept no more calls, and stop after `grace` seconds for calls in progress."""
+        """Stop accepting calls, and give calls in progress `grace` seconds to finish."""
         await self._server.stop(grace)
         if self._sweeping is not None:
             self._sweeping.cancel()

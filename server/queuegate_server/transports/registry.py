@@ -44,7 +44,7 @@ class Server(Protocol):
         """Start serving."""
 
     async def stop(self, grace: float | None, /) -> None:
-        """Accept no more calls, and stop after `grace` seconds for calls in progress."""
+        """Stop accepting calls, and give calls in progress `grace` seconds to finish."""
 
 
 def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
@@ -54,10 +54,7 @@ def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the transport to use, with the reason if it is not native.
-
-    Raises CannotListen if the requested transport cannot serve the configuration.
-    """
+    """Return the transport, with the reason if it is not native. Raises CannotListen."""
     if wanted == "grpcio":
         return wanted, "not asked for"
     reasons = "; ".join(native.unsupported(listeners, connections))
@@ -81,16 +78,10 @@ def build(
         shares_port: Whether other processes listen on the same port.
     """
     if transport == "native":
-        from queuegate_server.transports.native.server import (  # noqa: PLC0415 - an extra
-            NativeServer,
-        )
+        from queuegate_server.transports.native import server  # noqa: PLC0415 - an extra
 
-        return NativeServer(limits, unread, refusal, shares_port=shares_port)
-    from queuegate_server.transports.grpcio import (  # noqa: PLC0415 - imports gRPC
-        GrpcioServer,
-        aio_server,
-    )
-    from queuegate_server.transports.stalls import Stalls  # noqa: PLC0415 - imports gRPC
+        return server.NativeServer(limits, unread, refusal, shares_port=shares_port)
+    from queuegate_server.transports import grpcio, stalls  # noqa: PLC0415 - imports gRPC
 
-    stalls = Stalls(limits.connections.transfer_timeout, unread, refusal)
-    return GrpcioServer(aio_server(limits, shares_port=shares_port), stalls)
+    watch = stalls.Stalls(limits.connections.transfer_timeout, unread, refusal)
+    return grpcio.GrpcioServer(grpcio.aio_server(limits, shares_port=shares_port), watch)

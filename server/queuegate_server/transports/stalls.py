@@ -28,8 +28,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""The maximum number of calls waiting for their requests, which should take milliseconds. Another
-call aborts the oldest."""
+"""The maximum number of calls waiting for their requests. Another call aborts the oldest."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
 """The time after which an unread response closes its connection while too much is unread."""

@@ -153,8 +153,8 @@ def test_the_settings_are_validated_with_their_files(tmp_path: Path, ours: Autho
     assert validated(config) == [
         (
             f"{config}:2:15: error: callers.token_file: {tmp_path}/tokens:1: not of the form"
-            " name:sha256, the hash in 64 lower-case hexadecimal digits, as"
-            " `queuegate-server token` prints it"
+            " name:sha256, with a hash of 64 lower-case hexadecimal digits, as printed by"
+            " `queuegate-server token`"
         ),
         (
             f"{config}:7:21: error: listen[0].tls.client_ca_file: {tmp_path}/ca.crt: contains no"

@@ -68,7 +68,7 @@ class NativeContext:
         return self._details[0]
 
     def auth_context(self) -> Mapping[str, list[bytes]]:
-        """Return that the caller has no credentials."""
+        """Return the properties of an insecure connection."""
         return _INSECURE
 
     def time_remaining(self) -> float:
@@ -114,26 +114,22 @@ class NativeServer:
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
         self._methods: list[tuple[Handler, bool, bool]] = []
-        """Handlers by number; whether their calls may be shed, and their responses may be long."""
+        """The handler by number, with whether calls may be shed and responses may be long."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._folder: str | None = None
         self._is_stopping = False
 
-    def add_generic_rpc_handlers(
-        self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]
-    ) -> None:
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """Pass handlers to the server of streams, which uses this form."""
-        self._stream_server.add_generic_rpc_handlers(generic_rpc_handlers)
+        self._stream_server.add_generic_rpc_handlers(handlers)
 
-    def add_registered_method_handlers(
-        self, service_name: str, method_handlers: Mapping[str, Any]
-    ) -> None:
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Serve the unary methods of a service."""
-        for name, handler in method_handlers.items():
+        for name, handler in handlers.items():
             if not (handler.request_streaming or handler.response_streaming):
-                self._handlers[f"/{service_name}/{name}"] = _bytes_handler(handler)
+                self._handlers[f"/{service}/{name}"] = _bytes_handler(handler)
 
     def add_insecure_port(self, address: str) -> int:
         """Bind the port and return it. Raises RuntimeError if it is taken."""
@@ -156,11 +152,7 @@ class NativeServer:
             raise RuntimeError(str(error)) from None
         return self._front.bound_port
 
-    def add_secure_port(
-        self,
-        address: str,
-        server_credentials: grpc.ServerCredentials,  # noqa: ARG002 - as in the protocol
-    ) -> int:
+    def add_secure_port(self, address: str, server_credentials: object) -> int:  # noqa: ARG002
         """Raise RuntimeError: this transport does not support TLS."""
         raise RuntimeError(f"{address}: no TLS")
 
@@ -248,19 +240,14 @@ class NativeServer:
             elif self._is_stopping:
                 _fail(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
             elif len(payload) > self._max_message:
-                _fail(
-                    front,
-                    number,
-                    grpc.StatusCode.RESOURCE_EXHAUSTED,
-                    f"Received message larger than max ({len(payload)} vs. {self._max_message})",
-                )
+                text = f"Received message larger than max ({len(payload)} vs. {self._max_message})"
+                _fail(front, number, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
             elif len(self._tasks) >= self._max_calls:
                 self._refuse(front, number, "calls")
             else:
                 context = NativeContext(details, arrived)
-                self._tasks[number] = asyncio.create_task(
-                    self._serve(front, number, method, payload, context)
-                )
+                serving = self._serve(front, number, method, payload, context)
+                self._tasks[number] = asyncio.create_task(serving)
 
     async def _serve(
         self,

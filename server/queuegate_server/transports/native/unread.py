@@ -1,7 +1,7 @@
 """Tracks long responses of the native transport that callers have not read.
 
 `respond` does not report when a response is written, but the transport's metrics count its bytes
-once it is written or disconnected, and the kernel counts the bytes acknowledged by each peer.
+once it is written or its connection is closed, and the kernel counts acknowledged bytes.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ SHORT_RESPONSES: Final = frozenset(
 )
 """Methods whose responses are not tracked."""
 _MAX_PEERS: Final = 1_000
-"""The number of tracked connections from which closed ones are dropped."""
+"""Closed connections are dropped once this many are tracked."""
 
 
 class Unread:
