@@ -48,15 +48,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _transport(request: pytest.FixtureRequest) -> Iterator[None]:
-    with queuegate_server.over(request.config.getoption("transport")):
+def _servers(request: pytest.FixtureRequest) -> Iterator[None]:
+    with (
+        queuegate_server.over(request.config.getoption("transport")),
+        queuegate_server.fork_server(),
+    ):
         yield
 
 
 @pytest.fixture(autouse=True)
-def _logging() -> Iterator[None]:
-    """Restore what `queuegate` sets for its process when it decides from files."""
+def _process_state() -> Iterator[None]:
+    """Restore what `queuegate` sets for its process, some of it when it decides from files."""
     yield
+    os.environ.pop("GRPC_VERBOSITY", None)
     for name in ("queuegate_server", "queuegate_server.identity"):
         logging.getLogger(name).setLevel(logging.NOTSET)
         logging.getLogger(name).handlers = []

@@ -31,6 +31,18 @@ def policy(tmp_path: Path) -> Path:
     return path
 
 
+_FORKED = tuple(
+    f"{Path(__file__).parents[1] / suite}/" for suite in ("conformance", "contract", "integration")
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _module_forks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fork the servers of these suites. In `make verify`, each has an interpreter of its own."""
+    with queuegate_server.forking(forks=str(request.path).startswith(_FORKED)):
+        yield
+
+
 TRANSPORTS = ("grpcio", pytest.param("native", marks=pytest.mark.second_transport))
 
 

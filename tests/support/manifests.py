@@ -13,7 +13,7 @@ import trustme
 import yaml
 
 from tests.support.servers.free_ports import free_port
-from tests.support.servers.queuegate_server import RunningServer, server_command
+from tests.support.servers.queuegate_server import RunningServer, server_command, start_command
 from tests.support.servers.webhook import announced, write_certificate
 
 Manifest = dict[str, Any]
@@ -170,7 +170,7 @@ def started(
     *wrapper, _ = container.get("command", ("queuegate-server",))
     command = [*wrapper, *server_command(*map(here, container["args"]))]
     variables = {each["name"]: here(each["value"]) for each in container.get("env", ())}
-    with announced(command, variables) as (server, line):
+    with announced(start_command(command, variables)) as (server, line):
         assert line.startswith("serving ")
         for probe in PROBES:
             asked = container[probe]["httpGet"]

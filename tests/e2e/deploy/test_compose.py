@@ -17,7 +17,7 @@ import queuegate
 from tests.support.eventually import eventually
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.servers.free_ports import free_port
-from tests.support.servers.queuegate_server import RunningServer, server_command
+from tests.support.servers.queuegate_server import RunningServer, server_command, start_command
 from tests.support.servers.redis_server import program
 from tests.support.servers.webhook import announced
 
@@ -106,7 +106,7 @@ def running(project: dict[str, Any], folder: Path) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _server(command: list[str], variables: dict[str, str]) -> Iterator[RunningServer]:
-    with announced(command, variables) as (server, line):
+    with announced(start_command(command, variables)) as (server, line):
         assert line.startswith("serving ")
         yield server
 

@@ -135,7 +135,11 @@ def test_a_policy_that_comes_later(tmp_path: Path, machine: Machine) -> None:
     """
     file = policy(tmp_path)
     before = file.read_text()
-    with running_server(*LISTEN, *ADMIN, "--policy", str(file), environment=machine("ldap")) as it:
+    with running_server(
+        *(*LISTEN, *ADMIN, "--policy", str(file)),
+        environment=machine("ldap"),
+        new_interpreter=True,
+    ) as it:
         address = ops_address(it)
         with Client(it.address, timeout=60) as client:
             assert client.check("analytics", "root.team").reason == "group"

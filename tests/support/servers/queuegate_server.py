@@ -7,13 +7,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
+
+from tests.support.servers.fork_server import ForkServer
 
 START_SECONDS = 100
 _transport = ""
+_fork_server: ForkServer | None = None
+_forks = False
 ADMIN = (
     *("--set", "callers.loopback.roles=check,read,admin,sync"),
     *("--set", "callers.unix.roles=check,read,admin,sync"),
@@ -32,10 +36,54 @@ def over(transport: str | None) -> Iterator[None]:
         _transport = before
 
 
+@contextmanager
+def fork_server() -> Iterator[None]:
+    """Keep a fork server for the blocks in which servers are forked."""
+    global _fork_server  # noqa: PLW0603 - as above
+    _fork_server = ForkServer()
+    try:
+        yield
+    finally:
+        _fork_server.close()
+        _fork_server = None
+
+
+@contextmanager
+def forking(*, forks: bool) -> Iterator[None]:
+    """Fork the servers of a block, or start each with an interpreter of its own."""
+    global _forks  # noqa: PLW0603 - as above
+    before, _forks = _forks, forks
+    try:
+        yield
+    finally:
+        _forks = before
+
+
+class Process(Protocol):
+    """What tests use of `subprocess.Popen`."""
+
+    stdout: IO[str] | None
+    stderr: IO[str] | None
+    returncode: int | None
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class RunningServer:
     """A server process that has announced that it serves."""
 
-    def __init__(self, process: "subprocess.Popen[str]", address: str) -> None:
+    def __init__(self, process: Process, address: str) -> None:
         self.process = process
         self.address = address
         self.example = ""
@@ -113,41 +161,74 @@ def server_command(*arguments: str, program: Path | None = None) -> list[str]:
     return [sys.executable, *start, *arguments]
 
 
-@contextmanager
-def running_server(
+def start(
     *arguments: str,
-    listen: Sequence[str] = ("127.0.0.1:0",),
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     program: Path | None = None,
-) -> Iterator[RunningServer]:
-    """Run `queuegate-server serve` and yield it once it serves. Stop it at the end.
+    new_interpreter: bool = False,
+) -> Process:
+    """Start a command of `queuegate-server`, or a substitute program, with pipes for its output."""
+    if _fork_server and _forks and program is None and not new_interpreter:
+        forked = _fork_server.start(arguments, {**os.environ, **(environment or {})})
+        if forked is not None:
+            return forked
+    return start_command(server_command(*arguments, program=program), environment)
 
-    `program` replaces `queuegate-server`.
-    """
-    listening = [part for address in listen for part in ("--listen", address)]
-    if _transport and len(listen) == 1 and not listen[0].startswith("unix:"):
-        listening += ["--set", f"transport={_transport}"]
-    process = subprocess.Popen(
-        server_command("serve", *listening, *arguments, program=program),
+
+def start_command(command: Sequence[str], environment: Mapping[str, str] | None) -> Process:
+    """Start a command with additional variables, and pipes for its output."""
+    return subprocess.Popen(
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **(environment or {})},
     )
+
+
+def first_line(process: Process, beginning: str = "") -> str:
+    """Return the first line of standard output. If it begins differently, fail with the errors."""
     assert process.stdout
     watchdog = threading.Timer(START_SECONDS, process.kill)
     watchdog.start()
     line = process.stdout.readline()
     watchdog.cancel()
-    if not line.startswith("serving "):
-        process.kill()
-        assert process.stderr
-        message = f"no start: {line!r} {process.stderr.read()}"
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
-        raise AssertionError(message)
+    if line and line.startswith(beginning):
+        return line
+    process.kill()
+    assert process.stderr
+    message = f"no start: {line!r} {process.stderr.read()}"
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+    raise AssertionError(message)
+
+
+@contextmanager
+def running_server(
+    *arguments: str,
+    listen: Sequence[str] = ("127.0.0.1:0",),
+    environment: Mapping[str, str] | None = None,
+    program: Path | None = None,
+    new_interpreter: bool = False,
+) -> Iterator[RunningServer]:
+    """Run `queuegate-server serve` and yield it once it serves. Stop it at the end.
+
+    `program` replaces `queuegate-server`. `new_interpreter` is for servers that do not import what
+    others import.
+    """
+    listening = [part for address in listen for part in ("--listen", address)]
+    if _transport and len(listen) == 1 and not listen[0].startswith("unix:"):
+        listening += ["--set", f"transport={_transport}"]
+    process = start(
+        *("serve", *listening, *arguments),
+        environment=environment,
+        program=program,
+        new_interpreter=new_interpreter,
+    )
+    line = first_line(process, "serving ")
     server = RunningServer(process, line.rstrip().rpartition(" on ")[2])
+    assert process.stdout
     server.example = process.stdout.readline().removeprefix("ask it: ").rstrip()
     try:
         yield server

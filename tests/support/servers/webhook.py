@@ -3,11 +3,8 @@
 import base64
 import itertools
 import json
-import os
 import re
 import ssl
-import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +15,7 @@ import httpx2
 import trustme
 
 from tests.support.eventually import eventually
-from tests.support.servers.queuegate_server import START_SECONDS, RunningServer, server_command
+from tests.support.servers.queuegate_server import Process, RunningServer, first_line, start
 
 
 class MountedConfigMap:
@@ -152,14 +149,15 @@ def running_webhook(
     write_certificate(ca, files)
     defaults = MountedConfigMap(folder, "yunikorn-defaults")
     configs = MountedConfigMap(folder, "yunikorn-configs")
-    command = server_command(
+    process = start(
         "admission",
         *("--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"),
         *("--tls-cert", str(files / "tls.crt"), "--tls-key", str(files / "tls.key")),
         *("--defaults", str(defaults.folder), "--configs", str(configs.folder)),
         *arguments,
+        environment=environment,
     )
-    with announced(command, environment or {}) as (server, line):
+    with announced(process) as (server, line):
         match = re.fullmatch(r"serving health on http://(\S+), reviews on https://(\S+)\n", line)
         assert match, line
         webhook = Webhook(server, match[2], match[1], ca, files, defaults, configs)
@@ -168,29 +166,9 @@ def running_webhook(
 
 
 @contextmanager
-def announced(
-    command: list[str], environment: Mapping[str, str]
-) -> Iterator[tuple[RunningServer, str]]:
-    """Run a command until the end of the block. Yields its first line on stdout."""
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    )
-    assert process.stdout
-    watchdog = threading.Timer(START_SECONDS, process.kill)
-    watchdog.start()
-    line = process.stdout.readline()
-    watchdog.cancel()
-    if not line:
-        assert process.stderr
-        message = process.stderr.read()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
-        raise AssertionError(message)
+def announced(process: Process) -> Iterator[tuple[RunningServer, str]]:
+    """Stop a process at the end of the block. Yields its first line on stdout."""
+    line = first_line(process)
     server = RunningServer(process, line)
     try:
         yield server, line
