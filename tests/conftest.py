@@ -57,10 +57,9 @@ def _servers(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _process_state() -> Iterator[None]:
-    """Restore what `queuegate` sets for its process, some of it when it decides from files."""
+def _logging() -> Iterator[None]:
+    """Restore what `queuegate` sets for its process when it decides from files."""
     yield
-    os.environ.pop("GRPC_VERBOSITY", None)
     for name in ("queuegate_server", "queuegate_server.identity"):
         logging.getLogger(name).setLevel(logging.NOTSET)
         logging.getLogger(name).handlers = []
