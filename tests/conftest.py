@@ -33,10 +33,18 @@ for _name in [*os.environ]:
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "localhost,127.0.0.1,::1,[::1]"
 
 
+# The files that take longest.
+_FIRST = (
+    *("tests/integration/sync/", "tests/integration/fleet/", "tests/integration/policystore/"),
+    *("tests/integration/security/", "tests/contract/test_client_server.py"),
+)
+_LAST = "tests/unit/"
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that start servers; the short ones then keep all processes busy."""
-    items.sort(key=lambda item: item.nodeid.startswith("tests/unit/"))
+    """Begin with the files that take longest; the short ones then keep all processes busy."""
+    items.sort(key=lambda item: item.nodeid.startswith(_LAST) - item.nodeid.startswith(_FIRST))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

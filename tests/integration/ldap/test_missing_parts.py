@@ -89,6 +89,7 @@ def run(*arguments: str, environment: dict[str, str]) -> tuple[int, str]:
         ("gssapi", f"{URL}\n    bind: gssapi", KERBEROS),
         ("authorities", f"{URL}\n    bind: anonymous", AUTHORITIES),
     ],
+    ids=["ldap", "library", "dns", "gssapi", "authorities"],
 )
 def test_missing(tmp_path: Path, machine: Machine, part: str, more: str, message: str) -> None:
     """With the part the settings are valid; without it every command says what is missing."""

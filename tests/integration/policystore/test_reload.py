@@ -321,7 +321,7 @@ def test_the_newest_text_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "tests.support.servers.queuegate_server.server_command",
         lambda *arguments, **_: blocking_server_command(*arguments),
     )
-    with reloading_alice(tmp_path) as reloading:
+    with reloading_alice(tmp_path, new_interpreter=True) as reloading:
         overtake(reloading)
 
 

@@ -3,11 +3,8 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -15,30 +12,21 @@ import pytest
 
 import queuegate
 from queuegate import Cursor
+from tests.support.child_gate import child_gate
 from tests.support.eventually import eventually
-from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
-from tests.support.gates import KINDS, decides_itself, live_gate
+from tests.support.fakes.scripted_directory import ScriptedDirectory
+from tests.support.gates import KINDS, decides_itself, learn, live_gate
 from tests.support.servers.admin_port import LISTEN, ops_address, value
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
-from tests.support.servers.slapd import freeze
 from tests.support.servers.two_partitions import (
     POLICY,
     SharedServer,
     client_without_retries,
     two_partitions,
 )
-from tests.support.servers.workers import WORKERS, pids, several_workers
 
 LEASE = 5.0
-_CHILD = """
-import sys, queuegate
-with queuegate.Gate(sys.argv[1], name="the child", timeout=60) as gate:
-    for line in sys.stdin:
-        before = gate.decided
-        allowed = gate.check(*line.split()).allowed
-        print(allowed, gate.decided > before, flush=True)
-"""
 
 
 @pytest.fixture
@@ -61,44 +49,6 @@ def client(server: RunningServer) -> Iterator[queuegate.Client]:
         # All leases of the process before this one, and of the tests before, have ended.
         assert opened.reload(wait=True).succeeded
         yield opened
-
-
-class Child:
-    """A gate in a process of its own."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-
-    def ask(self, user: str, queue: str) -> list[str]:
-        """Return whether it is allowed, and whether the gate decided."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(f"{user} {queue}\n")
-        self._process.stdin.flush()
-        return self._process.stdout.readline().split()
-
-    def send(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def freeze(self) -> None:
-        freeze(self._process.pid)
-
-
-@contextmanager
-def child_gate(address: str) -> Iterator[Child]:
-    with subprocess.Popen(
-        [sys.executable, "-c", _CHILD, address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield Child(process)
-        assert process.stdin
-        process.stdin.close()
-
-
-def learn(gate: queuegate.Gate, user: str) -> None:
-    eventually(lambda: decides_itself(gate, user, "root.work"), True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -233,70 +183,3 @@ def test_a_restarted_server_sends_no_policy_that_a_gate_holds(tmp_path: Path) ->
         eventually(lambda: parts(second), 1.0)
         assert opened.resets == 1
         eventually(lambda: decides_itself(opened, "alice", "root.q39999"), expected=True)
-
-
-@contextmanager
-def workers(directory: ScriptedDirectory) -> Iterator[RunningServer]:
-    """Run several workers, when the leases of the processes before have ended."""
-    path = directory.folder / "queues.yaml"
-    path.write_text(POLICY)
-    settings = {
-        "policy": {"path": str(path)},
-        "resolvers": {"corp": directory.resolver()},
-        "partitions": {"default": {"resolver": "corp"}},
-    }
-    config = settings_file(directory.folder, settings)
-    with (
-        several_workers("--config", config, environment=directory.environment) as server,
-        client_without_retries(server) as client,
-    ):
-        client.invalidate(wait=True)
-        yield server
-
-
-def test_several_workers(own_directory: ScriptedDirectory) -> None:
-    with workers(own_directory) as server, client_without_retries(server) as client:
-        gates = [queuegate.Gate(server.address, timeout=60) for _ in range(3 * WORKERS)]
-        try:
-            for gate in gates:
-                learn(gate, "sam")
-            own_directory.answer({"sam": {"groups": []}})
-            result = client.invalidate(["sam"], wait=True)
-            assert result.waited_out == ()
-            assert not any(gate.check("sam", "root.work") for gate in gates)
-            for gate in gates:
-                assert gate.check("alice", "root.work", at_least=result.cursor)
-        finally:
-            for gate in gates:
-                gate.close()
-
-
-def test_a_worker_that_is_killed_leaves_leases(own_directory: ScriptedDirectory) -> None:
-    """The gates of the killed worker hang, so they keep its leases: they must be waited out."""
-    with (
-        workers(own_directory) as server,
-        client_without_retries(server) as client,
-        ExitStack() as stack,
-    ):
-        # That all connections are with the worker that lives on has a chance of 1 to 1 024.
-        children = [stack.enter_context(child_gate(server.address)) for _ in range(10)]
-        for child in children:
-            eventually(partial(child.ask, "sam", "root.work"), ["True", "True"])
-            child.freeze()
-        try:
-            os.kill(pids(server)[0], signal.SIGKILL)
-            own_directory.answer({"sam": {"groups": []}})
-
-            def is_invalidated() -> bool:
-                try:
-                    client.invalidate(["sam"], wait=True)
-                except queuegate.CouldNotAsk:  # the connection was with that worker
-                    return False
-                return True
-
-            eventually(is_invalidated, expected=True)
-        finally:
-            for child in children:
-                child.send(signal.SIGCONT)
-        for child in children:
-            assert child.ask("sam", "root.work")[0] == "False"

@@ -104,21 +104,25 @@ class ReloadingServer:
 
 
 @contextmanager
-def reloading_server(path: Path) -> Iterator[ReloadingServer]:
+def reloading_server(path: Path, *, new_interpreter: bool = False) -> Iterator[ReloadingServer]:
     """Run a server on a policy file."""
     with (
         NotifySocket(f"@queuegate-{os.getpid()}-{next(_servers)}") as manager,
-        running_server("--policy", str(path), *ADMIN, environment=manager.environment) as server,
+        running_server(
+            *("--policy", str(path), *ADMIN),
+            environment=manager.environment,
+            new_interpreter=new_interpreter,
+        ) as server,
         queuegate.Client(server.address, timeout=60) as client,
     ):
         yield ReloadingServer(server, path, client, manager)
 
 
 @contextmanager
-def reloading_alice(folder: Path) -> Iterator[ReloadingServer]:
+def reloading_alice(folder: Path, *, new_interpreter: bool = False) -> Iterator[ReloadingServer]:
     """Run a server on a policy file in a private folder, where alice is the owner."""
     path = folder / "policy" / "queues.yaml"
     path.parent.mkdir()
     path.write_text(ALICE)
-    with reloading_server(path) as reloading:
+    with reloading_server(path, new_interpreter=new_interpreter) as reloading:
         yield reloading
