@@ -21,6 +21,7 @@ from typing import IO, Final
 
 STATUS: Final = struct.Struct("i")
 """How a process ID and an exit status are written to the pipe of a process."""
+_END_SECONDS: Final = 60
 _READ_LATE: Final = ("ADMISSION_", "NOTIFY_SOCKET", "PYTHONPATH")
 """Prefixes of variables that take effect even if they are set after the imports."""
 _IGNORED: Final = "PYTEST_"
@@ -115,10 +116,14 @@ class ForkServer:
         return ForkedProcess(*(reading for reading, _ in pipes))
 
     def close(self) -> None:
-        """End the fork server, after all of its forks."""
+        """End the fork server, after all of its forks. Fails if one of them is still running."""
         if self._process is not None:
             self._control.close()
-            assert self._process.wait() == 0
+            try:
+                assert self._process.wait(_END_SECONDS) == 0
+            finally:
+                self._process.kill()
+                self._process.wait()
 
     def _launch(self) -> None:
         self._environment = dict(os.environ)
@@ -129,6 +134,7 @@ class ForkServer:
                     *(sys.executable, "-m", "tests.support.servers.fork_server_program"),
                     str(other.fileno()),
                 ],
+                cwd=Path(__file__).parents[3],
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
             )
