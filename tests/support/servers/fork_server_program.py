@@ -95,5 +95,6 @@ if __name__ == "__main__":
     _arguments = serve(socket.socket(fileno=int(sys.argv[1])))
     if _arguments is not None:
         __package__ = "queuegate_server"  # from which click takes the name of the command
+        sys.orig_argv = [sys.executable, "-m", "queuegate_server", *_arguments]
         sys.argv = [str(Path(main.__file__).parents[1] / "__main__.py"), *_arguments]
         main.main()
