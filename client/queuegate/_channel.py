@@ -214,7 +214,7 @@ def plan(
     source = "token_file"
     if token_file is None:
         token_file, source = token_file_from_environment(), TOKEN_FILE
-    own = _checked(metadata)
+    own = _validate_metadata(metadata)
     is_authorized = any(key == _AUTHORIZATION for key, _ in own)
     if is_authorized and token_file is not None:
         raise ValueError(
@@ -239,11 +239,11 @@ def plan(
         _validation.seconds("timeout", timeout),
         None if token_file is None else BearerToken(token_file, setting=source),
         own,
-        _of_kind(interceptors, kind),
+        _validate_interceptors(interceptors, kind),
     )
 
 
-def _checked(metadata: CallMetadata) -> Metadata:
+def _validate_metadata(metadata: CallMetadata) -> Metadata:
     """Return metadata in gRPC's form. Error messages never contain the values."""
     checked: list[tuple[str, str | bytes]] = []
     try:
@@ -272,7 +272,7 @@ def _checked(metadata: CallMetadata) -> Metadata:
     return tuple(checked)
 
 
-def _of_kind(interceptors: Iterable[Any], kind: Any) -> list[Any]:
+def _validate_interceptors(interceptors: Iterable[Any], kind: Any) -> list[Any]:
     """Return the interceptors. Raises TypeError unless all are instances of `kind`."""
     checked = list(interceptors)
     for index, each in enumerate(checked):

@@ -1,4 +1,4 @@
-"""Conversion of gRPC statuses to exceptions."""
+"""Convert gRPC statuses to exceptions."""
 
 import re
 from collections.abc import Callable, Iterable

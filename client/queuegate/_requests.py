@@ -1,4 +1,4 @@
-"""Construction of protobuf requests. Batches are split to fit the limits of a request."""
+"""Build protobuf requests, and split batches to fit the limits of a request."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, TypeVar

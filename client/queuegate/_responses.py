@@ -1,4 +1,4 @@
-"""Conversion of protobuf responses to results.
+"""Convert protobuf responses to results.
 
 Unknown enum values become UNSPECIFIED. A response that violates the contract raises ServerError and
 never grants access.

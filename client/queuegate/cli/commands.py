@@ -86,7 +86,7 @@ def check(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.check(**asdict(asked))
-        meant = _meant(client, session, asked, answer, started)
+        meant = _suggest_queue(client, session, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
     text = render.decision(asked, answer, session.colours, meant, session.yarn_site or "")
     return Report(answer, [text], status)
@@ -100,13 +100,13 @@ def explain(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.explain(**asdict(asked))
-        meant = _meant(client, session, asked, answer.decision, started)
+        meant = _suggest_queue(client, session, asked, answer.decision, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
     site = session.yarn_site or ""
     return Report(answer, render.explanation(asked, answer, session.colours, meant, site), status)
 
 
-def _meant(
+def _suggest_queue(
     client: "Client | OfflineClient",
     session: Session,
     asked: Check,
@@ -259,7 +259,7 @@ def invalidate(
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
     if wait:
         document["waited_out"] = answer.waited_out
-        lines += _waited(answer.waited_out, "groups from before the call")
+        lines += _wait_lines(answer.waited_out, "groups from before the call")
     # With --wait, gates drop their groups as well, so the call matters even if nothing was cached.
     nothing = not everyone and not wait and not answer.dropped
     note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
@@ -299,11 +299,11 @@ def reload(session: Session, *, wait: bool) -> Report:
             return Report(document, lines)
         others = [each for each in answer.diagnostics if each.file == "fleet"]
         if others:
-            lines += _waited_out(answer.waited_out)
+            lines += _unconfirmed_lines(answer.waited_out)
             message = "not every replica is known to serve the new policy: see the warnings"
             problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
             return Report(document, lines, problem=problem)
-        lines += _waited(answer.waited_out, "the old policy")
+        lines += _wait_lines(answer.waited_out, "the old policy")
         return Report(document, lines)
     message = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
     problem = Problem(Exit.WRONG, INVALID_CONFIGURATION, message)
@@ -369,12 +369,12 @@ def _application_fault(arguments: dict[str, Any]) -> str:
     return ""
 
 
-def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
+def _wait_lines(waited_out: tuple[str, ...], state: str) -> list[str]:
     """Return the lines about gates and replicas after a wait."""
-    return [*_waited_out(waited_out), f"no shim or other server still uses {state}"]
+    return [*_unconfirmed_lines(waited_out), f"no shim or other server still uses {state}"]
 
 
-def _waited_out(names: tuple[str, ...]) -> list[str]:
+def _unconfirmed_lines(names: tuple[str, ...]) -> list[str]:
     return [
         f"{escape(name)} did not confirm; it has stopped deciding, because its leases have expired"
         for name in names

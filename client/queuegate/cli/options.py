@@ -59,7 +59,7 @@ class Group(Command, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. For a command of `queuegate-server`, the error says so."""
+        """Return the named command. For one of `queuegate-server`, the error names that program."""
         if args[0] in OF_SERVER:
             message = f"{args[0]!r} is a command of the server: queuegate-server {args[0]}"
             raise click.UsageError(message, ctx)

@@ -1,4 +1,4 @@
-"""Printing of a command's output or its failure."""
+"""Print a command's output or failure."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Rendering of results as text. Untrusted text is escaped."""
+"""Render results as text, and escape untrusted text."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -296,15 +296,15 @@ def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
         yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
         notes = [f"queuegate {escape(replica.version)}"]
         if replica.state is not ReplicaState.SILENT:
-            notes.append(_counted(replica.gates, "gate"))
+            notes.append(_pluralize(replica.gates, "gate"))
         if replica.lag:
-            notes.append(f"{_counted(replica.lag, 'change')} behind")
+            notes.append(f"{_pluralize(replica.lag, 'change')} behind")
         checksum = escape(replica.policy_checksum[:CHECKSUM_SHOWN]) or "none"
         notes.append(f"policy {checksum} revision {replica.policy_revision}")
         yield f"  {', '.join(notes)}"
 
 
-def _counted(number: int, noun: str) -> str:
+def _pluralize(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

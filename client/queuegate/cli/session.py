@@ -60,18 +60,18 @@ class Session:
         """
         # An empty value is usually an unset variable in a script.
         if empty := self._select(*COMMON, *_FILES, *_READING, value=""):
-            yield f"{_written(empty)} must not be empty"
+            yield f"{_options(empty)} must not be empty"
         files, server, reading = (
             self._select(*_FILES),
             self._select(*_SERVER),
             self._select(*_READING),
         )
         if files and server:
-            yield f"{_written(server)}: not allowed with {_written(files)}: no server is involved"
+            yield f"{_options(server)}: not allowed with {_options(files)}: no server is involved"
         if reading and self.config is not None:
-            yield f"{_written(reading)}: not allowed with --config, whose settings contain it"
+            yield f"{_options(reading)}: not allowed with --config, whose settings contain it"
         elif reading and self.policy is None:
-            yield f"{_written(reading)}: only allowed with --policy"
+            yield f"{_options(reading)}: only allowed with --policy"
         if (self.tls_cert is None) != (self.tls_key is None):
             yield "--tls-cert and --tls-key must be given together"
         if self.resolved_group and not files:
@@ -137,5 +137,5 @@ def exposed_secret(file: str) -> str:
     return f"{file}: other users can read it; run: chmod 600 {shlex.quote(file)}"
 
 
-def _written(names: Iterable[str]) -> str:
+def _options(names: Iterable[str]) -> str:
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)

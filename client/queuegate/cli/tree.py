@@ -93,7 +93,7 @@ def tree(
         lines = drawing.lines(level, _MAX_CHILDREN if depth is None else None)
     document: dict[str, object] = {
         "partition": partition,
-        "queues": [_described(queue, usable) for queue in queues],
+        "queues": [_to_document(queue, usable) for queue in queues],
     }
     if answer.templates:
         document["templates"] = [plain(template) for template in answer.templates]
@@ -114,7 +114,7 @@ def _width() -> int | None:
     return max(_MIN_WIDTH, shutil.get_terminal_size().columns)
 
 
-def _described(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> dict[str, object]:
+def _to_document(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> dict[str, object]:
     described: dict[str, object] = {
         "queue": queue.path,
         "submit_acl": queue.submit_acl,
@@ -234,18 +234,18 @@ class Drawing:
             f"{label}{each}"
             for acl, label in acls
             if acl is not None
-            for each in (("everyone",) if _is_everyone(acl) else _named(acl, ()))
+            for each in (("everyone",) if _is_everyone(acl) else _describe_names(acl, ()))
         ]
         text = f"{escape(name)}  {escape(kind)}: {'; '.join(parts) or 'nobody'}"
         if self._width is not None:
-            text = _cut(text, self._width - len(indent))
+            text = _truncate(text, self._width - len(indent))
         return f"{indent}{self._colours.faint(text)}"
 
     def _line(self, indent: str, name: str, queue: PolicyQueue) -> str:
         shown = escape(name)
         text = self._who(queue)
         if self._width is not None:
-            text = _cut(text, self._width - len(indent) - len(shown) - 2)
+            text = _truncate(text, self._width - len(indent) - len(shown) - 2)
         if not self._usable:
             is_open = queue.path in self._opened_by
             return f"{indent}{shown}  {self._colours.good(text) if is_open else text}".rstrip()
@@ -269,7 +269,7 @@ class Drawing:
             (queue.admin_acl, queue.admin_acl_dropped_names, "admin "),
         ):
             if not _is_everyone(acl):
-                parts += (f"{label}{each}" for each in _named(acl, dropped))
+                parts += (f"{label}{each}" for each in _describe_names(acl, dropped))
         if (levels := queue.created_levels) > 0:
             parts.append("YARN creates queues" + (f", up to {levels} levels" if levels > 1 else ""))
         return "; ".join(parts)
@@ -290,7 +290,7 @@ def _is_everyone(acl: str) -> bool:
     return acl.strip() == WILDCARD or WILDCARD in (users, groups)
 
 
-def _named(acl: str, dropped: Collection[str]) -> Iterator[str]:
+def _describe_names(acl: str, dropped: Collection[str]) -> Iterator[str]:
     """Yield descriptions of the users and groups listed in an ACL."""
     users, _, groups = acl.partition(" ")
     first, _, beyond = groups.partition(" ")
@@ -306,5 +306,5 @@ def _named(acl: str, dropped: Collection[str]) -> Iterator[str]:
             yield f"{kind}{plural} {', '.join(map(escape, names))}"
 
 
-def _cut(text: str, width: int) -> str:
+def _truncate(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"

@@ -1,4 +1,4 @@
-"""Translation of the client's and the server's messages into terms of the command line."""
+"""Translate the client's and the server's messages into terms of the command line."""
 
 import re
 import shlex

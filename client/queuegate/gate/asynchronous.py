@@ -13,7 +13,7 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.exceptions import ServerUnavailable
 from queuegate.gate._async_methods import AsyncGateMethods
 from queuegate.gate.checks import BrokenProtocol, read_response
-from queuegate.gate.reflector import RELEASE_SECONDS, Reflector, guarded
+from queuegate.gate.reflector import RELEASE_SECONDS, Reflector, log_exceptions
 from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
@@ -55,7 +55,7 @@ class Gate(AsyncGateMethods, Client):
         Raises:
             RuntimeError: No event loop is running.
         """
-        on_change = guarded(on_change or _nothing)
+        on_change = log_exceptions(on_change or _do_nothing)
         self._reflector = Reflector(
             name,
             partitions,
@@ -140,7 +140,7 @@ class Gate(AsyncGateMethods, Client):
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception) and not isinstance(result, _STREAM_ENDED):
                     failure = result
-            with suppress(*_STREAM_ENDED):  # an intercepted stream still waits for requests
+            with suppress(*_STREAM_ENDED):  # an intercepted stream still reads requests
                 await stream.done_writing()
         return failure
 
@@ -168,5 +168,5 @@ class Gate(AsyncGateMethods, Client):
         stream.cancel()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing. The default callback."""

@@ -13,7 +13,7 @@ from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._methods import GateMethods
 from queuegate.gate.checks import read_response
-from queuegate.gate.reflector import RELEASE_SECONDS, Reflector, guarded
+from queuegate.gate.reflector import RELEASE_SECONDS, Reflector, log_exceptions
 from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
@@ -111,7 +111,7 @@ class Gate(GateMethods, Client):
             self._start(self._follow, "stream")
             self._start(self._watch, "watchdog")
             if on_change is not None:
-                self._start(partial(self._notify, guarded(on_change)), "on_change")
+                self._start(partial(self._notify, log_exceptions(on_change)), "on_change")
             undo.pop_all()
 
     def close(self) -> None:

@@ -104,9 +104,9 @@ class Decider:
         if evaluation is None:
             return None
         decision, entry = evaluation
-        covered = self._covered(state, entry)
-        if covered <= 0:
-            if covered <= -self.grace:
+        remaining = self._remaining_seconds(state, entry)
+        if remaining <= 0:
+            if remaining <= -self.grace:
                 return None
             decision = StaleDecision(*astuple(decision))
         must_report = state.rights.report_decisions
@@ -117,7 +117,7 @@ class Decider:
         self.decided += 1
         return decision
 
-    def _covered(self, state: State, entry: UserEntry) -> float:
+    def _remaining_seconds(self, state: State, entry: UserEntry) -> float:
         """Return how many seconds remain until the lease or the groups expire; at most 0 if either
         has expired. Groups that expire soon are requested again.
         """
@@ -205,7 +205,7 @@ class Decider:
             entry = user_entry
             groups = entry.groups or ()
             allowed = usable(partition, paths, access, user, groups, real_user=real_user)
-        if allowed is None or self._covered(state, entry) <= 0:
+        if allowed is None or self._remaining_seconds(state, entry) <= 0:
             return None
         return [path for path, _ in allowed]
 

@@ -366,7 +366,7 @@ def _is_about_response(failure: Exception | None) -> bool:
     return isinstance(failure, MessageTooLarge) and AT_THE_CLIENT in failure.message
 
 
-def guarded(on_change: Callable[[], object]) -> Callable[[], None]:
+def log_exceptions(on_change: Callable[[], object]) -> Callable[[], None]:
     """Return a function that calls `on_change` and logs its exceptions.
 
     Raises:

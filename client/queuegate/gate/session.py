@@ -120,7 +120,7 @@ class GateSession:
         message = sync_pb2.SyncOpen(
             name=self._name,
             partitions=sorted(self._partitions),
-            held=_announced(self._replica.held()),
+            held=_select_policies(self._replica.held()),
             fleet_cursor=self._fleet_cursor,
             instance=self._instance,
             rules=[RULES],
@@ -276,7 +276,7 @@ class GateSession:
             self.lease_until = max(self.lease_until, sent_at + self._lease)
 
 
-def _announced(held: Iterable[sync_pb2.HeldPolicy]) -> list[sync_pb2.HeldPolicy]:
+def _select_policies(held: Iterable[sync_pb2.HeldPolicy]) -> list[sync_pb2.HeldPolicy]:
     """Return as many policies as a gate may announce. The server sends all others again."""
     announced: list[sync_pb2.HeldPolicy] = []
     size = 0

@@ -42,7 +42,7 @@ class StreamLog:
             _LOG.warning(
                 "a gate follows partitions that the server does not have: %s; it has: %s",
                 ", ".join(sorted(missing)),
-                _listed(opened.partitions),
+                _format_names(opened.partitions),
             )
         self._missing |= missing
         obstacle = ""
@@ -67,7 +67,7 @@ class StreamLog:
             _LOG.info("a gate's stream is connected again")
 
 
-def _listed(partitions: Iterable[str]) -> str:
+def _format_names(partitions: Iterable[str]) -> str:
     names = sorted(partitions)
     more = ", ..." if len(names) > _MAX_LISTED else ""
     return text_to_log(", ".join(names[:_MAX_LISTED]) + more) or "none of them"

@@ -184,11 +184,11 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
     owners = frozenset({application.owner}) - {""}
     yield AccessList(AccessListKind.OWNER, "", Acl(text=application.owner, users=owners))
     if action is not Action.MODIFY:
-        acl = _parsed(application.view_acl, cluster.semantics)
+        acl = _parse(application.view_acl, cluster.semantics)
         yield AccessList(AccessListKind.VIEW, "", acl)
     if action is Action.MODIFY or documented:
         # YARN's documentation lets users who may modify an application view it.
-        acl = _parsed(application.modify_acl, cluster.semantics)
+        acl = _parse(application.modify_acl, cluster.semantics)
         yield AccessList(AccessListKind.MODIFY, "", acl)
     if documented:
         yield from _queue(partition, application.queue, submit=False)
@@ -198,7 +198,7 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
     yield AccessList(AccessListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)
 
 
-def _parsed(acl: Acl | str, semantics: Semantics) -> Acl:
+def _parse(acl: Acl | str, semantics: Semantics) -> Acl:
     return parse_yarn(acl, semantics) if isinstance(acl, str) else acl
 
 

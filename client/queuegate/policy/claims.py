@@ -196,7 +196,7 @@ def _refute_exclusion(
     Each name is checked once, at the first queue that lists it. If everyone may use the topmost
     queue, no other queue is checked.
     """
-    # The text of an empty list splits into an empty name.
+    # Splitting an empty list yields an empty name.
     checked = {kind: {""} for kind in SubjectKind}
     for kind, name in excused:
         checked[kind].add(name)

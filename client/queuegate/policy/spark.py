@@ -80,9 +80,9 @@ class SparkAcls:
 
     def yarn_acls(self) -> tuple[Acl, Acl]:
         """Return the view and modify ACLs that Spark passes to YARN, even if ACLs are disabled."""
-        return self._joined(self.view), self._joined(self.modify)
+        return self._join(self.view), self._join(self.modify)
 
-    def _joined(self, acl: Acl) -> Acl:
+    def _join(self, acl: Acl) -> Acl:
         lists = (self.owners, acl, self.admin)
         if any(one.allows_all for one in lists):
             return Acl(text=WILDCARD, allows_all=True)

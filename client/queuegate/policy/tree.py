@@ -203,8 +203,8 @@ class Partition:
         return above if above.otherwise is ACLS_DISABLED else _NOBODY
 
     def parts(self) -> list[object]:
-        """Return the objects that make up this partition, so that they can be freed a few at a
-        time: freeing a large partition at once takes long.
+        """Return the objects that make up this partition, so that a large partition can be freed in
+        steps.
         """
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
 

@@ -28,7 +28,7 @@ from queuegate.gate.reflector import (
     MAX_WANTED,
     GateState,
     Reflector,
-    guarded,
+    log_exceptions,
 )
 from queuegate.gate.silence import SILENCE, WATCH_SECONDS
 from queuegate.gate.stream_log import MAX_ENDS
@@ -410,7 +410,7 @@ def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
     def fails() -> None:
         raise ZeroDivisionError
 
-    guarded(fails)()
+    log_exceptions(fails)()
     assert "a gate's on_change callback failed" in caplog.text
 
 
