@@ -173,6 +173,7 @@ def application_explanation(
             for step in response.steps
         ),
         groups(response.groups),
+        response.evaluated_queue,
     )
 
 
@@ -291,6 +292,8 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
             )
             for template in response.templates
         ),
+        format=response.format,
+        semantics=response.semantics,
     )
 
 

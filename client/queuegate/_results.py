@@ -140,6 +140,10 @@ class PolicyInfo:
     """The errors of the last reload; empty if it succeeded."""
     templates: tuple[QueueTemplate, ...] = ()
     """The ACLs of queues that YARN creates on first use."""
+    format: str = ""
+    """`yunikorn`, `fair-scheduler` or `capacity-scheduler`; empty from an older server."""
+    semantics: str = ""
+    """For YARN, how its ACLs are read: `documented` or `hadoop`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,8 @@ class ApplicationQuery(NamedTuple):
     groups: Sequence[str] | None
     """See Query."""
     served: ServedPartition
+    queue: str
+    """The path of the application's queue; empty for Spark."""
     judge: Callable[[Sequence[str] | None], ApplicationDecision]
     """Decides with the user's groups, or None if they are not known yet."""
 

@@ -201,6 +201,8 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
             "reload_failed_at": None,
             "reload_diagnostics": [],
             "templates": [],
+            "format": "",
+            "semantics": "",
         },
     ),
     ("reload", 0, {"succeeded": True, "revision": 8, "diagnostics": []}),

@@ -200,7 +200,7 @@ def test_a_tree_of_a_user_with_given_groups(tmp_path: Path, capsys: Capture) -> 
 
 @pytest.mark.parametrize(
     ("semantics", "who"),
-    [("documented", "denied; group dev"), ("hadoop", "submit; user ~hue; group dev team")],
+    [("documented", "denied; group dev"), ("hadoop", "submit; service hue; group dev team")],
 )
 def test_a_tree_of_yarn(tmp_path: Path, capsys: Capture, semantics: str, who: str) -> None:
     file = tmp_path / "fair.xml"

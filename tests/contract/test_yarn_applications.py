@@ -114,7 +114,7 @@ def test_faulty_questions_about_applications(client: queuegate.Client) -> None:
     first, second, third, fourth = client.check_applications([in_yunikorn, good, no_target, admin])
     assert second
     for failed, words in (
-        (first, "of YuniKorn"),
+        (first, "is a YuniKorn partition"),
         (third, "is required"),
         (fourth, "in Spark only"),
     ):

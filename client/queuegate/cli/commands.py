@@ -1,5 +1,6 @@
 """The commands, with their calls and exit statuses."""
 
+import contextlib
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -7,9 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from queuegate._address import ENVIRONMENT_VARIABLE
-from queuegate._applications import Application, ApplicationCheck, SparkApplication
+from queuegate._applications import (
+    Application,
+    ApplicationCheck,
+    ApplicationExplanation,
+    SparkApplication,
+)
 from queuegate._results import HealthStatus, ReplicaState, ResolveOutcome
-from queuegate._types import Check, Decision
+from queuegate._types import Check
 from queuegate.cli import render
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
@@ -31,10 +37,11 @@ from queuegate.cli.options import (
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
 from queuegate.cli.session import TIMEOUT, Session
-from queuegate.cli.suggestions import similar_queue
+from queuegate.cli.suggestions import MissingQueue, missing_queue
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree
 from queuegate.cli.who_can import who_can
+from queuegate.exceptions import QueuegateError
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
 
@@ -86,9 +93,9 @@ def check(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.check(**asdict(asked))
-        meant = _suggest_queue(client, session, asked, answer, started)
+        missing = _missing_queue_hints(client, session, asked, answer.evaluated_queue, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    text = render.decision(asked, answer, session.colours, meant, session.yarn_site or "")
+    text = render.decision(asked, answer, session.colours, missing, session.yarn_site or "")
     return Report(answer, [text], status)
 
 
@@ -100,28 +107,33 @@ def explain(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.explain(**asdict(asked))
-        meant = _suggest_queue(client, session, asked, answer.decision, started)
+        missing = _missing_queue_hints(
+            client, session, asked, answer.decision.evaluated_queue, started
+        )
     status = Exit.OK if answer.decision.allowed else Exit.NO
     site = session.yarn_site or ""
-    return Report(answer, render.explanation(asked, answer, session.colours, meant, site), status)
+    return Report(answer, render.explanation(asked, answer, session.colours, missing, site), status)
 
 
-def _suggest_queue(
+def _missing_queue_hints(
     client: "Client | OfflineClient",
     session: Session,
     asked: Check,
-    answer: Decision,
+    evaluated_queue: str,
     started: float,
-) -> str:
-    """Return a queue to suggest; empty if the requested queue exists or the output is a document.
+) -> MissingQueue:
+    """Return hints about the requested queue; none if it exists or the output is a document.
 
     This takes another call, for which the caller may lack the role. Both calls share a time limit.
     """
-    is_text = session.output in {None, FORMATS[0]}
     left = (session.timeout or TIMEOUT) - (time.monotonic() - started)
-    if not (answer.evaluated_queue and is_text and left > 0):
-        return ""
-    return similar_queue(client, asked, answer.evaluated_queue, left)
+    if not (evaluated_queue and _is_text(session) and left > 0):
+        return MissingQueue()
+    return missing_queue(client, asked, evaluated_queue, left)
+
+
+def _is_text(session: Session) -> bool:
+    return session.output in {None, FORMATS[0]}
 
 
 @queuegate.command("app-check")
@@ -170,13 +182,38 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
     asked = ApplicationCheck(*question, **options)
     colours = session.colours
     with session.client() as client:
+        started = time.monotonic()
         if explained:
             full = client.explain_application(*question, **options)
-            status = Exit.OK if full.decision.allowed else Exit.NO
-            return Report(full, render.application_explanation(asked, full, colours), status)
+            missing = _missing_queue_line(client, session, asked, full, started)
+            lines = render.application_explanation(asked, full, colours, missing)
+            return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
         answer = client.check_application(*question, **options)
+        missing = ""
+        if _is_text(session) and not arguments["spark"]:
+            # Callers without the role for explanations get no note.
+            with contextlib.suppress(QueuegateError):
+                full = client.explain_application(*question, **options)
+                missing = _missing_queue_line(client, session, asked, full, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    return Report(answer, [render.application_decision(asked, answer, colours)], status)
+    text = render.application_decision(asked, answer, colours)
+    return Report(answer, [text, missing] if missing else [text], status)
+
+
+def _missing_queue_line(
+    client: "Client | OfflineClient",
+    session: Session,
+    asked: ApplicationCheck,
+    answer: ApplicationExplanation,
+    started: float,
+) -> str:
+    """Return a line about the application's queue if it does not exist; empty otherwise."""
+    application, evaluated = asked.application, answer.evaluated_queue
+    if not evaluated or not isinstance(application, Application):
+        return ""
+    check = Check(asked.user, application.queue, asked.partition)
+    missing = _missing_queue_hints(client, session, check, evaluated, started)
+    return render.missing_queue(application.queue, evaluated, missing)
 
 
 @queuegate.command()

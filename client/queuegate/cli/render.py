@@ -17,6 +17,7 @@ from queuegate._results import (
 )
 from queuegate._types import Check, Decision, ExplainedGroups, Explanation, GroupsOrigin, Step
 from queuegate._users import AccessGrant, UsableQueue
+from queuegate.cli.suggestions import MissingQueue
 from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
@@ -72,12 +73,19 @@ _LISTED = {
 }
 
 
+_NO_HINTS = MissingQueue()
+
+
 def decision(
-    asked: Check, answer: Decision, colours: Colours, meant: str = "", site: str = ""
+    asked: Check,
+    answer: Decision,
+    colours: Colours,
+    missing: MissingQueue = _NO_HINTS,
+    site: str = "",
 ) -> str:
     """Return a decision as a line, with a second line if the queue does not exist.
 
-    `meant` is a queue to suggest, and `site` the yarn-site.xml of the decision, if any.
+    `missing` has hints for the second line, and `site` names the yarn-site.xml, if known.
     """
     word = colours.good("allowed") if answer.allowed else colours.bad("denied")
     can = "may" if answer.allowed else "may not"
@@ -85,10 +93,30 @@ def decision(
         f"{word}: {escape(asked.user)} {can} {VERBS[Access(asked.access)]}"
         f" {escape(asked.queue)}: {reason_words(asked.partition, answer, site)}"
     )
+    if answer.reason is Reason.UNKNOWN_USER:
+        text += _domain_part(asked.user)
     if answer.evaluated_queue:
-        where = escape(answer.evaluated_queue)
-        text += f"\n{escape(asked.queue)} does not exist; decided at {where}"
-        text += f"; did you mean {escape(meant)}?" if meant else ""
+        text += f"\n{missing_queue(asked.queue, answer.evaluated_queue, missing)}"
+        if missing.is_user:
+            text += f"; USER comes first: {escape(asked.queue)} {escape(asked.user)}"
+    return text
+
+
+def _domain_part(user: str) -> str:
+    """Return a hint about an unknown user whose name has a domain part, such as a principal's."""
+    name = user.rpartition("\\")[2].partition("@")[0].partition("/")[0]
+    if name in {"", user}:
+        return ""
+    return f"; the name has a domain part, which directories usually omit: try {escape(name)}"
+
+
+def missing_queue(queue: str, evaluated_queue: str, missing: MissingQueue) -> str:
+    """Return a line about a missing queue and its nearest existing ancestor."""
+    text = f"{escape(queue)} does not exist"
+    text += ", and YARN does not create it" if missing.is_never_created else ""
+    text += f"; decided at {escape(evaluated_queue)}"
+    if missing.similar and not missing.is_user:
+        text += f"; did you mean {escape(missing.similar)}?"
     return text
 
 
@@ -103,10 +131,14 @@ def reason_words(partition: str, answer: Decision, site: str = "") -> str:
 
 
 def explanation(
-    asked: Check, answer: Explanation, colours: Colours, meant: str = "", site: str = ""
+    asked: Check,
+    answer: Explanation,
+    colours: Colours,
+    missing: MissingQueue = _NO_HINTS,
+    site: str = "",
 ) -> Iterator[str]:
     """Yield the lines of `decision`, and the evaluation as a tree."""
-    yield decision(asked, answer.decision, colours, meant, site)
+    yield decision(asked, answer.decision, colours, missing, site)
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)
         yield f"{queue} does not exist yet: YARN will create it, with ACLs from templates"
@@ -138,10 +170,15 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colours: Col
 
 
 def application_explanation(
-    asked: ApplicationCheck, answer: ApplicationExplanation, colours: Colours
+    asked: ApplicationCheck, answer: ApplicationExplanation, colours: Colours, missing: str = ""
 ) -> Iterator[str]:
-    """Yield a decision about an application, and the evaluated lists."""
+    """Yield a decision about an application, and the evaluated lists.
+
+    `missing` is a line about its queue if that does not exist.
+    """
     yield application_decision(asked, answer.decision, colours)
+    if missing:
+        yield missing
     yield ""
     for step in answer.steps:
         outcome = colours.good("grants") if step.granted else "no match"
@@ -239,7 +276,9 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
     by = f"resolver {escape(answer.resolver)}"
     detail = f": {escape(answer.detail)}" if answer.detail else ""
     if answer.outcome is not ResolveOutcome.RESOLVED:
-        yield f"{user}: {UNRESOLVED[answer.outcome]} ({by}){detail}"
+        is_unknown = answer.outcome is ResolveOutcome.NOT_FOUND
+        hint = _domain_part(answer.user) if is_unknown else ""
+        yield f"{user}: {UNRESOLVED[answer.outcome]} ({by}){detail}{hint}"
         return
     yield f"{user}: {', '.join(escape(group) for group in answer.groups) or 'no groups'}"
     notes = [by, "cached" if answer.cached else "just resolved"]

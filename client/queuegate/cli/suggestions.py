@@ -1,7 +1,7 @@
 """Suggestions for the path of a queue that does not exist."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate._types import Check
 from queuegate.exceptions import QueuegateError
@@ -11,16 +11,28 @@ if TYPE_CHECKING:
     from queuegate._methods.client import ClientMethods
 
 
+_CAPACITY_SCHEDULER: Final = "capacity-scheduler"
 _MAX_COMPARED: Final = 2_000
 """The maximum number of queues to search, which takes a tenth of a second."""
 
 
-def similar_queue(
-    client: "ClientMethods", asked: Check, evaluated_queue: str, timeout: float | None = None
-) -> str:
-    """Return the existing queue with the path most similar to the requested one; empty if none.
+class MissingQueue(NamedTuple):
+    """Hints about a missing queue, for display. Empty without access to the policy."""
 
-    Queues are read from the policy, so callers without access to the policy get no suggestion.
+    similar: str = ""
+    """An existing queue that may have been meant."""
+    is_never_created: bool = False
+    """Whether YARN does not create the queue on submission."""
+    is_user: bool = False
+    """Whether the user and the queue were probably swapped."""
+
+
+def missing_queue(
+    client: "ClientMethods", asked: Check, evaluated_queue: str, timeout: float | None = None
+) -> MissingQueue:
+    """Return hints about a missing queue.
+
+    They are read from the policy, so callers without access to the policy get none.
 
     Args:
         client: The client that made the check.
@@ -29,10 +41,15 @@ def similar_queue(
         timeout: The time limit in seconds. Defaults to the client's.
     """
     try:
-        queues = client.get_policy(asked.partition, evaluated_queue, timeout=timeout).queues
+        policy = client.get_policy(asked.partition, evaluated_queue, timeout=timeout)
     except QueuegateError:
-        return ""
-    return most_similar(asked.queue, evaluated_queue, [queue.path for queue in queues])
+        return MissingQueue()
+    paths = [queue.path for queue in policy.queues]
+    return MissingQueue(
+        most_similar(asked.queue, evaluated_queue, paths),
+        policy.format == _CAPACITY_SCHEDULER,
+        asked.user.casefold().startswith(f"{ROOT}{SEPARATOR}") or asked.user in paths[1:],
+    )
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:

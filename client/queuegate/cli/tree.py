@@ -1,15 +1,18 @@
 """The command `queuegate tree`, which draws a partition's queues and who may use them."""
 
-import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cache, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from queuegate._results import PolicyInfo, PolicyQueue, QueueTemplate
+from queuegate._types import Check
 from queuegate.cli.documents import plain
 from queuegate.cli.options import (
     LIST_TIMEOUT,
@@ -23,9 +26,16 @@ from queuegate.cli.options import (
 from queuegate.cli.output import Report
 from queuegate.cli.session import Session
 from queuegate.cli.terminal import Colours, escape
-from queuegate.policy.acl import WILDCARD
+from queuegate.policy import acl as yunikorn_acl
+from queuegate.policy.acl import Acl, AclNames
+from queuegate.policy.created_queues import ANY_NAME, TemplateKind
 from queuegate.policy.decision import Access
-from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, parent_path
+from queuegate.policy.yarn_acl import Semantics, yarn_grammar
+
+if TYPE_CHECKING:
+    from queuegate._client import Client
+    from queuegate.cli.offline import OfflineClient
 
 _MAX_SHOWN: Final = 200
 """The maximum number of queues shown by default. The tree ends above the level that exceeds it."""
@@ -70,6 +80,7 @@ def tree(
         raise click.UsageError(message, click.get_current_context())
     timeout = session.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}
+    created: dict[str, list[Access]] = {}
     with session.client() as client:
         answer = client.get_policy(partition, prefix, timeout=timeout)
         queues, partition = answer.queues, shown_partition(partition, answer)
@@ -85,7 +96,17 @@ def tree(
                     timeout=timeout,
                 )
                 usable[access] = frozenset(usable_queues)
-    drawing = Drawing(queues, usable, session.colours, _width(), answer.templates)
+            asked = Check(user, ROOT, partition, groups=groups, real_user=real_user)
+            created = _created(client, answer.templates, asked, timeout)
+    drawing = Drawing(
+        queues,
+        usable,
+        session.colours,
+        _width(),
+        templates=answer.templates,
+        created=created,
+        parse=_parser(answer),
+    )
     if everything:
         lines = drawing.lines(None, None)
     else:
@@ -105,6 +126,36 @@ def shown_partition(partition: str, answer: PolicyInfo) -> str:
     """Return the name of the partition in a response, given the requested name."""
     only = answer.partitions[0] if len(answer.partitions) == 1 else DEFAULT_PARTITION
     return partition or only
+
+
+def _created(
+    client: "Client | OfflineClient",
+    templates: Sequence[QueueTemplate],
+    asked: Check,
+    timeout: float,
+) -> dict[str, list[Access]]:
+    """Return a user's access to the leaf queues to be created, by the path of their parents.
+
+    `asked` identifies the user. Paths beyond the first few are omitted.
+    """
+    paths = sorted({each.path for each in templates if each.kind != TemplateKind.PARENT})
+    allowed: dict[str, list[Access]] = {}
+    for path in paths[:_MAX_CHILDREN]:
+        queue = f"{path}{SEPARATOR}{ANY_NAME}"
+        checks = {access: replace(asked, queue=queue, access=access) for access in Access}
+        allowed[path] = [
+            access
+            for access, check in checks.items()
+            if client.check(**asdict(check), timeout=timeout)
+        ]
+    return allowed
+
+
+def _parser(answer: PolicyInfo) -> Callable[[str], Acl]:
+    """Return the parser that the server uses for the ACLs of an answer."""
+    if answer.semantics in {*map(str, Semantics)}:
+        return cache(yarn_grammar(Semantics(answer.semantics)))
+    return cache(partial(yunikorn_acl.parse, names=AclNames.ANY))
 
 
 def _width() -> int | None:
@@ -136,7 +187,10 @@ class Drawing:
         usable: Mapping[Access, Collection[str]],
         colours: Colours,
         width: int | None,
+        *,
         templates: Sequence[QueueTemplate] = (),
+        created: Mapping[str, Sequence[Access]] = MappingProxyType({}),
+        parse: Callable[[str], Acl] = yunikorn_acl.parse,
     ) -> None:
         """Create a drawing of queues.
 
@@ -146,18 +200,22 @@ class Drawing:
             colours: The colours.
             width: The maximum number of columns, or None for no limit.
             templates: The templates of queues yet to be created.
+            created: The user's access to these queues, by the path of the template.
+            parse: Parses the text of an ACL.
         """
         self._queues = queues
         self._usable = usable
         self._colours = colours
         self._width = width
+        self._parse = parse
+        self._created = created
         self._children: dict[str, list[PolicyQueue]] = {}
         self._opened_by: dict[str, str] = {}
         """For each queue that everyone may use, the nearest queue whose ACL allows everyone."""
         for queue in queues:
             above = parent_path(queue.path)
             self._children.setdefault(above, []).append(queue)
-            is_open = any(_is_everyone(acl) for acl in (queue.submit_acl, queue.admin_acl))
+            is_open = any(parse(acl).allows_all for acl in (queue.submit_acl, queue.admin_acl))
             if opened_by := queue.path if is_open else self._opened_by.get(above, ""):
                 self._opened_by[queue.path] = opened_by
         self._templates: dict[str, list[QueueTemplate]] = {}
@@ -234,9 +292,12 @@ class Drawing:
             f"{label}{each}"
             for acl, label in acls
             if acl is not None
-            for each in (("everyone",) if _is_everyone(acl) else _describe_names(acl, ()))
+            for each in _describe_names(self._parse(acl), ())
         ]
-        text = f"{escape(name)}  {escape(kind)}: {'; '.join(parts) or 'nobody'}"
+        text = f"{escape(kind)}: {'; '.join(parts) or 'nobody'}"
+        if template.kind != TemplateKind.PARENT and template.path in self._created:
+            text = f"{_may(self._created[template.path])}; {text}"
+        text = f"{escape(name)}  {text}"
         if self._width is not None:
             text = _truncate(text, self._width - len(indent))
         return f"{indent}{self._colours.faint(text)}"
@@ -258,7 +319,7 @@ class Drawing:
         parts: list[str] = []
         if self._usable:
             may = [access for access in Access if queue.path in self._usable[access]]
-            parts.append(" and ".join(may) or "denied")
+            parts.append(_may(may))
         opened_by = self._opened_by.get(queue.path)
         if opened_by == queue.path:
             parts.append("everyone")
@@ -268,8 +329,9 @@ class Drawing:
             (queue.submit_acl, queue.submit_acl_dropped_names, ""),
             (queue.admin_acl, queue.admin_acl_dropped_names, "admin "),
         ):
-            if not _is_everyone(acl):
-                parts += (f"{label}{each}" for each in _describe_names(acl, dropped))
+            parsed = self._parse(acl)
+            if not parsed.allows_all:
+                parts += (f"{label}{each}" for each in _describe_names(parsed, dropped))
         if (levels := queue.created_levels) > 0:
             parts.append("YARN creates queues" + (f", up to {levels} levels" if levels > 1 else ""))
         return "; ".join(parts)
@@ -285,22 +347,17 @@ class _Branch(NamedTuple):
     """The number of levels to draw below the queue, or None for all."""
 
 
-def _is_everyone(acl: str) -> bool:
-    users, _, groups = acl.partition(" ")
-    return acl.strip() == WILDCARD or WILDCARD in (users, groups)
+def _may(allowed: Sequence[Access]) -> str:
+    return " and ".join(allowed) or "denied"
 
 
-def _describe_names(acl: str, dropped: Collection[str]) -> Iterator[str]:
-    """Yield descriptions of the users and groups listed in an ACL."""
-    users, _, groups = acl.partition(" ")
-    first, _, beyond = groups.partition(" ")
-    if all(name in dropped for name in re.split(r"[,\s]", beyond) if name):
-        # In documented YARN ACLs, a second space ends the list of groups. In Hadoop, group names
-        # may contain spaces.
-        groups = first
-    for kind, field in (("user", users), ("group", groups)):
-        entries = (entry.strip() for entry in field.split(","))
-        names = [name for name in entries if name and name not in dropped]
+def _describe_names(acl: Acl, dropped: Collection[str]) -> Iterator[str]:
+    """Yield descriptions of the names in an ACL, in the order of its text."""
+    if acl.allows_all:
+        yield "everyone"
+        return
+    for kind, listed in (("user", acl.users), ("service", acl.proxies), ("group", acl.groups)):
+        names = sorted(listed.difference(dropped), key=lambda name: (acl.text.find(name), name))
         if names:
             plural = "" if len(names) == 1 else "s"
             yield f"{kind}{plural} {', '.join(map(escape, names))}"

@@ -1481,6 +1481,11 @@ class ExplainApplicationAccessResponse(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
+    EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
+    evaluated_queue: _builtins.str
+    """If the application's queue does not exist and YARN will not create it: its nearest existing
+    ancestor, whose administrators were evaluated instead. Empty otherwise, and for Spark.
+    """
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:
         """The decision, identical to that of CheckApplicationAccess."""
@@ -1501,10 +1506,11 @@ class ExplainApplicationAccessResponse(_message.Message):
         decision: Global___CheckApplicationAccessResponse | None = ...,
         steps: _abc.Iterable[Global___ApplicationStep] | None = ...,
         groups: Global___ExplainGroups | None = ...,
+        evaluated_queue: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "groups", b"groups"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "groups", b"groups", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "evaluated_queue", b"evaluated_queue", "groups", b"groups", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -266,6 +266,8 @@ class GetPolicyResponse(_message.Message):
     RELOAD_FAILED_AT_FIELD_NUMBER: _builtins.int
     RELOAD_DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     TEMPLATES_FIELD_NUMBER: _builtins.int
+    FORMAT_FIELD_NUMBER: _builtins.int
+    SEMANTICS_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     """The source of the configuration, for display."""
     revision: _builtins.int
@@ -276,6 +278,10 @@ class GetPolicyResponse(_message.Message):
     """
     resolver: _builtins.str
     """The name of the partition's resolver."""
+    format: _builtins.str
+    """The format of the partition's policy: `yunikorn`, `fair-scheduler` or `capacity-scheduler`."""
+    semantics: _builtins.str
+    """For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn."""
     @_builtins.property
     def loaded_at(self) -> _timestamp_pb2.Timestamp:
         """When this revision was loaded."""
@@ -318,10 +324,12 @@ class GetPolicyResponse(_message.Message):
         reload_failed_at: _timestamp_pb2.Timestamp | None = ...,
         reload_diagnostics: _abc.Iterable[Global___Diagnostic] | None = ...,
         templates: _abc.Iterable[Global___QueueTemplate] | None = ...,
+        format: _builtins.str = ...,
+        semantics: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["loaded_at", b"loaded_at", "reload_failed_at", b"reload_failed_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "diagnostics", b"diagnostics", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "source", b"source", "templates", b"templates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "diagnostics", b"diagnostics", "format", b"format", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "semantics", b"semantics", "source", b"source", "templates", b"templates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,7 @@ from queuegate.policy.applications import (
     ApplicationDecision,
     decide_application,
 )
+from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import Decision
 from queuegate.policy.spark import PROPERTIES, SparkError, spark_acls
 from queuegate.policy.yarn_acl import parse_yarn
@@ -183,6 +184,7 @@ def _query(
         user,
         asserted,
         served,
+        split.queue,
         lambda known: decide_application(
             partition, split, action, user, known, target=target, real_user=real_user
         ),
@@ -238,7 +240,9 @@ def _spark_query(
         acls = spark_acls(properties, stated.spark_user, stated.process_user)
     except SparkError as error:
         raise InvalidRequest([("spark.properties", str(error))]) from None
-    return ApplicationQuery(user, groups, served, lambda known: acls.decide(action, user, known))
+    return ApplicationQuery(
+        user, groups, served, "", lambda known: acls.decide(action, user, known)
+    )
 
 
 def _decision(decision: Decision, revision: int) -> access_pb2.CheckApplicationAccessResponse:
@@ -252,7 +256,7 @@ def _decision(decision: Decision, revision: int) -> access_pb2.CheckApplicationA
 
 
 def _explanation(
-    _query: ApplicationQuery, result: ExplainResult[ApplicationDecision], revision: int
+    query: ApplicationQuery, result: ExplainResult[ApplicationDecision], revision: int
 ) -> access_pb2.ExplainApplicationAccessResponse:
     steps = [
         access_pb2.ApplicationStep(
@@ -263,6 +267,10 @@ def _explanation(
         )
         for index, each in enumerate(result.evaluation.lists)
     ]
+    partition, queue = query.served.partition, query.queue
     return access_pb2.ExplainApplicationAccessResponse(
-        decision=_decision(result.decision, revision), steps=steps, groups=explain_groups(result)
+        decision=_decision(result.decision, revision),
+        steps=steps,
+        groups=explain_groups(result),
+        evaluated_queue=evaluated_instead(partition, queue, result.decision) if queue else "",
     )

@@ -10,12 +10,13 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.names import DEFAULT_PARTITION, is_at_or_below
 from queuegate.policy.queue import Queue
+from queuegate.policy.tree import Cluster
 from queuegate.v1 import policy_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.fleet.view import ReplicaView
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
-from queuegate_server.formats.registry import FILE_FORMATS
+from queuegate_server.formats.registry import FILE_FORMATS, YUNIKORN
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
@@ -71,6 +72,8 @@ class PolicyServicer:
             resolver=served.groups.resolver_name,
             partitions=names,
             diagnostics=diagnostics(snapshot.warnings),
+            format=_format(served.partition.cluster),
+            semantics=served.partition.cluster.semantics if served.partition.cluster else "",
         )
         state = self.reloader.state
         if state.failed_at is not None:
@@ -176,6 +179,12 @@ def _replica(replica: ReplicaView) -> policy_pb2.FleetReplica:
         gates=replica.gates,
         silent_seconds=replica.silent_seconds,
     )
+
+
+def _format(cluster: Cluster | None) -> str:
+    if cluster is None:
+        return YUNIKORN
+    return "capacity-scheduler" if cluster.has_short_names else "fair-scheduler"
 
 
 def _queue(queue: Queue, creation: QueueCreation | None) -> policy_pb2.PolicyQueue:

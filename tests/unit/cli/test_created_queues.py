@@ -179,7 +179,14 @@ def test_the_tree_shows_queues_that_will_be_created(
         "└─ *.*  parent-template: user kim; groups g, h",
     ]
     assert main(["tree", "--policy", policy, "--user", "ann", "--no-groups"]) == 0
-    assert "├─ managed  denied; YARN creates queues\n" in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "│  ├─ *  submit; template: user ann",
+        "│  ├─ *.*  denied; leaf-template: admin user ops",
+        "│  └─ team.*  submit; leaf-template: everyone",
+        "├─ managed  denied; YARN creates queues",
+        "│  └─ *  submit; leaf-queue-template: user ann",
+        "└─ *.*  parent-template: user kim; groups g, h",
+    ]
     assert main(["tree", "--policy", policy, "--depth", "0"]) == 0
     assert "template" not in capsys.readouterr().out
     assert main(["tree", "--policy", policy, "-o", "json"]) == 0
@@ -225,6 +232,7 @@ def test_who_can(old: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "root.managed.new" in shown
 
 
+NEVER = "does not exist, and YARN does not create it"
 NEW = "does not exist yet: YARN will create it, with ACLs from templates"
 V2 = "auto-queue-creation-v2"
 SUBMIT = "acl_submit_applications"
@@ -269,8 +277,14 @@ FLEXIBLE = {
                 "└─ admin ACL ' ': grants nothing (no template sets it)",
             ],
         ),
-        ("root.managed.a.b", ["root.managed.a.b does not exist; decided at root.managed"]),
-        ("root.flex.a.b.c", ["root.flex.a.b.c does not exist; decided at root.flex"]),
+        (
+            "root.managed.a.b",
+            [f"root.managed.a.b {NEVER}; decided at root.managed"],
+        ),
+        (
+            "root.flex.a.b.c",
+            [f"root.flex.a.b.c {NEVER}; decided at root.flex"],
+        ),
         ("root.flex", []),
     ],
 )

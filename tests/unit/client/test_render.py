@@ -286,3 +286,22 @@ def test_entries_that_let_a_user_in(
 ) -> None:
     assert render.grant_words(grant) == words
     assert render.grant_row(grant) == row
+
+
+@pytest.mark.parametrize(
+    ("user", "name"),
+    [
+        ("john@CORP.EXAMPLE", "john"),
+        ("hdfs/nn1.corp.example@CORP.EXAMPLE", "hdfs"),
+        ("CORP\\john", "john"),
+        ("john", ""),
+        ("@x", ""),
+    ],
+)
+def test_an_unknown_user_with_a_domain_part(user: str, name: str) -> None:
+    answer = Decision(False, Reason.UNKNOWN_USER, "", "", 1)
+    line = render.decision(Check(user, "root"), answer, PLAIN)
+    assert line.endswith(f": try {name}") is bool(name)
+    assert ("domain part" in line) is bool(name)
+    denied = Decision(False, Reason.NO_MATCH, "", "", 1)
+    assert "domain part" not in render.decision(Check(user, "root"), denied, PLAIN)

@@ -2795,9 +2795,12 @@ type ExplainApplicationAccessResponse struct {
 	// disabled, and for a move to a missing queue.
 	Steps []*ApplicationStep `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
 	// The origin of the groups.
-	Groups        *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Groups *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`
+	// If the application's queue does not exist and YARN will not create it: its nearest existing
+	// ancestor, whose administrators were evaluated instead. Empty otherwise, and for Spark.
+	EvaluatedQueue string `protobuf:"bytes,4,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ExplainApplicationAccessResponse) Reset() {
@@ -2849,6 +2852,13 @@ func (x *ExplainApplicationAccessResponse) GetGroups() *ExplainGroups {
 		return x.Groups
 	}
 	return nil
+}
+
+func (x *ExplainApplicationAccessResponse) GetEvaluatedQueue() string {
+	if x != nil {
+		return x.EvaluatedQueue
+	}
+	return ""
 }
 
 var File_queuegate_v1_access_proto protoreflect.FileDescriptor
@@ -3021,11 +3031,12 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x01(\x0e2\x1d.queuegate.v1.ApplicationListR\x04list\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x19\n" +
 	"\bacl_text\x18\x03 \x01(\tR\aaclText\x12\x18\n" +
-	"\agranted\x18\x04 \x01(\bR\agranted\"\xd6\x01\n" +
+	"\agranted\x18\x04 \x01(\bR\agranted\"\xff\x01\n" +
 	" ExplainApplicationAccessResponse\x12H\n" +
 	"\bdecision\x18\x01 \x01(\v2,.queuegate.v1.CheckApplicationAccessResponseR\bdecision\x123\n" +
 	"\x05steps\x18\x02 \x03(\v2\x1d.queuegate.v1.ApplicationStepR\x05steps\x123\n" +
-	"\x06groups\x18\x03 \x01(\v2\x1b.queuegate.v1.ExplainGroupsR\x06groups*X\n" +
+	"\x06groups\x18\x03 \x01(\v2\x1b.queuegate.v1.ExplainGroupsR\x06groups\x12'\n" +
+	"\x0fevaluated_queue\x18\x04 \x01(\tR\x0eevaluatedQueue*X\n" +
 	"\n" +
 	"AccessType\x12\x1b\n" +
 	"\x17ACCESS_TYPE_UNSPECIFIED\x10\x00\x12\x16\n" +

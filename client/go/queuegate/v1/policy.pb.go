@@ -486,7 +486,11 @@ type GetPolicyResponse struct {
 	// The errors of the last reload; empty if it succeeded.
 	ReloadDiagnostics []*Diagnostic `protobuf:"bytes,10,rep,name=reload_diagnostics,json=reloadDiagnostics,proto3" json:"reload_diagnostics,omitempty"`
 	// The templates of queues that the scheduler creates at or below `prefix`.
-	Templates     []*QueueTemplate `protobuf:"bytes,11,rep,name=templates,proto3" json:"templates,omitempty"`
+	Templates []*QueueTemplate `protobuf:"bytes,11,rep,name=templates,proto3" json:"templates,omitempty"`
+	// The format of the partition's policy: `yunikorn`, `fair-scheduler` or `capacity-scheduler`.
+	Format string `protobuf:"bytes,12,opt,name=format,proto3" json:"format,omitempty"`
+	// For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn.
+	Semantics     string `protobuf:"bytes,13,opt,name=semantics,proto3" json:"semantics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -596,6 +600,20 @@ func (x *GetPolicyResponse) GetTemplates() []*QueueTemplate {
 		return x.Templates
 	}
 	return nil
+}
+
+func (x *GetPolicyResponse) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *GetPolicyResponse) GetSemantics() string {
+	if x != nil {
+		return x.Semantics
+	}
+	return ""
 }
 
 // A configuration to validate.
@@ -1103,7 +1121,7 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"_admin_acl\"H\n" +
 	"\x10GetPolicyRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\x91\x04\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\xc7\x04\n" +
 	"\x11GetPolicyResponse\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1a\n" +
@@ -1118,7 +1136,9 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x10reload_failed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0ereloadFailedAt\x12G\n" +
 	"\x12reload_diagnostics\x18\n" +
 	" \x03(\v2\x18.queuegate.v1.DiagnosticR\x11reloadDiagnostics\x129\n" +
-	"\ttemplates\x18\v \x03(\v2\x1b.queuegate.v1.QueueTemplateR\ttemplates\"I\n" +
+	"\ttemplates\x18\v \x03(\v2\x1b.queuegate.v1.QueueTemplateR\ttemplates\x12\x16\n" +
+	"\x06format\x18\f \x01(\tR\x06format\x12\x1c\n" +
+	"\tsemantics\x18\r \x01(\tR\tsemantics\"I\n" +
 	"\x15ValidatePolicyRequest\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\"j\n" +

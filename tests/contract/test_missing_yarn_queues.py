@@ -1,0 +1,118 @@
+"""What the command line says about queues that YARN does not know, against a running server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import queuegate
+from queuegate.cli import main
+from tests.support.generators.yarn_files import prop
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+
+KEY = "yarn.scheduler.capacity.root"
+CAPACITY = "".join(
+    prop(f"{KEY}.{name}", value)
+    for name, value in (
+        ("queues", "prod,users"),
+        ("acl_submit_applications", " "),
+        ("acl_administer_queue", " "),
+        ("prod.queues", "etl,reports"),
+        ("prod.acl_administer_queue", "olga"),
+        ("users.auto-create-child-queue.enabled", "true"),
+        ("users.leaf-queue-template.acl_submit_applications", "mary"),
+    )
+)
+CAPACITY = f"<configuration>{CAPACITY}</configuration>"
+FAIR = """<allocations><queue name="root"><aclSubmitApps> </aclSubmitApps>
+<aclAdministerApps> </aclAdministerApps>
+<queue name="prod"><aclAdministerApps>olga</aclAdministerApps></queue></queue></allocations>"""
+NEVER = "root.prod.new does not exist, and YARN does not create it; decided at root.prod\n"
+UNKNOWN = "root.prod.new does not exist; decided at root.prod\n"
+
+
+@pytest.fixture(scope="module", params=["capacity", "fair"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, RunningServer]]:
+    policy = tmp_path_factory.mktemp("policy") / "scheduler.xml"
+    policy.write_text(CAPACITY if request.param == "capacity" else FAIR)
+    with running_server("--policy", str(policy), *ADMIN) as server:
+        yield request.param, server
+
+
+@pytest.fixture
+def scheduler(served: tuple[str, RunningServer]) -> str:
+    return served[0]
+
+
+@pytest.fixture
+def server(served: tuple[str, RunningServer]) -> RunningServer:
+    return served[1]
+
+
+def output(server: RunningServer, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    main(["--address", server.address, "--timeout", "60", *words])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "olga", "root.prod.new"),
+        ("explain", "olga", "root.prod.new"),
+        ("app-check", "olga", "modify", "--queue", "root.prod.new", "--owner", "x"),
+        ("app-check", "olga", "view", "--queue", "root.prod.new", "--owner", "x", "--explain"),
+    ],
+)
+def test_only_the_capacity_scheduler_is_known_to_create_nothing(
+    server: RunningServer,
+    scheduler: str,
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = output(server, capsys, *words, "--no-groups")
+    assert lines.startswith("allowed: olga may ")
+    assert (NEVER if scheduler == "capacity" else UNKNOWN) in lines
+
+
+@pytest.mark.parametrize("served", ["capacity"], indirect=True)
+@pytest.mark.parametrize("queue", ["root.prod.etl", "etl", "prod.etl", "root.users.mary"])
+def test_no_note_about_a_queue_that_exists_or_will_be_created(
+    server: RunningServer, queue: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--queue", queue, "--owner", "x", "--no-groups")
+    assert "does not exist" not in output(server, capsys, "app-check", "olga", "view", *asked)
+    assert "YARN does not create" not in output(
+        server, capsys, "check", "mary", queue, "--no-groups"
+    )
+
+
+def test_the_queue_of_an_application_in_an_explanation(
+    server: RunningServer, scheduler: str
+) -> None:
+    with queuegate.Client(server.address, timeout=60) as client:
+        assert client.get_policy().format == f"{scheduler}-scheduler"
+        assert client.get_policy().semantics == "documented"
+        for queue, evaluated in (("root.prod.new", "root.prod"), ("root.prod", "")):
+            application = queuegate.Application(queue, "x")
+            answer = client.explain_application("olga", "view", application, groups=())
+            assert answer.evaluated_queue == evaluated
+
+
+def test_a_user_and_a_queue_in_the_wrong_order(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = output(server, capsys, "check", "root.prod.reports", "john", "--no-groups")
+    assert lines.startswith("denied: ")
+    assert lines.endswith("; decided at root; USER comes first: john root.prod.reports\n")
+
+
+@pytest.mark.parametrize("served", ["capacity"], indirect=True)
+@pytest.mark.parametrize(("user", "mark"), [("mary", "submit"), ("olga", "denied")])
+def test_the_tree_marks_queues_that_yarn_will_create(
+    server: RunningServer, user: str, mark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = output(server, capsys, "tree", "--user", user, "--no-groups")
+    assert lines.endswith(f"*  {mark}; leaf-queue-template: user mary\n")
+    without = output(server, capsys, "tree")
+    assert without.endswith("*  leaf-queue-template: user mary\n")
