@@ -63,7 +63,7 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # Report errors in the files: until they are fixed, there is nothing to distribute.
+            # Report the errors in the files; until they are fixed, nothing can be distributed.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)

@@ -29,7 +29,7 @@ class MalformedEntry(MalformedValue):
     """A stream entry was not written by a replica of this fleet."""
 
     def __init__(self, entry_id: EntryId, fault: str) -> None:
-        """Identify the entry; the fault is a predicate that completes the message."""
+        """Create an error about an entry; `fault` is the predicate of its message."""
         super().__init__(f"the entry {entry_id[0]}-{entry_id[1]} of the events {fault}")
         self.entry_id: Final = entry_id
 

@@ -43,7 +43,7 @@ class Follower:
         session.lease.on_end(self._lease_ended)
 
     async def run(self) -> None:
-        """Apply events as they arrive, whenever a history is followed."""
+        """Apply the events of the followed history as they arrive."""
         while True:
             await self._following.wait()
             position = self._session.log.position

@@ -47,7 +47,7 @@ class Channel:
     """One end of the channel."""
 
     def __init__(self, handlers: Mapping[str, Handler], on_close: Callable[[], object]) -> None:
-        """Create a channel, without opening it. `handlers` handle the peer's requests, by name.
+        """Create a channel without opening it. `handlers` maps names of requests to handlers.
         `on_close` is called when the channel is closed, either by `close` or because the peer is
         gone or has sent a malformed message.
         """
