@@ -1,1 +1,1 @@
-"""The methods of the clients. Those of the blocking client are generated from those for asyncio."""
+"""The clients' methods. The blocking ones are generated from the asyncio ones."""

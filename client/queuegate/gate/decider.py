@@ -225,7 +225,7 @@ def _find(state: State, name: object) -> PolicyCopy | None:
 
 
 def _given_groups(partition: LocalPartition, user: str, groups: object) -> tuple[str, ...] | None:
-    """Return the given groups of a question; None without any, or if a server might reject them."""
+    """Return a question's groups; None if absent, or if a server might reject them."""
     if not (isinstance(groups, tuple) and partition.accepts_user(user)):
         return None
     if len(groups) > bounds.MAX_GIVEN_GROUPS:
