@@ -233,11 +233,11 @@ def _spark_query(
     user: str,
     groups: Sequence[str] | None,
 ) -> ApplicationQuery:
-    given = stated.properties
-    known = {name: given[name] for name in PROPERTIES if name in given}
-    properties = {**served.spark_defaults, **known}
+    properties = {name: stated.properties[name] for name in PROPERTIES if name in stated.properties}
     try:
-        acls = spark_acls(properties, stated.spark_user, stated.process_user)
+        acls = spark_acls(
+            {**served.spark_defaults, **properties}, stated.spark_user, stated.process_user
+        )
     except SparkError as error:
         raise InvalidRequest([("spark.properties", str(error))]) from None
     return ApplicationQuery(

@@ -114,7 +114,7 @@ class Authorizer:
                     if self._admit(role, context) != principal:
                         raise Draining("the rights of the caller have changed: open a new stream")
 
-            requests = _checked(requests, check_rights)
+            requests = _check_each(requests, check_rights)
             async for response in serve(requests, trusted=principal.rights.assert_groups):
                 yield response
 
@@ -135,7 +135,7 @@ class Authorizer:
         return principal
 
 
-async def _checked(
+async def _check_each(
     requests: AsyncIterator[bytes], check: Callable[[], None]
 ) -> AsyncIterator[bytes]:
     async for request in requests:

@@ -63,15 +63,15 @@ class CallLog:
         self._decisions.count_errors(reason)
         if not self._decisions.has_audit:
             return
-        kept = None if isinstance(error, UnreadableRequest) else request
+        parsable = None if isinstance(error, UnreadableRequest) else request
         now, caller = self._wall(), current_caller()
 
         def checks() -> Iterator[DecidedCheck]:
-            fields = {} if kept is None else request_fields(method, kept)
+            fields = {} if parsable is None else request_fields(method, parsable)
             yield DecidedCheck(method, now, caller, fields, reason)
 
         try:
-            await self._decisions.record(checks, 1, len(kept or b""))
+            await self._decisions.record(checks, 1, len(parsable or b""))
         except AuditUnavailable as unavailable:
             raise unavailable from error
 

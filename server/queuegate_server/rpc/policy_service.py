@@ -107,8 +107,8 @@ class PolicyServicer:
             text = f"is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server validate on it"
             raise InvalidRequest([("content", text)])
         if request.format and request.format not in FILE_FORMATS:
-            known = ", ".join(sorted(FILE_FORMATS))
-            raise InvalidRequest([("format", f"is not a known format; known formats: {known}")])
+            formats = ", ".join(sorted(FILE_FORMATS))
+            raise InvalidRequest([("format", f"is not a known format; known formats: {formats}")])
         if self._validations >= MAX_VALIDATIONS:
             raise Overloaded(
                 f"{MAX_VALIDATIONS} validations are running or waiting, which is the limit"

@@ -24,7 +24,7 @@ class _Registers(Protocol):
 class Interceptors(NamedTuple):
     """The interceptors of all services.
 
-    From the outermost: the tracer, the counter (which converts errors to statuses), the concurrency
+    Outermost first: the tracer, the counter (which converts errors to statuses), the concurrency
     limiter, the authorizer. Thus refusals are converted, counted and traced like other errors.
     """
 

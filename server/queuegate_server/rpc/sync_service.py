@@ -81,7 +81,7 @@ class SyncServicer:
                     kind = response.WhichOneof("message") or ""
                     resets = kind == "opened" and not response.opened.resumed
                     self.hub.sent["reset" if resets else kind] += 1
-                    yield self.hub.encoded(response)
+                    yield self.hub.encode(response)
                 # If recording failed, close the stream, so that the caller repeats its report.
                 stream.check_recording()
                 stream.resume_lookups()

@@ -37,7 +37,7 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
     def name_of(self, token: str) -> str | None:
         """Return a token's owner, or None, in time that depends only on the token's length."""
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
-        names = [name for name, known in self.value if hmac.compare_digest(digest, known)]
+        names = [name for name, each in self.value if hmac.compare_digest(digest, each)]
         return names[-1] if names and len(token) >= MIN_LENGTH else None
 
 

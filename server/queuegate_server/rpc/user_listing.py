@@ -160,7 +160,7 @@ class UserLister:
             await slot.reacquire()
         groups: dict[str, list[str]] = {}
         for group, listed in members.groups.items():
-            async for user in _paced(listed.users, slot):
+            async for user in _with_pauses(listed.users, slot):
                 groups.setdefault(user, []).append(group)
         names = await _sorted(groups.keys() | acl.users.keys(), slot)
         candidates = _Candidates(names, groups, members, expanded_at)
@@ -222,7 +222,7 @@ def _user(
 def _note_missing(
     response: access_pb2.ListUsersResponse, acl: EffectiveAcl, members: MemberListing
 ) -> None:
-    """Add the groups that could not be expanded, with reasons, to a response."""
+    """Add the unexpanded groups and the reasons to a response."""
     missing = {name: group.missing for name, group in members.groups.items() if group.missing}
     response.complete = not missing
     for name, reason in sorted(missing.items()):
@@ -268,7 +268,7 @@ def _fingerprint(query: UsersQuery, snapshot: Snapshot) -> bytes:
     )
 
 
-async def _paced(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
+async def _with_pauses(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
     for number, item in enumerate(items, 1):
         yield item
         if not number % _CHUNK:
@@ -277,9 +277,9 @@ async def _paced(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
 
 async def _sorted(names: Iterable[str], slot: Slot) -> list[str]:
     """Sort names in steps: sorting 100 000 at once would block other calls."""
-    given = list(names)
+    unsorted = list(names)
     runs: list[list[str]] = []
-    for start in range(0, len(given), _CHUNK):
-        runs.append(sorted(given[start : start + _CHUNK]))
+    for start in range(0, len(unsorted), _CHUNK):
+        runs.append(sorted(unsorted[start : start + _CHUNK]))
         await slot.pause_if_due()
-    return [name async for name in _paced(heapq.merge(*runs), slot)]
+    return [name async for name in _with_pauses(heapq.merge(*runs), slot)]

@@ -128,7 +128,7 @@ class _Child:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the child if it is running. If it has not started, it never will."""
+        """Kill the child if it is running; if it has not started, prevent it from starting."""
         with self._lock:
             self._is_killed = True
             if self._process is not None:

@@ -82,12 +82,12 @@ def run_in_loop(main: Coroutine[object, object, None]) -> None:
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
     except ImportError:
-        asyncio.run(_watched(main))
+        asyncio.run(_run_watched(main))
     else:
-        uvloop.run(_watched(main))
+        uvloop.run(_run_watched(main))
 
 
-async def _watched(main: Coroutine[object, object, None]) -> None:
+async def _run_watched(main: Coroutine[object, object, None]) -> None:
     with LoopWatchdog():
         await main
 

@@ -65,7 +65,7 @@ class Leases:
     def barrier(self, sequence: int, now: float) -> "Barrier":
         """Return a barrier for the change that was just added to the log."""
         earlier = self._started + LEASE + CLOCK_MARGIN
-        return Barrier(self, sequence, self._granted(now), earlier if now < earlier else None)
+        return Barrier(self, sequence, self._unexpired(now), earlier if now < earlier else None)
 
     def newest(self, caller: tuple[str, bytes]) -> Session | None:
         """Return a caller's newest open stream; None if it does not identify itself."""
@@ -74,9 +74,9 @@ class Leases:
 
     def last_end(self, now: float) -> float | None:
         """Return when the last lease expires; None if all have expired."""
-        return max((each.until for each in self._granted(now)), default=None)
+        return max((each.until for each in self._unexpired(now)), default=None)
 
-    def _granted(self, now: float) -> list[_Lease]:
+    def _unexpired(self, now: float) -> list[_Lease]:
         """Return the leases that have not expired."""
         return [each for each in (*map(_lease, self._open), *self._closed) if now < each.until]
 

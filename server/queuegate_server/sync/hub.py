@@ -66,7 +66,7 @@ class SyncHub:
         self._wake_streams: dict[Session, Callable[[], None]] = {}
         self._applied = asyncio.Event()
         self._lag_timer: asyncio.TimerHandle | None = None
-        engine.on_swap(self._swapped)
+        engine.on_swap(self._on_swap)
 
     @property
     def may_decide(self) -> bool:
@@ -160,7 +160,7 @@ class SyncHub:
         """Return the number of a caller's streams."""
         return self._streams[caller]
 
-    def encoded(self, response: sync_pb2.SyncResponse) -> bytes:
+    def encode(self, response: sync_pb2.SyncResponse) -> bytes:
         """Serialize a message. Parts of a policy are serialized once for all callers."""
         key = id(response)
         data = self._encoded.get(key) or response.SerializeToString()
@@ -194,7 +194,7 @@ class SyncHub:
             loop = asyncio.get_running_loop()
             self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
 
-    def _swapped(self, snapshot: Snapshot) -> None:
+    def _on_swap(self, snapshot: Snapshot) -> None:
         before, self._served = self._served, snapshot
         if self._shipping is None:
             return

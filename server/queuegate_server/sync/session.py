@@ -273,7 +273,7 @@ class Session:
             self._changes.append(self._checkpoint())
 
     def _add_invalidations(self, events: Iterable[StateChange]) -> None:
-        for partition, users in _merged(events).items():
+        for partition, users in _merge(events).items():
             if not self._partitions or partition in self._partitions:
                 forget = sync_pb2.Forget(partition=partition, users=users)
                 self._changes.append(sync_pb2.SyncResponse(forget=forget))
@@ -334,17 +334,17 @@ def _removal(partition: str) -> sync_pb2.SyncResponse:
     return sync_pb2.SyncResponse(policy=removed)
 
 
-def _merged(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
+def _merge(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
     """Return the users with invalid groups, by partition; an empty set stands for all users."""
     invalid: dict[str, set[str]] = {}
     for partition, users in events:
         if partition is None:
             continue
-        known = invalid.get(partition)
-        if known is None:
+        names = invalid.get(partition)
+        if names is None:
             invalid[partition] = set(users)
-        elif known:
-            known |= users
-            if not users or len(known) > MAX_INVALIDATED:
-                known.clear()
+        elif names:
+            names |= users
+            if not users or len(names) > MAX_INVALIDATED:
+                names.clear()
     return invalid

@@ -46,7 +46,7 @@ def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
     return unchanged if deserialize is None else parsed
 
 
-async def _parsed(
+async def _parse_all(
     parse: Callable[[bytes, Context], Awaitable[Any]],
     requests: AsyncIterator[bytes],
     context: Context,
@@ -123,7 +123,7 @@ class GrpcioServer:
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Serve the methods of a service, registering only a few of them."""
-        watched = {name: self._watched(each) for name, each in handlers.items()}
+        watched = {name: self._watch(each) for name, each in handlers.items()}
         generic = grpc.method_handlers_generic_handler(service, watched)
         self._server.add_generic_rpc_handlers((generic,))
         registered = {
@@ -134,7 +134,7 @@ class GrpcioServer:
         if registered:
             self._server.add_registered_method_handlers(service, registered)
 
-    def _watched(self, handler: Any) -> Any:
+    def _watch(self, handler: Any) -> Any:
         """Wrap a handler to abort calls that stall.
 
         Unary methods are served with request streaming, which clients do not notice, so that their
@@ -146,7 +146,7 @@ class GrpcioServer:
 
             async def stream(requests: AsyncIterator[bytes], context: Context) -> Responses:
                 if handler.request_streaming:
-                    responses = handler.stream_stream(_parsed(parse, requests, context), context)
+                    responses = handler.stream_stream(_parse_all(parse, requests, context), context)
                 else:
                     request = await parse(await stalls.receive(context), context)
                     responses = handler.unary_stream(request, context)

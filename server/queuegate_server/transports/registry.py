@@ -56,7 +56,7 @@ def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
     """Return the transport, with the reason if it is not native. Raises CannotListen."""
     if wanted == "grpcio":
-        return wanted, "not asked for"
+        return wanted, "not requested"
     reasons = "; ".join(native.unsupported(listeners, connections))
     if not reasons:
         return "native", ""

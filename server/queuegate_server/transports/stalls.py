@@ -182,12 +182,12 @@ async def disconnect(peers: Collection[str]) -> None:
 
 def shut_down(peers: Iterable[str]) -> None:
     """Shut down the TCP connections of peers, such as `ipv4:127.0.0.1:1234`. Thread-safe."""
-    wanted = {address for peer in peers if (address := _parsed(peer)) is not None}
+    wanted = {address for peer in peers if (address := _parse_peer(peer)) is not None}
     for connection in _connections():
         with connection:
             try:
                 host, port, *_ = connection.getpeername()
-                if (_unmapped(host), port) in wanted:
+                if (_unmap(host), port) in wanted:
                     connection.shutdown(socket.SHUT_RDWR)
             except (OSError, ValueError):  # closed or listening
                 continue
@@ -227,16 +227,16 @@ def _connections() -> Iterator[socket.socket]:
             connection.close()
 
 
-def _parsed(peer: str) -> tuple[IPv4Address | IPv6Address, int] | None:
+def _parse_peer(peer: str) -> tuple[IPv4Address | IPv6Address, int] | None:
     kind, _, address = unquote(peer).partition(":")
     host, _, port = address.rpartition(":")
     try:
-        return (_unmapped(host.strip("[]")), int(port)) if kind in {"ipv4", "ipv6"} else None
+        return (_unmap(host.strip("[]")), int(port)) if kind in {"ipv4", "ipv6"} else None
     except ValueError:
         return None
 
 
-def _unmapped(host: str) -> IPv4Address | IPv6Address:
+def _unmap(host: str) -> IPv4Address | IPv6Address:
     address = ip_address(host)
     return getattr(address, "ipv4_mapped", None) or address
 

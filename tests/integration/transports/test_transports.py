@@ -13,7 +13,7 @@ from tests.support.servers.queuegate_server import RunningServer, running_server
 
 
 @pytest.mark.parametrize(
-    ("wanted", "served", "why"), [("auto", "native", ""), ("grpcio", "grpcio", "not asked for")]
+    ("wanted", "served", "why"), [("auto", "native", ""), ("grpcio", "grpcio", "not requested")]
 )
 def test_the_log_says_which_transport_serves(wanted: str, served: str, why: str) -> None:
     with (

@@ -51,7 +51,7 @@ def test_native_serves_settings_that_it_supports(
     listeners: list[dict[str, Any]], connections: dict[str, Any], against: str
 ) -> None:
     asked = [Listener.model_validate(one) for one in listeners], Connections(**connections)
-    assert choose("grpcio", *asked) == ("grpcio", "not asked for")
+    assert choose("grpcio", *asked) == ("grpcio", "not requested")
     found, why = choose("auto", *asked)
     assert found == ("grpcio" if against else "native")
     assert against in why

@@ -50,7 +50,7 @@ class NativeContext:
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Describe a call by its metadata, peer, and remaining seconds at its arrival."""
+        """Describe a call by its metadata, peer, and remaining seconds on arrival."""
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -223,8 +223,8 @@ class NativeServer:
         while (events := front.recv_batch_details(_MAX_EVENTS)) is not None:
             now = time.monotonic()
             try:
-                for begin in range(0, len(events), _EVENTS_PER_CALLBACK):
-                    chunk = events[begin : begin + _EVENTS_PER_CALLBACK]
+                for start in range(0, len(events), _EVENTS_PER_CALLBACK):
+                    chunk = events[start : start + _EVENTS_PER_CALLBACK]
                     loop.call_soon_threadsafe(self._handle, chunk, now)
             except RuntimeError:  # the loop has been closed
                 front.close()
