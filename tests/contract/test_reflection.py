@@ -83,7 +83,7 @@ def test_a_symbol_is_found_with_all_that_it_needs(asking: Asking, symbol: str) -
 def test_comments_come_along(asking: Asking) -> None:
     files = asking.files(ServerReflectionRequest(file_by_filename="queuegate/v1/access.proto"))
     comments = [each.leading_comments for each in files[0].source_code_info.location]
-    assert " Decides one question.\n" in comments
+    assert " Runs a check.\n" in comments
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_faulty_questions_about_applications(client: queuegate.Client) -> None:
     for failed, words in (
         (first, "is a YuniKorn partition"),
         (third, "is required"),
-        (fourth, "in Spark only"),
+        (fourth, "only in Spark"),
     ):
         assert isinstance(failed, queuegate.CheckFailure)
         assert words in str(failed.error)
