@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.integration.admission.test_bounds import raw_connection, review
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
-from tests.support.servers.queuegate_server import server_command
+from tests.support.servers.queuegate_server import run, server_command
 from tests.support.servers.webhook import Webhook, patch_of, running_webhook, write_certificate
 
 EXTERNAL = "admissionController.accessControl.externalUsers"
@@ -168,8 +168,7 @@ def test_wrong_starts(
     if name == "taken":
         values["--listen"] = webhook.address
     values.update(zip(arguments[::2], arguments[1::2], strict=True))
-    command = server_command("admission", *(part for pair in values.items() for part in pair))
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = run("admission", *(part for pair in values.items() for part in pair))
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr

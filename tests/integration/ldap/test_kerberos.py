@@ -1,8 +1,6 @@
 """`bind: gssapi` against a real KDC, and with a KDC that hangs."""
 
 import contextlib
-import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ from queuegate import Client
 from queuegate.exceptions import GroupsUnavailable
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.kdc import OURS, REALM, Kdc, running_kdc
-from tests.support.servers.queuegate_server import running_server, server_command
+from tests.support.servers.queuegate_server import run, running_server
 from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd
 
 Configure = Callable[..., Path]
@@ -28,31 +26,46 @@ partitions:
 """
 
 
-@pytest.fixture
-def kdc(tmp_path: Path) -> Iterator[Kdc]:
-    with running_kdc(tmp_path / "kdc") as running:
+@pytest.fixture(scope="module")
+def shared_kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    with running_kdc(tmp_path_factory.mktemp("realm") / "kdc") as running:
         yield running
 
 
+@pytest.fixture(scope="module")
+def our_keytab(shared_kdc: Kdc) -> Path:
+    return shared_kdc.keytab(OURS)
+
+
 @pytest.fixture
-def slapd(kdc: Kdc, ca: trustme.CA, tmp_path: Path) -> Iterator[Slapd]:
+def kdc(shared_kdc: Kdc) -> Iterator[Kdc]:
+    """A KDC that the test may freeze or stop."""
+    yield shared_kdc
+    shared_kdc.repair()
+
+
+@pytest.fixture(scope="module")
+def slapd(
+    shared_kdc: Kdc, ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Slapd]:
     """A directory that knows the account `queuegate` of the realm as its service account."""
     more = (
         f"sasl-host 127.0.0.1\nsasl-realm {REALM}\n"
         f"authz-regexp uid=queuegate,cn={REALM},cn=gssapi,cn=auth {SERVICE}\n"
     )
-    environment = {**kdc.environment, "KRB5_KTNAME": str(kdc.keytab(HOST))}
+    environment = {**shared_kdc.environment, "KRB5_KTNAME": str(shared_kdc.keytab(HOST))}
+    folder = tmp_path_factory.mktemp("directory") / "slapd"
     with running_slapd(
-        tmp_path / "slapd", ca, entries.standard(), more_globals=more, environment=environment
+        folder, ca, entries.standard(), more_globals=more, environment=environment
     ) as running:
         yield running
 
 
 @pytest.fixture
-def configure(slapd: Slapd, kdc: Kdc, ca_file: Path, tmp_path: Path) -> Configure:
-    keytab = kdc.keytab(OURS)
-
-    def write(url: str = slapd.url, *, keytab: Path = keytab, connect_timeout: str = "30s") -> Path:
+def configure(slapd: Slapd, our_keytab: Path, ca_file: Path, tmp_path: Path) -> Configure:
+    def write(
+        url: str = slapd.url, *, keytab: Path = our_keytab, connect_timeout: str = "30s"
+    ) -> Path:
         policy = tmp_path / "queues.yaml"
         policy.write_text(POLICY)
         file = tmp_path / "queuegate.yaml"
@@ -80,14 +93,8 @@ partitions:
 
 
 def check(kdc: Kdc, config: Path) -> tuple[int, str]:
-    done = subprocess.run(
-        server_command("ldap-check", "--config", str(config), "--user", "bob"),
-        env={**os.environ, **kdc.environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    command = ("ldap-check", "--config", str(config), "--user", "bob")
+    done = run(*command, environment=kdc.environment)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import queuegate
 from tests.support.eventually import eventually
 from tests.support.servers.blocking_pipes import blocking_server_command
-from tests.support.servers.queuegate_server import ADMIN, running_server, server_command
+from tests.support.servers.queuegate_server import ADMIN, run, running_server
 from tests.support.servers.reloading_server import (
     ALICE,
     BOB,
@@ -289,13 +288,7 @@ def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Pa
     path.write_text(ALICE.replace("default", "p2"))
     settings.write_text("partitions: {P2: {trust_provided_groups: false}}\n")
     options = ("--policy", str(path), "--config", str(settings))
-    ended = subprocess.run(
-        server_command("serve", "--listen", "127.0.0.1:0", *options),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run("serve", "--listen", "127.0.0.1:0", *options)
     assert ended.returncode == 2
     assert "the settings name the partition 'P2', but the policy has 'p2'" in ended.stderr
     assert "'P2' and 'p2' differ in case only" in ended.stderr

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from queuegate_server.files.watcher import BadFile
 from queuegate_server.settings.listeners import ListenerTls
 from queuegate_server.transports.sockets import ReloadingCredentials
 from tests.integration.security.authorities import Authority, issued, listener
-from tests.support.servers.queuegate_server import server_command
+from tests.support.servers.queuegate_server import run
 
 
 def with_passphrase(folder: Path) -> None:
@@ -210,13 +209,7 @@ def validated(config: Path, *, status: int = 1) -> list[str]:
 
 
 def failing_start(config: Path) -> str:
-    outcome = subprocess.run(
-        server_command("serve", "--config", str(config)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    outcome = run("serve", "--config", str(config))
     assert outcome.returncode == 2
     assert outcome.stdout == ""
     # One line, no traceback.

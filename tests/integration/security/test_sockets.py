@@ -7,7 +7,6 @@ import os
 import pwd
 import socket
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from queuegate_server.settings.listeners import parse_address
 from queuegate_server.settings.load import load_settings
 from queuegate_server.transports.sockets import bind
 from tests.integration.security.authorities import client, configured
-from tests.support.servers.queuegate_server import server_command
+from tests.support.servers.queuegate_server import run
 
 
 def test_each_socket_has_its_own_mode_and_accounts(tmp_path: Path) -> None:
@@ -101,13 +100,7 @@ def test_a_socket_that_may_not_be_given_away(
 
 
 def test_plaintext_beyond_this_machine_is_refused_at_the_start() -> None:
-    outcome = subprocess.run(
-        server_command("serve", "--listen", "0.0.0.0:0"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    outcome = run("serve", "--listen", "0.0.0.0:0")
     assert outcome.returncode == 2
     assert "0.0.0.0:0 can be reached from other machines: set tls" in outcome.stderr
     assert "insecure: true" in outcome.stderr

@@ -22,7 +22,7 @@ from typing import IO, Final
 STATUS: Final = struct.Struct("i")
 """How a process ID and an exit status are written to the pipe of a process."""
 _END_SECONDS: Final = 60
-_READ_LATE: Final = ("ADMISSION_", "NOTIFY_SOCKET", "PYTHONPATH")
+_READ_LATE: Final = ("ADMISSION_", "KRB5_", "NOTIFY_SOCKET", "PYTHONPATH")
 """Prefixes of variables that take effect even if they are set after the imports."""
 _IGNORED: Final = "PYTEST_"
 _SET_BY_US: Final = {"GRPC_VERBOSITY": "NONE", "LDAPNOINIT": "1"}

@@ -14,6 +14,7 @@ from tests.support.servers.slapd import freeze, program
 REALM = "LAB.TEST"
 OURS = f"queuegate@{REALM}"
 _MASTER = "master-key"
+_READY = "commencing operation"
 _KDC = """\
 [realms]
 {realm} = {{
@@ -69,6 +70,7 @@ class Kdc:
         return file
 
     def start(self) -> None:
+        starts = self.log().count(_READY)
         with (self.folder / "kdc.out").open("ab") as log:
             self.process = subprocess.Popen(
                 [program("krb5kdc"), "-n", "-r", REALM, "-P", str(self.folder / "kdc.pid")],
@@ -77,7 +79,7 @@ class Kdc:
                 stderr=log,
             )
         end = time.monotonic() + 60
-        while "commencing operation" not in self.log():
+        while self.log().count(_READY) == starts:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise AssertionError(self.log() + (self.folder / "kdc.out").read_text())
             time.sleep(0.01)
@@ -94,6 +96,13 @@ class Kdc:
     def thaw(self) -> None:
         assert self.process
         os.kill(self.process.pid, signal.SIGCONT)
+
+    def repair(self) -> None:
+        """Have the KDC run and answer again."""
+        if self.process is None:
+            self.start()
+        else:
+            self.thaw()
 
     def stop(self) -> None:
         if self.process is not None:

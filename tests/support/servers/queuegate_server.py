@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -15,6 +16,7 @@ from typing import IO, Any, Protocol
 from tests.support.servers.fork_server import ForkServer
 
 START_SECONDS = 100
+_RUN_SECONDS = 60
 _transport = ""
 _fork_server: ForkServer | None = None
 _forks = False
@@ -184,6 +186,25 @@ def start_command(command: Sequence[str], environment: Mapping[str, str] | None)
         text=True,
         env={**os.environ, **(environment or {})},
     )
+
+
+def run(
+    *arguments: str, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command of `queuegate-server`, and return its output and exit status."""
+    process = start(*arguments, environment=environment)
+    assert process.stdout
+    assert process.stderr
+    with process.stdout, process.stderr, ThreadPoolExecutor(2) as threads:
+        streams = [threads.submit(stream.read) for stream in (process.stdout, process.stderr)]
+        try:
+            status = process.wait(_RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        output, errors = (stream.result() for stream in streams)
+    return subprocess.CompletedProcess(arguments, status, output, errors)
 
 
 def first_line(process: Process, beginning: str = "") -> str:

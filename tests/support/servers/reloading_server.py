@@ -56,9 +56,8 @@ class ReloadingServer:
     def reset(self) -> None:
         """Serve the policy in which alice is the owner, as revision 1."""
         self.path.parent.mkdir(exist_ok=True)
-        for text in (BOB, ALICE):
-            self.replace(text)
-            result = self.client.reload()
+        self.replace(ALICE)
+        result = self.client.reload()
         self.revisions_before = result.revision - 1
         self.logs_before = 0
         eventually(self._log_has_revision, result.revision)
