@@ -35,8 +35,14 @@ class Readiness:
         self.phase = Phase.STARTING
         self.fleet: Final = fleet
         """Returns the view of the fleet; None without a fleet."""
+        self.settings_errors: Sequence[Diagnostic] = ()
+        """The errors that the last reload found in the settings."""
         self._engine = engine
         self._reloader = reloader
+
+    def report_settings(self, errors: Sequence[Diagnostic]) -> None:
+        """Replace the errors in the settings."""
+        self.settings_errors = errors
 
     @property
     def is_ready(self) -> bool:
@@ -69,6 +75,10 @@ class Readiness:
                 "failed_at": None if state.failed_at is None else _timestamp(state.failed_at),
                 "findings": _locations(state.diagnostics[:MAX_DIAGNOSTICS]),
                 "findings_not_shown": max(0, len(state.diagnostics) - MAX_DIAGNOSTICS),
+            },
+            "settings": {
+                "valid": not self.settings_errors,
+                "findings": _locations(self.settings_errors[:MAX_DIAGNOSTICS]),
             },
             # A replica isolated from the fleet is still ready: it queries the directory.
             **({} if self.fleet is None else {"fleet": _fleet(self.fleet())}),

@@ -1,4 +1,4 @@
-"""Problems shown on every page: a failed reload, and resolvers paused by a circuit breaker."""
+"""Problems shown on every page: failed reloads, and resolvers paused by a circuit breaker."""
 
 from collections.abc import Iterator
 
@@ -17,6 +17,11 @@ def problems(services: Services) -> Iterator[str]:
         yield (
             f"The last reload of the policy failed, and revision {last.revision} is still"
             f" served{cause}"
+        )
+    if services.readiness.settings_errors:
+        yield (
+            "The settings are not valid, and a restart would fail; the previous ones are still"
+            f" used: {services.readiness.settings_errors[0]}"
         )
     for _, each in services.core.resolvers.resolvers():
         state = each.breaker.state

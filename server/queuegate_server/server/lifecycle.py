@@ -17,7 +17,7 @@ from queuegate_server.runtime.tcp import check_free
 from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.listeners import ListenAddress, parse_host_port
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.reload import ApplySettings, ConfigReloader
+from queuegate_server.settings.reload import ApplySettings, ConfigReloader, SettingsReader
 from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.transports.registry import choose
 
@@ -67,7 +67,14 @@ async def serve(
     parts = build_server(settings, current, transport, worker)
     metrics, admin = await _open_admin_port(settings, parts, worker)
     notifier = Notifier()
-    config = ConfigReloader(settings, current, read_settings, _appliers(parts, worker), notifier)
+    config = ConfigReloader(
+        settings,
+        current,
+        SettingsReader(read_settings),
+        _appliers(parts, worker),
+        parts.readiness.report_settings,
+        notifier,
+    )
     stop = asyncio.Event() if worker is None else worker.stopping
     reload = asyncio.Event()
     handle_signals(stop, reload)

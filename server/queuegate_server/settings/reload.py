@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
 from queuegate_server.settings.load import SettingsError
@@ -47,57 +49,48 @@ class SettingsReader(Generic[T]):
         raise SettingsError([error_in("settings", message)])
 
 
+@dataclass(slots=True, eq=False)
 class ConfigReloader:
     """Rereads the settings and applies them, one reload at a time."""
 
-    def __init__(
-        self,
-        initial: Settings,
-        current: Settings,
-        read: Callable[[], Settings],
-        apply: Sequence[ApplySettings],
-        notifier: Notifier,
-    ) -> None:
-        """Create a reloader.
-
-        Args:
-            initial: The settings at startup, which limit later changes.
-            current: The settings after earlier reloads.
-            read: Rereads the settings.
-            apply: Functions called in order with the current settings, even if one fails.
-            notifier: Reports reloads to systemd.
-        """
-        self.settings = current
-        """The current settings."""
-        self._initial = initial
-        self._reader = SettingsReader(read)
-        self._apply = apply
-        self._notifier = notifier
-        self._lock = asyncio.Lock()
+    initial: Settings
+    """The settings at startup, which limit later changes."""
+    settings: Settings
+    """The current settings."""
+    reader: SettingsReader[Settings]
+    apply: Sequence[ApplySettings]
+    """Functions called in order with the current settings, even if one fails."""
+    report: Callable[[Sequence[Diagnostic]], None]
+    """Called with the errors that a reload finds in the settings, if any."""
+    notifier: Notifier
+    """Reports reloads to systemd."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def reload(self) -> None:
         """Reload everything. Errors are logged, and the affected parts keep their settings."""
         async with self._lock:
-            self._notifier.reloading()
+            self.notifier.reloading()
             await self._read_settings()
-            for apply in self._apply:
+            for apply in self.apply:
                 try:
                     applied = apply(self.settings)
                     if applied is not None:
                         await applied
                 except Exception:
                     _LOG.exception("unexpected error")
-            self._notifier.ready()
+            self.notifier.ready()
 
     async def _read_settings(self) -> None:
         try:
-            read = await self._reader.read()
+            read = await self.reader.read()
         except SettingsError as error:
             for diagnostic in error.diagnostics:
                 _LOG.error("settings diagnostic", extra={"diagnostic": str(diagnostic)})
             _LOG.error("settings are not valid; the old ones stay in use")
+            self.report(error.diagnostics)
             return
-        current = with_changes(self._initial, read)
+        self.report(())
+        current = with_changes(self.initial, read)
         changed = differences(self.settings, current)
         self.settings = current
         if changed:

@@ -1,11 +1,13 @@
 """The banner of every page, and what stays on the pages, while something needs attention."""
 
 import re
+import signal
 from pathlib import Path
 from typing import Any, Final
 
 from tests.support.console_http import Answer, Browser, words
 from tests.support.eventually import eventually
+from tests.support.servers.admin_port import get, get_json, ops_address
 from tests.support.servers.console_server import PEOPLE, running_console
 
 PAGES: Final = ("queues", "access", "user", "change", "denials")
@@ -88,3 +90,40 @@ def test_a_resolver_that_is_down(tmp_path: Path) -> None:
         assert answer.status == 503
         assert REFUSED in words(answer)
         assert f"circuit breaker is open: {REFUSED}" in words(browser.get("health"))
+
+
+def test_invalid_settings(tmp_path: Path) -> None:
+    with running_console(tmp_path) as console:
+        browser, address = Browser(console.url), ops_address(console.server)
+        config = tmp_path / "queuegate.yaml"
+        before = config.read_text()
+        replace(config, before.replace('"audit"', '"audiit"'))
+        console.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: bool(banner(browser.get("change"))), expected=True)
+        for page in PAGES:
+            text = banner(browser.get(page))
+            assert "The settings are not valid, and a restart would fail" in text
+            assert "audiit: unknown key (did you mean audit?)" in text
+        _, details = get_json(address, "/readyz")
+        assert (details["ready"], details["settings"]["valid"]) == (True, False)
+        assert details["settings"]["findings"][0]["file"] == str(config)
+        assert "\nqueuegate_settings_valid 0.0\n" in get(address, "/metrics")[1]
+        replace(config, before)
+        console.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: banner(browser.get("change")), "")
+        assert "\nqueuegate_settings_valid 1.0\n" in get(address, "/metrics")[1]
+
+
+def test_yarn_without_acls(tmp_path: Path) -> None:
+    policy, site = tmp_path / "fair-scheduler.xml", tmp_path / "yarn-site.xml"
+    policy.write_text("<allocations><queue name='root'/></allocations>")
+    site.write_text(
+        "<configuration><property><name>yarn.acl.enable</name><value>false</value></property>"
+        "</configuration>"
+    )
+    policies = [{"path": str(policy), "yarn_site": str(site), "partition": "yarn"}]
+    with running_console(
+        tmp_path, policies=[{"path": "examples/queues.yaml"}, *policies]
+    ) as console:
+        health = words(Browser(console.url).get("health"))
+    assert "Partition yarn lets everyone do everything" in health

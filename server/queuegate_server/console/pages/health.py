@@ -104,6 +104,13 @@ def _problems(
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     for problem in () if fleet is None else fleet.problems:
         yield f"{problem[0].upper()}{problem[1:]}."
+    for name, served in services.core.engine.snapshot.served.items():
+        cluster = served.partition.cluster
+        if cluster is not None and not cluster.acls_enabled:
+            yield (
+                f"Partition {name} lets everyone do everything, as YARN does unless yarn-site.xml"
+                " sets yarn.acl.enable to true."
+            )
     for each in services.certificates:
         if each.expires < wall + EXPIRES_SOON_DAYS * _DAY:
             verb = "expired" if each.expires < wall else "expires"
