@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer
 from queuegate_server.fleet.replica_log import ReplicaLease
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
-from queuegate_server.identity.shared import SharedAnswer
+from queuegate_server.identity.shared import SharedResult
 
 FORMAT: Final = 1
 """Values in other formats are rejected."""
@@ -99,22 +99,22 @@ class PartitionGroups:
         self._counts = counts
         self._clock = clock
 
-    async def get(self, user: str) -> SharedAnswer | None:
+    async def get(self, user: str) -> SharedResult | None:
         """Return a currently valid lookup result, or None."""
         try:
-            answer = await self._find(user)
+            result = await self._find(user)
         except ValueUnavailable:
             self._counts.reads["unavailable"] += 1
             return None
-        self._counts.reads["miss" if answer is None else "hit"] += 1
-        return answer
+        self._counts.reads["miss" if result is None else "hit"] += 1
+        return result
 
-    def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:
+    def begin(self, user: str) -> Callable[[SharedResult], None] | None:
         """Record the position before the resolver is queried; see `SharedGroups`."""
         position = self._position()
         return None if position is None else partial(self._publish, user, position)
 
-    def _publish(self, user: str, position: LogPosition, answer: SharedAnswer) -> None:
+    def _publish(self, user: str, position: LogPosition, result: SharedResult) -> None:
         """Store a lookup result unless an event outdates it."""
         key = self._codec.key(user)
 
@@ -123,46 +123,46 @@ class PartitionGroups:
                 self._check_order(user, position)
             except InvalidValue:
                 return None
-            return self._codec.encode(key, position, answer)
+            return self._codec.encode(key, position, result)
 
-        self._store.put(key, make, answer.expires_at - answer.resolved_at)
+        self._store.put(key, make, result.expires_at - result.resolved_at)
 
-    async def _find(self, user: str) -> SharedAnswer | None:
+    async def _find(self, user: str) -> SharedResult | None:
         """Return another replica's result; None to look up here. Raises ValueUnavailable."""
         if self._position() is None:
             raise ValueUnavailable
         try:
-            answer = await self._read(user)
+            result = await self._read(user)
         except InvalidValue as refused:
             self._counts.refused[str(refused)] += 1
-            answer = None
+            result = None
         position = self._position()
-        if answer is not None or position is None:
-            return answer
+        if result is not None or position is None:
+            return result
         if await self._store.lock(self._codec.lookup_lock(user, position), LOCK_SECONDS):
             return None
         return await self._await_locked(user)
 
-    async def _await_locked(self, user: str) -> SharedAnswer | None:
+    async def _await_locked(self, user: str) -> SharedResult | None:
         """Wait for another replica's result; return None if it is late. Raises ValueUnavailable."""
-        answer, pause, left = None, POLL_SECONDS, WAIT_SECONDS
-        while answer is None and left > 0:
+        result, pause, left = None, POLL_SECONDS, WAIT_SECONDS
+        while result is None and left > 0:
             await asyncio.sleep(min(pause, left))
             left -= pause
             pause *= 2
             with contextlib.suppress(InvalidValue):
-                answer = await self._read(user)
-        return answer
+                result = await self._read(user)
+        return result
 
-    async def _read(self, user: str) -> SharedAnswer | None:
+    async def _read(self, user: str) -> SharedResult | None:
         """Return the result in Redis, or None. Raises InvalidValue or ValueUnavailable."""
         key = self._codec.key(user)
         raw = await self._store.get(key)
         if raw is None:
             return None
-        position, answer = self._codec.decode(key, raw)
+        position, result = self._codec.decode(key, raw)
         self._check_order(user, position)
-        return answer
+        return result
 
     def _position(self) -> LogPosition | None:
         # A process resumed after a pause detects here that its lease has expired.
@@ -203,17 +203,17 @@ class ValueCodec:
         """Return the key that locks the lookup of a user as of an event."""
         return self._keys.lookup(self.partition, user, position.sequence)
 
-    def encode(self, key: str, position: LogPosition, answer: SharedAnswer) -> bytes | None:
+    def encode(self, key: str, position: LogPosition, result: SharedResult) -> bytes | None:
         """Encode a value; return None if it is too large to be shared."""
-        outcome = answer.outcome
+        outcome = result.outcome
         fields = (
             FORMAT,
             self.resolver_fingerprint.hex(),
             position.epoch.hex(),
             position.sequence,
             position.nonce.hex(),
-            answer.resolved_at,
-            answer.expires_at,
+            result.resolved_at,
+            result.expires_at,
             outcome.groups if isinstance(outcome, KnownUser) else outcome.detail,
         )
         content = json.dumps(fields, separators=(",", ":")).encode()
@@ -221,7 +221,7 @@ class ValueCodec:
             return None
         return self._signer.mac(key.encode(), content) + content
 
-    def decode(self, key: str, value: bytes) -> tuple[LogPosition, SharedAnswer]:
+    def decode(self, key: str, value: bytes) -> tuple[LogPosition, SharedResult]:
         """Decode a value into its position and lookup result. Raises InvalidValue."""
         content = value[MAC_BYTES:]
         if not self._signer.is_valid(value[:MAC_BYTES], key.encode(), content):
@@ -237,4 +237,4 @@ class ValueCodec:
             raise InvalidValue("expired")
         groups = NoSuchUser(outcome) if isinstance(outcome, str) else KnownUser(tuple(outcome))
         position = LogPosition(bytes.fromhex(epoch), sequence, bytes.fromhex(nonce))
-        return position, SharedAnswer(groups, resolved_at, expires_at)
+        return position, SharedResult(groups, resolved_at, expires_at)

@@ -148,8 +148,8 @@ class BatchingStore:
         locks = [each[2] for each in ordered if each[0] == "SET"]
         keys = [str(each[1]) for each in ordered]
         args = (len(keys) - len(locks), MAC_BYTES + MAX_VALUE_BYTES, MAX_READ_BYTES, *locks)
-        answers = await self._connection.run_script(READ_VALUES, keys, args, seconds=seconds)
-        return dict(zip(ordered, answers, strict=True))
+        results = await self._connection.run_script(READ_VALUES, keys, args, seconds=seconds)
+        return dict(zip(ordered, results, strict=True))
 
     def _give_up_reads(self) -> None:
         reads, self._reads = self._reads, {}

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
-from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedAnswer
+from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedResult
 from queuegate_server.runtime.single_flight import Flight
 
 TTL_JITTER: Final = 0.1
@@ -142,7 +142,7 @@ class GroupCache:
             return self._negative.shard(user).get(user)
 
     def store(
-        self, flight: Flight, outcome: Outcome, shared: SharedAnswer | None = None
+        self, flight: Flight, outcome: Outcome, shared: SharedResult | None = None
     ) -> CacheEntry:
         """Return the outcome of a lookup as an entry, and store it unless the flight is outdated.
 
@@ -174,7 +174,7 @@ class GroupCache:
         self,
         user: str,
         outcome: Outcome,
-        shared: SharedAnswer | None = None,
+        shared: SharedResult | None = None,
         *,
         started_at: float | None = None,
     ) -> CacheEntry:
@@ -245,7 +245,7 @@ class GroupCache:
         return is_absence and now < entry.expires_at and entry.generation == self.lease.generation
 
     def _renew(
-        self, entry: CacheEntry, shared: SharedAnswer | None = None, started_at: float | None = None
+        self, entry: CacheEntry, shared: SharedResult | None = None, started_at: float | None = None
     ) -> CacheEntry:
         """Give an entry a new TTL, or a shared result's remaining TTL, and return it."""
         options = self.options

@@ -2,7 +2,7 @@
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source
-from queuegate_server.identity.shared import SharedAnswer, SharedGroups
+from queuegate_server.identity.shared import SharedGroups, SharedResult
 from queuegate_server.runtime.single_flight import Flight
 
 
@@ -38,5 +38,5 @@ class Lookup:
             flight.supersede()
         entry = cache.store(flight, outcome)
         if publish is not None:
-            publish(SharedAnswer(outcome, entry.resolved_at_wall, entry.expires_at_wall))
+            publish(SharedResult(outcome, entry.resolved_at_wall, entry.expires_at_wall))
         return entry

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 
 
-class SharedAnswer(NamedTuple):
+class SharedResult(NamedTuple):
     """A resolver's result and its lifetime. Failures are not shared."""
 
     outcome: KnownUser | NoSuchUser
@@ -27,10 +27,10 @@ class SharedGroups(Protocol):
     def resolver_fingerprint(self) -> bytes:
         """Identifies the resolver's settings; equal on all servers that share its groups."""
 
-    async def get(self, user: str) -> SharedAnswer | None:
+    async def get(self, user: str) -> SharedResult | None:
         """Return a user's valid result, or None. Never raises; takes at most a few milliseconds."""
 
-    def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:
+    def begin(self, user: str) -> Callable[[SharedResult], None] | None:
         """Register a lookup. Return a nonblocking function that shares its result unless outdated
         by then, or None if the result cannot be shared.
         """

@@ -189,9 +189,7 @@ def worker_metrics(
         replacements.add_metric((reason,), count)
     return (
         GaugeMetricFamily("queuegate_workers", "Configured number of workers.", configured),
-        GaugeMetricFamily(
-            "queuegate_workers_serving", "Workers that report to be serving.", serving
-        ),
+        GaugeMetricFamily("queuegate_workers_serving", "Workers that are serving.", serving),
         replacements,
     )
 

@@ -16,7 +16,7 @@ from queuegate_server.fleet.shared_groups import (
     ValueCodec,
 )
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
-from queuegate_server.identity.shared import SharedAnswer
+from queuegate_server.identity.shared import SharedResult
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.fleet_order import FakeOrder, MemoryStore
@@ -349,7 +349,7 @@ def test_values_are_bound_in_time_and_size() -> None:
     assert position is not None
     for outcome in (KnownUser(("a", "é\udc80")), KnownUser(()), NoSuchUser("not there")):
         for resolved_at, is_valid in ((0, True), (CLOCK_SKEW, True), (CLOCK_SKEW + 1, False)):
-            answer = SharedAnswer(outcome, clock.now + resolved_at, clock.now + 60)
+            answer = SharedResult(outcome, clock.now + resolved_at, clock.now + 60)
             value = codec.encode(KEY, position, answer)
             assert value is not None
             if is_valid:
@@ -357,7 +357,7 @@ def test_values_are_bound_in_time_and_size() -> None:
             else:
                 with pytest.raises(InvalidValue, match="expired"):
                     codec.decode(KEY, value)
-    large = SharedAnswer(KnownUser(("g" * MAX_VALUE_BYTES,)), clock.now, clock.now + 60)
+    large = SharedResult(KnownUser(("g" * MAX_VALUE_BYTES,)), clock.now, clock.now + 60)
     assert codec.encode(KEY, position, large) is None
     content = b"[2]"
     with pytest.raises(InvalidValue, match="format"):
