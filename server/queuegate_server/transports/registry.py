@@ -9,7 +9,7 @@ from queuegate_server.settings.listeners import Listener
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import native
 
-if TYPE_CHECKING:  # checking a file needs no gRPC
+if TYPE_CHECKING:  # not needed to check a file
     import grpc
 
     from queuegate_server.transports.stalls import Refusal
