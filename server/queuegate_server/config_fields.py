@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from queuegate_server.files.safe_open import read_regular
+from queuegate_server.files.safe_open import read_regular, remedy
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -55,7 +55,7 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
             if isinstance(error, FileNotFoundError) and note_absent_file(path, info):
                 return path
             text = error.strerror or error.args[1]
-            raise ValueError(f"the file cannot be read: {text}") from None
+            raise ValueError(f"the file cannot be read: {text}: {remedy(error)}") from None
         check(content)
         return path
 

@@ -343,7 +343,10 @@ def test_the_only_partition_needs_no_name(
             assert document["partition"] == name
             assert document["queues"][0]["submit_acl"] == "sue"
         assert main(["policy", "--partition", "x", "--address", server.address]) == 2
-        assert f"partition 'x' does not exist; partitions are: {name}" in capsys.readouterr().err
+        assert (
+            f"partition 'x' does not exist; partitions are: {name}; choose one with"
+            in capsys.readouterr().err
+        )
         with queuegate.Client(server.address) as client:
             assert client.get_policy("").partitions == (name,)
 

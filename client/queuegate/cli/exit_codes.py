@@ -92,7 +92,9 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
             return f"{error.message}; try again in {seconds} s"
     # Errors in settings contain setting names, which must not be translated to options.
     is_of_file = error.reason == INVALID_CONFIGURATION
-    return error.message if is_of_file else in_command_words(error.message)
+    message = error.message if is_of_file else in_command_words(error.message)
+    is_partition_unknown = error.reason == "UNKNOWN_PARTITION"
+    return f"{message}; choose one with --partition" if is_partition_unknown else message
 
 
 def _retry_after(error: QueuegateError) -> int | None:

@@ -27,6 +27,7 @@ from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.listeners import ListenerTls
 from queuegate_server.settings.load import SettingsError, load_with_origins
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.observability import STDOUT
 from queuegate_server.settings.source_map import Location, Override, SourceMap
 from queuegate_server.transports.registry import choose
 
@@ -133,6 +134,7 @@ def _check(
     diagnostics = [
         *unreadable_keys.values(),
         *_listener_faults(settings, source_map, unreadable_keys),
+        *_audit_faults(settings, source_map, absent_files),
         *_contradictions(settings, source_map),
     ]
     is_policy_missing = any(location[0] in {"policy", "policies"} for location in unreadable_keys)
@@ -224,6 +226,17 @@ def _listener_faults(
                 faulty = (key for key, path in tls if text.startswith(f"{path}: "))
                 location = (*above, next(faulty, "certificate_file"))
                 yield source_map.diagnostic(location, text)
+
+
+def _audit_faults(
+    settings: Settings, source_map: SourceMap, absent_files: set[Path] | None
+) -> Iterator[Diagnostic]:
+    """Yield an error if the folder of the audit log does not exist on this machine."""
+    path = settings.audit.path
+    if path is None or path == STDOUT or absent_files is not None or path.parent.is_dir():
+        return
+    message = f"the folder {path.parent} does not exist"
+    yield source_map.diagnostic(("audit", "path"), message, "create it, or name another file")
 
 
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:

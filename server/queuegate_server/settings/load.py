@@ -21,7 +21,7 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.envelope import SETTINGS_KEY, is_manifest
 from queuegate_server.formats.registry import YUNIKORN, detect_file_format
-from queuegate_server.formats.yaml_nodes import MappingNode, SequenceNode, plain_data
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.registry import CHAIN
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
@@ -154,22 +154,31 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
         message = f"the file is larger than {MAX_BYTES // MIB} MiB"
         return YamlDocument(None, (error_in(str(file), message, "is it a policy file?"),))
     document = read_yaml(content, str(file))
-    kind, root = detect_file_format(content), document.root
+    if other := _other_file(content, document.root):
+        message, instead = other
+        message += ", not the settings of queuegate-server"
+        return YamlDocument(None, (error_in(str(file), message, instead),))
+    return document
+
+
+def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
+    """Return what a file without settings is, and a remedy; None if it may contain settings."""
     if is_manifest(root):
-        message = "this is a Kubernetes manifest, not the settings of queuegate-server"
         instead = f"save the value of its key {SETTINGS_KEY} as a file, or check it with"
         instead += " `queuegate-server validate --settings`, which reads manifests"
-        return YamlDocument(None, (error_in(str(file), message, instead),))
+        return "this is a Kubernetes manifest", instead
+    kind = detect_file_format(content)
+    if kind == "capacity-scheduler" and b"yarn.scheduler." not in content:
+        return "this is another file of Hadoop", "write the settings in YAML"
     is_queues_yaml = (
         isinstance(root, MappingNode)
         and isinstance(root.get("partitions"), SequenceNode)
         and root.entries.keys() & Settings.model_fields == {"partitions"}
     )
     if kind != YUNIKORN or is_queues_yaml:
-        message = f"this is a scheduler file ({kind}), not the settings of queuegate-server"
         instead = "it is a FILE for validate and lint; other commands take it as --policy"
-        return YamlDocument(None, (error_in(str(file), message, instead),))
-    return document
+        return f"this is a scheduler file ({kind})", instead
+    return None
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:

@@ -28,7 +28,7 @@ from queuegate_server.identity.registry import (
     ConfiguredResolver,
     options_type,
 )
-from queuegate_server.settings.model import RESOLVER_TYPE, Settings
+from queuegate_server.settings.model import RESOLVER_TYPE, PartitionSettings, Settings
 
 KeyPath = tuple[str, ...]
 Location = tuple[str | int, ...]
@@ -250,8 +250,11 @@ def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
     known = sorted(_fields_at(location[:-1], tree))
     if location[:-2] == ("resolvers",):
         known = sorted((*known, RESOLVER_TYPE))
-    similar = similar_name(str(location[-1]), known)
-    return f"did you mean {similar}?" if similar else f"known keys are {', '.join(known)}"
+    if similar := similar_name(str(location[-1]), known):
+        return f"did you mean {similar}?"
+    if location[-1] in PartitionSettings.model_fields:
+        return f"write it under partitions.NAME; known keys here are {', '.join(known)}"
+    return f"known keys are {', '.join(known)}"
 
 
 def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:

@@ -83,7 +83,10 @@ def test_good_settings(tmp_path: Path) -> None:
         ({"bind_dn": "svc"}, "must be a DN, user@domain or DOMAIN\\user"),
         ({"bind_dn": None}, "bind_dn and bind_password_file are required"),
         ({"bind": "anonymous"}, "cannot be used with bind: anonymous"),
-        ({"bind_password_file": "/nowhere"}, "the file cannot be read: No such file"),
+        (
+            {"bind_password_file": "/nowhere"},
+            "the file cannot be read: No such file or directory: check",
+        ),
         ({"bind_password_file": "hunter2"}, "bind_password_file: the file cannot be read: No such"),
         ({"bind_dn": "hunter2"}, "bind_dn: must be a DN"),
         ({"user_base": "hunter2"}, "user_base: is not a DN"),

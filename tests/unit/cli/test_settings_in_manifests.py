@@ -187,3 +187,23 @@ def test_a_server_says_that_its_settings_are_a_manifest(tmp_path: Path) -> None:
         " the value of its key queuegate.yaml as a file, or check it with `queuegate-server"
         " validate --settings`, which reads manifests)"
     )
+
+
+CORE_SITE = (
+    "<configuration><property><name>hadoop.security.group.mapping</name><value>x</value></property>"
+    "</configuration>"
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "finding"),
+    [
+        (CORE_SITE, "this is another file of Hadoop, not the settings of queuegate-server"),
+        ("policy: {semantics: hadoop}", "unknown key (write it under partitions.NAME; known keys"),
+        ("audit: {path: /nowhere/audit.log}", "audit.path: the folder /nowhere does not exist"),
+    ],
+)
+def test_settings_of_an_administrator_of_yarn(settings: str, finding: str) -> None:
+    done = run(settings)
+    assert finding in done.stdout
+    assert done.exit_code == 1
