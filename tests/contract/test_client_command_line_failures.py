@@ -67,7 +67,11 @@ FAILURES: list[tuple[Fault, int, str]] = [
         "QUEUE 'root.a' is\\x1b odd",
     ),
     (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [NO_USER]), 2, "USER 'alice' is odd"),
-    (Fault(Code.NOT_FOUND, "no partition 'gpu'", "UNKNOWN_PARTITION"), 2, "no partition 'gpu'"),
+    (
+        Fault(Code.NOT_FOUND, "no partition 'gpu'", "UNKNOWN_PARTITION"),
+        2,
+        "no partition 'gpu'; choose one with --partition",
+    ),
     (Fault(Code.PERMISSION_DENIED, "not you", "CALLER_NOT_PERMITTED"), 2, "not you"),
     (
         Fault(Code.UNAVAILABLE, "ldap down", "RESOLVER_UNAVAILABLE", [SOON]),
