@@ -13,7 +13,7 @@ from queuegate.policy.created_queues import ANY_NAME
 from queuegate.policy.decision import (
     ACLS_DISABLED,
     IN_RECOVERY_QUEUE,
-    NO_MATCH,
+    OUTCOMES,
     Access,
     Decision,
     Reason,
@@ -191,12 +191,12 @@ class LocalPartition:
     def _end(self, level: int, path: str, depth: int) -> Chain:
         reason = self._tables.reasons[level]
         own = self._tables.depth[level]
-        if reason is Reason.NO_MATCH:
-            decision = NO_MATCH
-        elif reason is Reason.ACLS_DISABLED:
+        if reason is Reason.ACLS_DISABLED:
             decision = ACLS_DISABLED
-        else:
+        elif OUTCOMES[reason].grants:
             decision = Decision(True, reason, self._prefix(path, own), WILDCARD)
+        else:
+            decision = Decision(False, reason)
         chain = ChainEnd(decision, self._indexes)
         if own <= depth:
             self._levels[level] = chain

@@ -295,7 +295,7 @@ def test_file_without_settings_is_an_error(file: Path, text: str, place: str) ->
         ("checksum: x\npartitions:\n  - queues: [{name: root, log: 1}]", "yunikorn"),
         ("<?xml version='1.0'?><allocations/>", "fair-scheduler"),
         (
-            "<configuration><property><name>yarn.scheduler.x</name></property></configuration>",
+            "<configuration><name>yarn.scheduler.capacity.root.queues</name></configuration>",
             "capacity-scheduler",
         ),
         ("spark.acls.enable true", "spark-defaults"),

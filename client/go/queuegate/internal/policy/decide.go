@@ -124,14 +124,15 @@ func (p *Partition) walk(at Target, user string, groups []string, groupsKnown bo
 	}
 	end := &p.Levels[number]
 	switch {
-	case !hasGroups && end.Reason == NoMatch:
-		return noMatch, true
-	case !hasGroups && end.Reason == ACLsDisabled:
-		return aclsDisabled, true
-	case !hasGroups:
-		return grant(end.Reason, prefix(at.path, end.Depth), wildcard), true
-	case !groupsKnown:
+	case hasGroups && !groupsKnown:
 		return Decision{}, false
+	case hasGroups:
+	case end.Reason == ACLsDisabled:
+		return aclsDisabled, true
+	case end.Reason == Wildcard || end.Reason == ClusterAdmin:
+		return grant(end.Reason, prefix(at.path, end.Depth), wildcard), true
+	default:
+		return Decision{Reason: end.Reason}, true
 	}
 	for number = at.level; p.Levels[number].Above > 0; number -= p.Levels[number].Above {
 		level := &p.Levels[number]
