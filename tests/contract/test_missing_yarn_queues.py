@@ -116,3 +116,21 @@ def test_the_tree_marks_queues_that_yarn_will_create(
     assert lines.endswith(f"*  {mark}; leaf-queue-template: user mary\n")
     without = output(server, capsys, "tree")
     assert without.endswith("*  leaf-queue-template: user mary\n")
+
+
+@pytest.mark.parametrize("served", ["capacity"], indirect=True)
+def test_the_policy_is_printed_depth_first(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = output(server, capsys, "policy").splitlines()
+    queues = [line.split()[0] for line in lines[lines.index("") + 1 :] if line][:5]
+    assert queues == ["root", "prod", "etl", "reports", "users"]
+
+
+def test_an_option_of_another_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "ann", "root", "--policy", "x", "--daemon-user", "yarn"]) == 2
+    error = capsys.readouterr().err
+    assert "only queuegate-server convert has it" in error
+    assert "--real-user" not in error
+    assert main(["check", "ann", "root", "--real-usr", "yarn"]) == 2
+    assert "--real-user" in capsys.readouterr().err

@@ -31,11 +31,26 @@ _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
 """The fields of the check that documents repeat."""
+_ELSEWHERE: Final = {
+    "--daemon-user": "only queuegate-server convert has it; elsewhere, daemon_user in --config",
+}
+"""Options of other commands, with the commands that have them."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Command(click.Command):
     """A command whose help lists its own options before those of `Session`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. The error about an option of other commands names them."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if hint := _ELSEWHERE.get(error.option_name):
+                raise click.UsageError(
+                    f"No such option {error.option_name!r}: {hint}", ctx
+                ) from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in two sections."""

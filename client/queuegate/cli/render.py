@@ -21,7 +21,7 @@ from queuegate.cli.suggestions import MissingQueue
 from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
-from queuegate.policy.explain import StepOutcome
+from queuegate.policy.explain import StepOutcome, groups_listed_as_users
 from queuegate.policy.reach import SubjectKind
 
 CHECKSUM_SHOWN = 12
@@ -146,7 +146,8 @@ def explanation(
     for queue, steps in groupby(answer.steps, key=lambda step: step.queue):
         yield escape(queue) or "the cluster"
         is_new = answer.will_be_created and queue == answer.evaluated_queue
-        yield from _branches([_step(step, colours, is_new=is_new) for step in steps])
+        groups = answer.groups.groups
+        yield from _branches([_step(step, groups, colours, is_new=is_new) for step in steps])
     yield f"groups: {_groups(answer.groups)}"
     yield colours.faint(
         f"policy revision {answer.decision.policy_revision},"
@@ -194,7 +195,7 @@ def _branches(lines: Sequence[str]) -> Iterator[str]:
     yield f"└─ {lines[-1]}"
 
 
-def _step(step: Step, colours: Colours, *, is_new: bool) -> str:
+def _step(step: Step, groups: Sequence[str], colours: Colours, *, is_new: bool) -> str:
     subject = escape(step.matched_subject)
     acl = f"{step.acl or 'unknown'} ACL '{escape(step.acl_text)}'"
     match step.outcome:
@@ -206,6 +207,9 @@ def _step(step: Step, colours: Colours, *, is_new: bool) -> str:
             text = f"{acl}: {colours.good(f'lists {_LISTED[outcome]}{subject}')}"
         case StepOutcome.NO_MATCH:
             text = f"{acl}: no match"
+            if listed := groups_listed_as_users(step.acl_text, groups):
+                names = ", ".join(map(escape, listed))
+                text += colours.doubtful(f" (lists {names} as a user: groups follow a space)")
         case StepOutcome.EMPTY:
             text = f"{acl}: grants nothing"
         case StepOutcome.RECOVERY_QUEUE:

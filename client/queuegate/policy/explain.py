@@ -112,6 +112,12 @@ def explain(
     return Explanation(decision, evaluated, tuple(steps), bool(templates))
 
 
+def groups_listed_as_users(text: str, groups: Sequence[str]) -> list[str]:
+    """Return the groups that an ACL lists as users, usually because a space is missing."""
+    users = {entry.strip() for entry in text.partition(" ")[0].split(",")}
+    return sorted(users.intersection(groups))
+
+
 def _acls_upwards(
     partition: Partition, path: str, access: Access
 ) -> Iterator[tuple[str, Access, Acl]]:

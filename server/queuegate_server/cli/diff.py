@@ -158,6 +158,8 @@ def diff(
     }
     if given := [option for option, value in only_with_people.items() if value]:
         message = f"{', '.join(given)}: only with --people"
+        if given == ["--config"]:
+            message += "; pass --semantics, --yarn-site or --acl-names instead"
         raise click.UsageError(message, click.get_current_context())
     before, after = _load(old, new, options, None, old_yarn_site)
     entries = list(_differences(before, after))

@@ -138,7 +138,7 @@ def validate(
         results = _check_each(files, check_settings)
     else:
         results = _check_each(files, functools.partial(_check_policy_alone, format_name, options))
-    sys.exit(_report("validate", results, output))
+    sys.exit(_report("validate", results, output, site=_site(options)))
 
 
 @click.command()
@@ -196,7 +196,8 @@ def lint(
         people = read_users(users_from, config, policy)
         return sort_diagnostics([*diagnostics, *misplaced_names(policy, people)])
 
-    sys.exit(_report("lint", _check_each(files, check), output, warnings_fail=True))
+    results = _check_each(files, check)
+    sys.exit(_report("lint", results, output, site=_site(options), warnings_fail=True))
 
 
 @click.command()
@@ -347,10 +348,22 @@ def _read_and_check(
     return check(data, name)
 
 
+def _site(options: FormatOptions) -> str:
+    return options.yarn.site[1] if options.yarn.site else ""
+
+
 def _report(
-    command: str, results: Iterable[FileResult], output: str, *, warnings_fail: bool = False
+    command: str,
+    results: Iterable[FileResult],
+    output: str,
+    *,
+    site: str = "",
+    warnings_fail: bool = False,
 ) -> int:
-    """Print the diagnostics of all files and a summary on stderr, and return the exit status."""
+    """Print the diagnostics of all files and a summary on stderr, and return the exit status.
+
+    The yarn-site.xml `site` is counted if it has diagnostics.
+    """
     all_diagnostics: list[Diagnostic] = []
     files = 0
     is_readable = True
@@ -366,6 +379,7 @@ def _report(
         if output == findings.TEXT:
             findings.write(output, command, diagnostics)
         all_diagnostics += diagnostics
+    files += any(each.file == site for each in all_diagnostics)
     errors = sum(each.severity is Severity.ERROR for each in all_diagnostics)
     counts = {"files": files, "errors": errors, "warnings": len(all_diagnostics) - errors}
     if output != findings.TEXT:

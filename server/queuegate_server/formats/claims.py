@@ -56,6 +56,11 @@ def _form(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace(" ", r"\s+"))
 
 
+_NOBODY: Final = re.compile(r"^(?:no[ -]?(?:one|body)|none)\b", re.IGNORECASE)
+_UNQUOTED: Final = _form(
+    r'(?P<kind>user|group|proxy):(?P<name>[^\s",:]+'
+    r'(?: (?!(?:may|submit|admin|within|and|disjoint)\b)[^\s",:]+)+)'
+)
 _INCLUSION: Final = _form(rf"(?P<one>{_NAME}|{_SUBJECT}) within (?P<other>{_NAME}|{_SUBJECT})")
 _EXCLUSION: Final = _form(
     rf"(?P<one>{_NAME}|{_SUBJECT}) and (?P<other>{_NAME}|{_SUBJECT}) disjoint"
@@ -97,6 +102,11 @@ def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
     return ClaimsFile()
 
 
+def _quote_names(text: str) -> str:
+    """Return a sentence with names that contain a space in double quotes."""
+    return _UNQUOTED.sub(r'\g<kind>:"\g<name>"', text)
+
+
 class _Reader:
     def __init__(self, diagnostics: Diagnostics) -> None:
         self._diagnostics = diagnostics
@@ -127,6 +137,10 @@ class _Reader:
         first = node.text.split()[:1]
         similar = [form for form in FORMS if form.split()[:1] == first] or FORMS
         remedy = f"write {' or '.join(map(quoted, similar))}; a SUBJECT is user:NAME or group:NAME"
+        meant = _quote_names(_NOBODY.sub("nobody", text))
+        if meant != text and any(each.fullmatch(meant) for each in _CLAIMS):
+            remedy = f"write {meant}"
+            remedy += "; a name with a space needs double quotes" if '"' in meant else ""
         self._diagnostics.error(node, f"{quoted(node.text)} is not a claim", remedy)
 
     def _world(self, nodes: list[ScalarNode] | tuple[()]) -> OpenWorld:
@@ -138,6 +152,8 @@ class _Reader:
             match = within or disjoint
             if match is None:
                 remedy = f"write {' or '.join(map(quoted, FACT_FORMS))}"
+                if _quote_names(text) != text:
+                    remedy += f"; a name with a space needs double quotes: {_quote_names(text)}"
                 self._diagnostics.error(node, f"{quoted(text)} is not a fact", remedy)
                 continue
             one, other = _subject(match["one"]), _subject(match["other"])

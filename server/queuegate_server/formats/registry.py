@@ -251,7 +251,7 @@ def _check_opened(
     diagnostics = loaded.diagnostics
     if format_name == YUNIKORN:
         diagnostics = (*diagnostics, *missing_default_partition(file, loaded.partitions))
-    if not with_lint or has_errors(diagnostics):
+    if not with_lint or (has_errors(diagnostics) and format_name == YUNIKORN):
         return sort_diagnostics(diagnostics)
     warnings = (
         *_lint(format_name, text, options),

@@ -222,7 +222,7 @@ def test_the_files_are_valid_and_a_conversion_loses_them(old: str) -> None:
     assert "0 errors, 0 warnings" in result.output
     result = server("convert", old)
     assert result.exit_code == 1
-    assert "the ACLs of leaf-queue-template are left out" in result.output
+    assert "the ACLs of leaf-queue-template at root.managed are left out" in result.output
 
 
 def test_who_can(old: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,6 +163,8 @@ def test_wrong_usage() -> None:
         assert done.exit_code == 2
         assert f"Error: {options[0]}" in done.stderr
         assert ": only with --people" in done.stderr
+    done = CliRunner().invoke(command_group(), ["diff", "--config", "q.yaml", "a", "b"])
+    assert "--config: only with --people; pass --semantics, --yarn-site or --acl" in done.stderr
     assert diff("--allow-gain", "ml:root").exit_code == 2
     assert diff("--users-from", "nowhere").exit_code == 2
     Path("people.csv").write_text("ann\n,x\n")

@@ -166,3 +166,13 @@ def test_the_settings_name_a_yarn_site(folder: Path, old_site: Path) -> None:
     result = CliRunner().invoke(prove, options)
     assert result.exit_code == 2
     assert "--old-yarn-site: not allowed with --config" in result.output
+
+
+@pytest.mark.parametrize("command", [validate, lint])
+@pytest.mark.parametrize(("admins", "files"), [("yarn", "1 file,"), ("*", "2 files,")])
+def test_the_summary_counts_a_yarn_site_with_findings(
+    command: object, admins: str, files: str, folder: Path
+) -> None:
+    site = prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", admins)
+    (folder / "yarn-site.xml").write_text(f"<configuration>{site}</configuration>")
+    assert run(command, folder, "cs.xml").stderr.startswith(files)

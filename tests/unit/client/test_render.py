@@ -305,3 +305,25 @@ def test_an_unknown_user_with_a_domain_part(user: str, name: str) -> None:
     assert ("domain part" in line) is bool(name)
     denied = Decision(False, Reason.NO_MATCH, "", "", 1)
     assert "domain part" not in render.decision(Check(user, "root"), denied, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("acl", "hint"),
+    [
+        ("analysts", "analysts"),
+        ("bob,dev,analysts x", "analysts, dev"),
+        (" analysts2", ""),
+        ("bob analysts2", ""),
+        ("Analysts", ""),
+    ],
+)
+def test_a_group_that_an_acl_lists_as_a_user(acl: str, hint: str) -> None:
+    answer = queuegate.Explanation(
+        Decision(False, Reason.NO_MATCH, "", "", 1),
+        (step("root", Access.SUBMIT, acl, StepOutcome.NO_MATCH),),
+        queuegate.ExplainedGroups(queuegate.GroupsOrigin.REQUEST, ("analysts", "dev"), "", ""),
+        "root",
+    )
+    line = [*render.explanation(Check("mary", "root"), answer, PLAIN)][3]
+    expected = f" (lists {hint} as a user: groups follow a space)" if hint else ""
+    assert line == f"└─ submit ACL '{acl}': no match{expected}"

@@ -147,3 +147,34 @@ def test_queues_that_do_not_fit(text: str) -> None:
     assert not faults
     with pytest.raises(BadClaim, match=r"full path|single queues"):
         bind(found.claims[0], PARTITION, lambda _: OLD)
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("no one may submit root.x", "write nobody may submit root.x"),
+        ("No-one may admin root.x", "write nobody may admin root.x"),
+        ("noone may submit root.x.**", "write nobody may submit root.x.**"),
+        ("Nobody may submit both root.a and root.b", ""),
+        (
+            "everyone in group:Data Platform may submit root.x",
+            'write everyone in group:"Data Platform" may submit root.x; a name with a space',
+        ),
+        (
+            "only group:Data Platform, user:ann may submit root.x",
+            'write only group:"Data Platform", user:ann may submit root.x',
+        ),
+        ("never group:a b c admin root.x", 'write never group:"a b c" admin root.x'),
+        ("none shall pass", ""),
+    ],
+)
+def test_the_claim_that_was_meant(text: str, remedy: str) -> None:
+    _, [found] = load(f"claims: ['{text}']")
+    assert "is not a claim" in found
+    assert remedy in found
+    assert (f"(write {text}" in found) is False
+
+
+def test_a_fact_about_a_name_with_a_space() -> None:
+    _, [found] = load("facts: [group:Data Platform within staff]\nclaims: [nobody may submit root]")
+    assert 'a name with a space needs double quotes: group:"Data Platform" within staff' in found

@@ -246,7 +246,7 @@ def test_a_conversion_says_what_it_leaves_out() -> None:
     result = convert("capacity-scheduler", text(MANAGED), "cs.xml", YarnOptions())
     (lost,) = result.lost
     assert lost.queue == "root.managed"
-    assert "the ACLs of leaf-queue-template are left out" in lost.message
+    assert "the ACLs of leaf-queue-template at root.managed are left out" in lost.message
     assert "alice" not in result.text
 
 

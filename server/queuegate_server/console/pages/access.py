@@ -1,11 +1,13 @@
 """The page "May X use Y?": the decision, each evaluated ACL, and the groups."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from queuegate import _responses as responses
+from queuegate._types import Step
 from queuegate.cli.render import ORIGINS, reason_words
-from queuegate.policy.explain import StepOutcome
+from queuegate.policy.explain import StepOutcome, groups_listed_as_users
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
@@ -113,7 +115,7 @@ async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[
     acls = [
         {
             "step": step,
-            "outcome": _OUTCOMES.get(step.outcome, str(step.outcome)),
+            "outcome": _describe_outcome(step, explanation.groups.groups),
             "decides": step.outcome not in _UNDECIDED,
             "place": step.template_property
             or annotations.place(AclKey(asked.partition, step.queue, step.acl)),
@@ -136,6 +138,14 @@ async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[
         "command": command_line(visit, asked),
         "grpcurl": grpcurl(visit, asked),
     }
+
+
+def _describe_outcome(step: Step, groups: Sequence[str]) -> str:
+    text = _OUTCOMES.get(step.outcome, str(step.outcome))
+    if step.outcome is StepOutcome.NO_MATCH:
+        listed = groups_listed_as_users(step.acl_text, groups)
+        text += f": lists {', '.join(listed)} as a user; groups follow a space" if listed else ""
+    return text
 
 
 PAGE: Final = Page("Access", PATH, (Route("GET", PATH, show),))

@@ -85,7 +85,8 @@ class _Converter:
 
     def convert(self) -> Sequence[_ResultQueue]:
         """Return the queues of the result, and report omissions."""
-        positions = {queue.path: queue.position for queue in self.loaded.file.queues}
+        entries = {queue.path: queue for queue in self.loaded.file.queues}
+        positions = {path: entry.position for path, entry in entries.items()}
         parents = {*map(parent_path, positions)}
         parents |= {queue.path for queue in self.loaded.file.queues if queue.is_parent}
         queues = self.loaded.partition.queues
@@ -98,8 +99,9 @@ class _Converter:
                 submit, admin = queues[path].submit_acl, queues[path].admin_acl
                 if path == ROOT:
                     admin = self._with_cluster_admins(admin)
-                submit = self._expressed(submit, "submit", path, positions[path])
-                admin = self._expressed(admin, "admin", path, positions[path])
+                entry = entries[path]
+                submit = self._expressed(submit, "submit", path, entry.submit or entry.position)
+                admin = self._expressed(admin, "admin", path, entry.admin or entry.position)
             written.append(_ResultQueue(path, submit, admin, path in parents))
         if not is_open:
             self._report_templates()
@@ -114,7 +116,9 @@ class _Converter:
         }
         for kind, path, *texts in creation.templates if creation else ():
             if any(not parse_yarn(text, semantics).is_empty for text in texts if text is not None):
-                message = f"the ACLs of {kind} are left out: in YuniKorn, queues that will"
+                message = (
+                    f"the ACLs of {kind} at {path} are left out: in YuniKorn, queues that will"
+                )
                 message += " be created inherit those of their parents, and have none of their own"
                 remedy = "list the names in the ACLs of the parent, or create the queues"
                 self.diagnostics.warning(positions[kind, path], message, remedy, path)
@@ -158,15 +162,15 @@ class _Converter:
         users, groups = accepted_names(acl, self.names)
         lost = [*(acl.users - users), *(acl.groups - groups)]
         for names, message in (
-            (lost, "YuniKorn drops these names from the {} ACL: {}"),
-            ([f"~{name}" for name in acl.proxies], "YuniKorn has no proxies; {} ACL: {}"),
+            (lost, "YuniKorn drops these names from the {} ACL of {}: {}"),
+            ([f"~{name}" for name in acl.proxies], "YuniKorn has no proxies; {} ACL of {}: {}"),
         ):
             if names:
                 shown = quoted_names(names, _MAX_SHOWN_NAMES)
                 remedy = "rename them, or list others"
                 if names is lost:
                     remedy += _accepting(acl, users, groups)
-                self.diagnostics.warning(position, message.format(kind, shown), remedy, path)
+                self.diagnostics.warning(position, message.format(kind, path, shown), remedy, path)
         return Acl(users=users, groups=groups)
 
     def _kept(self, positions: dict[str, Positioned]) -> Iterator[str]:

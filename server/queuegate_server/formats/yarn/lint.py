@@ -8,7 +8,7 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
-from queuegate_server.formats.yarn.schedulers import SchedulerFile
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yarn.templates import template_property
 from queuegate_server.formats.yarn.variables import Text
@@ -17,20 +17,35 @@ from queuegate_server.formats.yarn.variables import Text
 def lint_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
-    """Return sorted warnings about a scheduler's file; none if it has errors."""
+    """Return sorted warnings about a scheduler's file; if it has errors, only those about ACLs."""
     loaded, _ = load_scheduler(format_name, data, file, options)
-    if loaded is None:
-        return ()
-    scheduler = loaded.file
     diagnostics = Diagnostics(file)
-    _open_root(scheduler, diagnostics)
-    _closed_creators(loaded, diagnostics)
+    if loaded is not None:
+        scheduler = loaded.file
+        _open_root(scheduler, diagnostics)
+        _closed_creators(loaded, diagnostics)
+        _missing_targets(loaded, diagnostics)
+    elif (invalid := _read_invalid(format_name, data, file, options)) is not None:
+        scheduler = invalid
+    else:
+        return ()
     acls = [(each.path, (each.submit, each.admin)) for each in scheduler.queues]
     acls += [(each.path, (each.submit, each.admin)) for each in scheduler.templates.entries]
     for path, texts in acls:
         for text in filter(None, texts):
             _lint_acl(text, path, options.semantics, diagnostics)
     return diagnostics.sorted()
+
+
+def _read_invalid(
+    format_name: str, data: bytes, file: str, options: YarnOptions
+) -> SchedulerFile | None:
+    """Return what can be read of a file with errors; None if nothing can."""
+    diagnostics = Diagnostics(file)
+    site, _ = read_site(options.site, options.semantics)
+    with diagnostics:
+        return SCHEDULERS[format_name](data, diagnostics, site.configuration)
+    return None
 
 
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
@@ -64,6 +79,21 @@ def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
             message = f"everyone may {effect} every queue: queues inherit what root grants"
             remedy = "write a single space here, and grant access to the queues below"
             diagnostics.warning(text, message, remedy, ROOT)
+
+
+def _missing_targets(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
+    """Warn about queues in queue-mappings that do not exist and will not be created."""
+    mappings, partition = loaded.file.mappings, loaded.partition
+    for entry in mappings.text.split(",") if mappings else ():
+        kind, _, rule = entry.strip().partition(":")
+        queue = rule.rpartition(":")[2].strip()
+        if kind not in {"u", "g"} or not queue or "%" in queue or "$" in queue:
+            continue
+        path = partition.path(queue)
+        if path is None or not (path in partition.queues or partition.creates(path)):
+            message = f"{quoted(entry.strip())} maps to a queue that does not exist"
+            remedy = "correct the queue: YARN rejects the applications that this rule places"
+            diagnostics.warning(mappings, message, remedy, path or "")
 
 
 def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:

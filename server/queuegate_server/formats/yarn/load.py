@@ -13,7 +13,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_er
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.overrides import overriding_settings
-from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile, depth_first
 from queuegate_server.formats.yarn.site import NOBODY, read_site
 from queuegate_server.formats.yarn.variables import Text
 
@@ -72,7 +72,7 @@ def load_scheduler(
         QueueAcls(
             queue.path, reader.read(queue.submit, queue.path), reader.read(queue.admin, queue.path)
         )
-        for queue in scheduler.queues
+        for queue in depth_first(scheduler.queues)
     ]
     for template in scheduler.templates.entries:
         for text in (template.submit, template.admin):

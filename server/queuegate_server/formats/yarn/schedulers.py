@@ -4,7 +4,7 @@ The former follows Hadoop's AllocationFileLoaderService and AllocationFileQueueP
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,6 +48,7 @@ _TOP_LEVEL_ELEMENTS: Final = frozenset(
         *("reservation-agent", "reservation-planner", "reservation-policy"),
     }
 )
+_MAPPINGS: Final = "queue-mappings"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _OTHER_CAPACITY_ACLS: Final = frozenset(
@@ -81,6 +82,22 @@ class SchedulerFile:
     has_short_names: bool = False
     """Whether a name without dots refers to the queue of that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)
+    mappings: Text | None = None
+    """The capacity scheduler's rules that choose a queue by user or group."""
+
+
+def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
+    """Return queues in depth-first order. Siblings keep their order."""
+    below: dict[str, list[QueueEntry]] = {}
+    for queue in queues:
+        below.setdefault(parent_path(queue.path), []).append(queue)
+    ordered: list[QueueEntry] = []
+    stack = below.get(parent_path(ROOT), [])[::-1]
+    while stack:
+        queue = stack.pop()
+        ordered.append(queue)
+        stack += reversed(below.get(queue.path, []))
+    return ordered
 
 
 def _read_fair_scheduler(
@@ -91,8 +108,15 @@ def _read_fair_scheduler(
     if top is None:
         return None
     if top.name != "allocations":
-        message = f"the root element is <{top.name}>, not <allocations>"
-        diagnostics.error(top, message, "use an allocation file of the fair scheduler")
+        message = f"the root element is <{top.name}>, "
+        if top.name == "configuration":
+            message += "not <allocations>"
+            remedy = "use an allocation file of the fair scheduler"
+        else:
+            message += "neither <configuration> (capacity scheduler) nor"
+            message += " <allocations> (fair scheduler)"
+            remedy = "use a file of one of these schedulers"
+        diagnostics.error(top, message, remedy)
         return None
     for element in top.children:
         if element.name not in _TOP_LEVEL_ELEMENTS:
@@ -197,6 +221,7 @@ def _read_capacity_scheduler(
         f".{ADMIN}",
         checks_submission_always=False,
         has_short_names=True,
+        mappings=properties.get(f"{PREFIX}{_MAPPINGS}"),
     )
     paths = _paths(properties, ListReader(data, diagnostics.file), diagnostics)
     for path, position in paths.items():
@@ -321,8 +346,11 @@ def _unlisted_queue(
     above = path
     while above and above not in paths:
         above = parent_path(above)
-    if creation is None or not above or not creation.creates(path, above):
+    if not above or (creation and above in creation.creators and not creation.creates(path, above)):
         return message, "write the full path of a listed queue, starting with root"
+    if creation is None or not creation.creates(path, above):
+        child = path[len(above) + 1 :].partition(SEPARATOR)[0]
+        return message, f"add {child} to {PREFIX}{above}.{LIST}, or correct the path"
     message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
     message += " this ACL is ignored"
     # The leaf template of its parent takes precedence over all others.
