@@ -134,3 +134,15 @@ def test_an_option_of_another_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert "--real-user" not in error
     assert main(["check", "ann", "root", "--real-usr", "yarn"]) == 2
     assert "--real-user" in capsys.readouterr().err
+
+
+def test_an_acl_of_an_application_that_lists_a_group_as_a_user(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    acls = ("--view-acl", "ops", "--modify-acl", "ann ops2", "--owner", "ops")
+    asked = ("app-check", "eve", "view", "--queue", "root.prod", "--group", "ops", "--explain")
+    lines = output(server, capsys, *asked, *acls).splitlines()
+    hint = "no match (lists ops as a user: groups follow a space)"
+    assert "owner 'ops': no match" in lines
+    assert f"view 'ops': {hint}" in lines
+    assert "modify 'ann ops2': no match" in lines

@@ -226,7 +226,10 @@ def _missing_queue_line(
 @click.option("--why", is_flag=True, help="Show the ACL entry that grants access.")
 @files_options
 def queues(session: Session, user: str, *, access: str, why: bool, **options: Any) -> Report:
-    """List the configured queues that USER may use."""
+    """List the configured queues that USER may use.
+
+    Queues that YARN will create are not listed; tree --user marks them.
+    """
     options["timeout"] = session.timeout or LIST_TIMEOUT
     usable: list[UsableQueue] = []
     with session.client() as client:

@@ -4,7 +4,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from queuegate._applications import ApplicationCheck, ApplicationExplanation, SparkApplication
+from queuegate._applications import (
+    ApplicationCheck,
+    ApplicationExplanation,
+    ApplicationList,
+    SparkApplication,
+)
 from queuegate._results import (
     Diagnostic,
     FleetInfo,
@@ -73,6 +78,8 @@ _LISTED = {
 }
 
 
+_WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
+"""The lists of applications that contain groups after a space."""
 _NO_HINTS = MissingQueue()
 
 
@@ -166,6 +173,8 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colours: Col
         why = reason_words(asked.partition, answer)
     else:
         why = _OF_APPLICATIONS[answer.reason].format(subject=escape(answer.matched_subject))
+    if answer.reason is Reason.UNKNOWN_USER:
+        why += _domain_part(asked.user)
     doing = _DOING.get(Action(asked.action), str(asked.action))
     return f"{word}: {escape(asked.user)} {can} {doing} the application: {why}"
 
@@ -181,11 +190,15 @@ def application_explanation(
     if missing:
         yield missing
     yield ""
+    is_spark = isinstance(asked.application, SparkApplication)
+    groups = () if is_spark else answer.groups.groups
     for step in answer.steps:
         outcome = colours.good("grants") if step.granted else "no match"
         where = f" of {escape(step.queue)}" if step.queue else ""
         name = step.list.replace("_", " ")
-        yield f"{name}{where} '{escape(step.acl_text)}': {outcome}"
+        has_groups = step.list in _WITH_GROUPS and not step.granted
+        hint = _misplaced(step.acl_text, groups, colours) if has_groups else ""
+        yield f"{name}{where} '{escape(step.acl_text)}': {outcome}{hint}"
     yield f"groups: {_groups(answer.groups)}"
 
 
@@ -207,9 +220,7 @@ def _step(step: Step, groups: Sequence[str], colours: Colours, *, is_new: bool) 
             text = f"{acl}: {colours.good(f'lists {_LISTED[outcome]}{subject}')}"
         case StepOutcome.NO_MATCH:
             text = f"{acl}: no match"
-            if listed := groups_listed_as_users(step.acl_text, groups):
-                names = ", ".join(map(escape, listed))
-                text += colours.doubtful(f" (lists {names} as a user: groups follow a space)")
+            text += _misplaced(step.acl_text, groups, colours)
         case StepOutcome.EMPTY:
             text = f"{acl}: grants nothing"
         case StepOutcome.RECOVERY_QUEUE:
@@ -223,6 +234,12 @@ def _step(step: Step, groups: Sequence[str], colours: Colours, *, is_new: bool) 
         dropped = ", ".join(escape(name) for name in step.dropped_names)
         text += colours.doubtful(f" (never match: {dropped})")
     return text
+
+
+def _misplaced(acl: str, groups: Sequence[str], colours: Colours) -> str:
+    """Return a hint about an ACL that lists some of these groups as users; empty otherwise."""
+    names = ", ".join(map(escape, groups_listed_as_users(acl, groups)))
+    return colours.doubtful(f" (lists {names} as a user: groups follow a space)") if names else ""
 
 
 def _groups(groups: ExplainedGroups) -> str:
