@@ -109,3 +109,12 @@ def test_the_fair_scheduler_is_mentioned_with_its_own_file(
     diagnostics = load_policy(f"{format_name}-scheduler", data.encode(), "f", options).diagnostics
     [warning] = [each for each in diagnostics if "yarn.acl.enable" in each.message]
     assert ("fair scheduler" in warning.message) is mentions
+
+
+@pytest.mark.parametrize("format_name", ["capacity-scheduler", "fair-scheduler"])
+def test_another_file_causes_no_further_messages(format_name: str) -> None:
+    other = QUEUES.replace(">a<", ">b<") + prop("yarn.scheduler.capacity.root.b.acl_x", "y")
+    options = FormatOptions(yarn=YarnOptions(site=(text(other).encode(), "x.xml")))
+    data = text(QUEUES) if format_name == "capacity-scheduler" else "<allocations/>"
+    [error] = load_policy(format_name, data.encode(), "f", options).diagnostics
+    assert error.message.startswith(NOT_A_SITE)

@@ -48,7 +48,7 @@ def load_scheduler(
     """Load a cluster's files. Return the result, or None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics, format_name)
-    if options.site is not None:
+    if options.site is not None and not has_errors(site_diagnostics):
         others = overriding_settings(site.configuration, options.site[1], format_name, file)
         site_diagnostics = (*site_diagnostics, *others)
     scheduler = None

@@ -36,7 +36,7 @@ def read_site(
     are enforced and nobody administers the cluster.
     """
     configuration = Configuration()
-    enforced = Site(acls_enabled=True, admins=NOBODY, configuration=configuration)
+    enforced = Site(acls_enabled=True, admins=NOBODY, configuration=Configuration())
     if site is None:
         return enforced, ()
     data, file = site
