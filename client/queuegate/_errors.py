@@ -163,7 +163,7 @@ def _local_message(
 def _remedy(details: str, address: str) -> str:
     """Return which message was too large, with a remedy."""
     if AT_THE_CLIENT in details:
-        return f"the response of {address} is too large: ask for less at once ({details})"
+        return f"the response of {address} is too large: request less at once ({details})"
     return (
         f"the request is too large for {address}: send less at once, or raise the server's"
         f" limits.max_message ({details})"

@@ -79,7 +79,7 @@ class Session:
             yield f"--resolved-group: {message}"
         elif self.resolved_group and groups is not None:
             other = "--group" if groups else "--no-groups"
-            message = f"not allowed with {other}: the resolver is asked only without it"
+            message = f"not allowed with {other}: the resolver is used only without it"
             yield f"--resolved-group: {message}"
 
     def _select(self, *names: str, value: str | None = None) -> list[str]:

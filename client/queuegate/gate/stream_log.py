@@ -51,7 +51,7 @@ class StreamLog:
         elif opened.report_decisions and not self._has_outbox:
             obstacle = _NO_OUTBOX
         if obstacle not in {"", self._obstacle}:
-            _LOG.warning("a gate sends every question to the server: %s", obstacle)
+            _LOG.warning("a gate sends every check to the server: %s", obstacle)
         self._obstacle = obstacle
 
     def ended(self, why: str) -> None:

@@ -53,7 +53,7 @@ func (l *streamLog) opening(opened *queuegatev1.SyncOpened) {
 		obstacle = noOutbox
 	}
 	if obstacle != "" && obstacle != l.obstacle {
-		slog.Warn("a gate sends every question to the server", "reason", obstacle)
+		slog.Warn("a gate sends every check to the server", "reason", obstacle)
 	}
 	l.obstacle = obstacle
 }
