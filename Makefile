@@ -39,7 +39,7 @@ IMAGE  ?= queuegate:0.1.0
 # What builds it.
 ENGINE ?= docker
 
-# The tests start some three hundred servers. Without kept bytecode each start takes twice as long.
+# Without kept bytecode, each start of a server or command in the tests takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
