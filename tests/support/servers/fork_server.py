@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -62,7 +63,9 @@ class ForkedProcess:
     def send_signal(self, sig: int) -> None:
         """Send a signal, unless the process has ended."""
         if self.poll() is None:
-            os.kill(self.pid, sig)
+            # Its parent, which is not this process, may have released the ID meanwhile.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
 
     def terminate(self) -> None:
         """Send SIGTERM, unless the process has ended."""
