@@ -16,7 +16,7 @@ def verdict(gate: queuegate.Gate, user: str, queue: str) -> str:
     before = gate.decided
     try:
         decision = gate.check(user, queue)
-    except queuegate.CouldNotAsk as error:
+    except queuegate.Unavailable as error:
         return f"wait {math.ceil(error.retry_after or 1)} s: {error}"
     except queuegate.NotPermitted as error:
         # The shim lacks a credential or a role. Rejecting every application would be wrong.

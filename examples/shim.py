@@ -15,7 +15,7 @@ def verdict(client: queuegate.Client, user: str, queue: str) -> str:
     """Return the verdict on an application. Only a clear yes lets it through."""
     try:
         decision = client.check(user, queue)
-    except queuegate.CouldNotAsk as error:
+    except queuegate.Unavailable as error:
         # Not a denial: keep the application, and ask again after this time at the earliest.
         return f"wait {math.ceil(error.retry_after or 1)} s: {error}"
     except queuegate.NotPermitted as error:

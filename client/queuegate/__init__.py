@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
     from queuegate.exceptions import (
         ClientClosed,
-        CouldNotAsk,
         DeadlineExceeded,
         GroupsUnavailable,
         InvalidArgument,
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
         RequestRejected,
         ServerError,
         ServerUnavailable,
+        Unavailable,
         UnknownPartition,
         Violation,
     )
@@ -100,7 +100,6 @@ __all__ = [
     "CheckFailure",
     "Client",
     "ClientClosed",
-    "CouldNotAsk",
     "Cursor",
     "DeadlineExceeded",
     "Decision",
@@ -142,6 +141,7 @@ __all__ = [
     "StepOutcome",
     "SubjectKind",
     "Tls",
+    "Unavailable",
     "UnexpandedGroup",
     "UnknownPartition",
     "UsableQueue",

@@ -28,7 +28,7 @@ class Client(ClientMethods):
         >>> with queuegate.Client() as client:  # at QUEUEGATE_ADDRESS, or else 127.0.0.1:50051
         ...     try:
         ...         admitted = bool(client.check("sue", "root.analytics.reports"))
-        ...     except queuegate.CouldNotAsk as error:
+        ...     except queuegate.Unavailable as error:
         ...         admitted = False  # retry after error.retry_after, or a second
         >>> admitted
         True

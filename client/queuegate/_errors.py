@@ -10,7 +10,6 @@ from google.rpc import error_details_pb2
 
 from queuegate._address import DEFAULT_ADDRESS
 from queuegate.exceptions import (
-    CouldNotAsk,
     DeadlineExceeded,
     GroupsUnavailable,
     InvalidArgument,
@@ -21,6 +20,7 @@ from queuegate.exceptions import (
     QueuegateError,
     ServerError,
     ServerUnavailable,
+    Unavailable,
     UnknownPartition,
     Violation,
 )
@@ -185,7 +185,7 @@ def _exception(
                     Violation(violation.field, violation.description)
                     for violation in request.field_violations
                 ]
-        case CouldNotAsk():
+        case Unavailable():
             retry = _detail(status, error_details_pb2.RetryInfo)
             if retry is not None:
                 error.retry_after = retry.retry_delay.ToNanoseconds() / 1e9

@@ -6,7 +6,7 @@
     │   ├── UnknownPartition     the policy has no such partition
     │   ├── NotPermitted         the caller is not authenticated or not authorized
     │   └── MessageTooLarge      the request or the response exceeds a size limit
-    ├── CouldNotAsk              no decision now: do not grant access, and retry later
+    ├── Unavailable              no decision now: do not grant access, and retry later
     │   ├── ServerUnavailable    the server cannot be reached or is not ready
     │   │   └── NotCaughtUp      the server has not applied the change in `at_least`
     │   ├── ClientClosed         the client was closed before or during the call
@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 __all__ = [
     "ClientClosed",
-    "CouldNotAsk",
     "DeadlineExceeded",
     "GroupsUnavailable",
     "InvalidArgument",
@@ -37,6 +36,7 @@ __all__ = [
     "RequestRejected",
     "ServerError",
     "ServerUnavailable",
+    "Unavailable",
     "UnknownPartition",
     "Violation",
 ]
@@ -65,7 +65,7 @@ class QueuegateError(Exception):
     Example:
         >>> try:
         ...     client.check("sue", "root.sandbox", partition="none")
-        ... except queuegate.CouldNotAsk as error:
+        ... except queuegate.Unavailable as error:
         ...     print("wait", error.retry_after or 1)
         ... except queuegate.QueuegateError as error:
         ...     print(error.code, error.reason)
@@ -120,7 +120,7 @@ class MessageTooLarge(RequestRejected):
     """
 
 
-class CouldNotAsk(QueuegateError):
+class Unavailable(QueuegateError):
     """No decision is available now. Do not grant access; a retry may succeed.
 
     Attributes:
@@ -139,7 +139,7 @@ class CouldNotAsk(QueuegateError):
         self.retry_after = retry_after
 
 
-class ServerUnavailable(CouldNotAsk):
+class ServerUnavailable(Unavailable):
     """The server cannot be reached, has no policy yet (`reason` is `NOT_READY`) or is shutting
     down (`DRAINING`).
     """
@@ -151,19 +151,19 @@ class NotCaughtUp(ServerUnavailable):
     """
 
 
-class ClientClosed(CouldNotAsk):
+class ClientClosed(Unavailable):
     """The client or gate was closed before or during the call."""
 
 
-class GroupsUnavailable(CouldNotAsk):
+class GroupsUnavailable(Unavailable):
     """The decision depends on the user's groups, which the server could not resolve."""
 
 
-class DeadlineExceeded(CouldNotAsk):
+class DeadlineExceeded(Unavailable):
     """The server did not respond within the time limit of the call."""
 
 
-class Overloaded(CouldNotAsk):
+class Overloaded(Unavailable):
     """The server is overloaded, or the caller exceeds its rate limit (`reason` is
     `RATE_LIMITED`).
     """

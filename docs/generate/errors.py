@@ -92,7 +92,7 @@ _GO: Final = """\
 
 The Go client has the same errors, as values for `errors.Is`: `queuegate.ErrOverloaded` for
 `Overloaded`, and so on. `ErrServer` corresponds to `ServerError`, and `ErrClosed` to
-`ClientClosed`. A call that timed out matches both `ErrCouldNotAsk` and `context.DeadlineExceeded`.
+`ClientClosed`. A call that timed out matches both `ErrUnavailable` and `context.DeadlineExceeded`.
 See [a shim in Go](../how-to/go-shim.md).
 """
 _CODE: Final = re.compile(r"([A-Z_]+): (.*)")

@@ -51,7 +51,7 @@ func verdict(ctx context.Context, gate *queuegate.Gate, user, queue string) stri
 		how = "decided here"
 	}
 	switch {
-	case errors.Is(err, queuegate.ErrCouldNotAsk), errors.Is(err, queuegate.ErrNotPermitted):
+	case errors.Is(err, queuegate.ErrUnavailable), errors.Is(err, queuegate.ErrNotPermitted):
 		// Not a denial, even if the shim lacks a role: keep the application and ask again.
 		return fmt.Sprintf("wait: %v", err)
 	case err != nil:

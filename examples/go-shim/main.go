@@ -102,5 +102,5 @@ func rejection(
 // mayWait reports whether the application may wait, because the error is not its fault: there is no
 // answer now, or this shim lacks a credential or a role.
 func mayWait(err error) bool {
-	return errors.Is(err, queuegate.ErrCouldNotAsk) || errors.Is(err, queuegate.ErrNotPermitted)
+	return errors.Is(err, queuegate.ErrUnavailable) || errors.Is(err, queuegate.ErrNotPermitted)
 }

@@ -231,7 +231,7 @@ func TestTimeLimits(t *testing.T) {
 	err := calls["Check"](t.Context(), client)
 	// The server may detect the deadline first, and report it in other words.
 	expectError(t, err, context.DeadlineExceeded, "no answer from "+server.address)
-	expectError(t, err, ErrCouldNotAsk, "")
+	expectError(t, err, ErrUnavailable, "")
 	if code := status.Code(err); code != codes.DeadlineExceeded {
 		t.Error(code)
 	}
@@ -250,7 +250,7 @@ func TestRetriesStayWithinTheTimeLimit(t *testing.T) {
 		Timeout: 300 * time.Millisecond, Retry: Retry{5, time.Minute, time.Minute},
 	})
 	start := time.Now()
-	expectError(t, calls["Check"](t.Context(), client), ErrCouldNotAsk, "")
+	expectError(t, calls["Check"](t.Context(), client), ErrUnavailable, "")
 	if took := time.Since(start); took > 40*time.Second { // the first pause is at least 48 s
 		t.Error(took)
 	}
@@ -264,7 +264,7 @@ func TestACancelledCall(t *testing.T) {
 	go func() { <-server.arrived; cancel() }()
 	err := calls["Check"](ctx, client)
 	expectError(t, err, context.Canceled, "was cancelled")
-	expectError(t, err, ErrCouldNotAsk, "")
+	expectError(t, err, ErrUnavailable, "")
 	if err := calls["Check"](t.Context(), client); err != nil {
 		t.Error(err)
 	}
@@ -301,9 +301,9 @@ func TestErrors(t *testing.T) {
 			Error{Reason: "CALLER_NOT_PERMITTED", Message: "no"}},
 		{detailed(codes.Unauthenticated, "who", "CALLER_UNKNOWN"), ErrNotPermitted, ErrRequestRejected,
 			Error{Reason: "CALLER_UNKNOWN", Message: "who"}},
-		{refused.err, ErrGroupsUnavailable, ErrCouldNotAsk, Error{
+		{refused.err, ErrGroupsUnavailable, ErrUnavailable, Error{
 			Reason: "RESOLVER_UNAVAILABLE", Message: "directory down", RetryAfter: 5 * time.Second}},
-		{detailed(codes.ResourceExhausted, "busy", "OVERLOADED"), ErrOverloaded, ErrCouldNotAsk,
+		{detailed(codes.ResourceExhausted, "busy", "OVERLOADED"), ErrOverloaded, ErrUnavailable,
 			Error{Reason: "OVERLOADED", Message: "busy"}},
 		{detailed(codes.Internal, "id 7", "INTERNAL"), ErrServer, ErrServer,
 			Error{Reason: "INTERNAL", Message: "id 7"}},
@@ -575,7 +575,7 @@ func TestChecksThatDemandAChange(t *testing.T) {
 func TestKindsOfErrorsNameThePackage(t *testing.T) {
 	for _, kind := range []error{
 		ErrRequestRejected, ErrInvalidArgument, ErrUnknownPartition, ErrNotPermitted, ErrMessageTooLarge,
-		ErrCouldNotAsk, ErrServerUnavailable, ErrNotCaughtUp, ErrGroupsUnavailable, ErrOverloaded, ErrClosed,
+		ErrUnavailable, ErrServerUnavailable, ErrNotCaughtUp, ErrGroupsUnavailable, ErrOverloaded, ErrClosed,
 		ErrServer, errDeadlineExceeded, errCanceled, ErrInvalidUserInfo,
 	} {
 		if !strings.HasPrefix(kind.Error(), "queuegate: ") {

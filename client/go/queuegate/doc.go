@@ -13,7 +13,7 @@
 //
 // A denial is a decision, not an error. Every error of a call is an [*Error] and wraps one of the Err
 // values, which tell whether the request must change ([ErrRequestRejected]) or a retry may succeed
-// ([ErrCouldNotAsk]). A decision returned with an error never grants access.
+// ([ErrUnavailable]). A decision returned with an error never grants access.
 //
 // The time limit of a call is the context's deadline, or else [Config.Timeout].
 //

@@ -19,7 +19,7 @@ import (
 // The kinds of errors, for [errors.Is]. A denial is a decision, not an error.
 //
 // A call that exceeds its time limit returns a [context.DeadlineExceeded], and a call with a cancelled
-// context a [context.Canceled]. Both are an ErrCouldNotAsk as well.
+// context a [context.Canceled]. Both are an ErrUnavailable as well.
 var (
 	// ErrRequestRejected: a retry cannot succeed unless the request, the caller's rights or the
 	// policy change.
@@ -36,30 +36,30 @@ var (
 	// exceeds the client's limit of 64 MiB. Split the request. It is an ErrRequestRejected.
 	ErrMessageTooLarge = fmt.Errorf("%w: message too large", ErrRequestRejected)
 
-	// ErrCouldNotAsk: no decision is available now. Do not grant access; a retry may succeed, see
+	// ErrUnavailable: no decision is available now. Do not grant access; a retry may succeed, see
 	// [Error.RetryAfter].
-	ErrCouldNotAsk = errors.New("queuegate: no answer")
+	ErrUnavailable = errors.New("queuegate: no answer")
 	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
-	// NOT_READY) or is shutting down (DRAINING). It is an ErrCouldNotAsk.
-	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrCouldNotAsk)
+	// NOT_READY) or is shutting down (DRAINING). It is an ErrUnavailable.
+	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrUnavailable)
 	// ErrNotCaughtUp: the server has not applied the change in [Check.AtLeast], which is from another
 	// server, or from this one before it was restarted. It is an ErrServerUnavailable.
 	ErrNotCaughtUp = fmt.Errorf("%w: not caught up", ErrServerUnavailable)
 	// ErrGroupsUnavailable: the decision depends on the user's groups, which the server could not
-	// resolve. It is an ErrCouldNotAsk.
-	ErrGroupsUnavailable = fmt.Errorf("%w: groups unavailable", ErrCouldNotAsk)
+	// resolve. It is an ErrUnavailable.
+	ErrGroupsUnavailable = fmt.Errorf("%w: groups unavailable", ErrUnavailable)
 	// ErrOverloaded: the server is overloaded, or the caller exceeds its rate limit (the reason
-	// is RATE_LIMITED). It is an ErrCouldNotAsk.
-	ErrOverloaded = fmt.Errorf("%w: overloaded", ErrCouldNotAsk)
-	// ErrClosed: the client was closed before or during the call. It is an ErrCouldNotAsk.
-	ErrClosed = fmt.Errorf("%w: the client is closed", ErrCouldNotAsk)
+	// is RATE_LIMITED). It is an ErrUnavailable.
+	ErrOverloaded = fmt.Errorf("%w: overloaded", ErrUnavailable)
+	// ErrClosed: the client was closed before or during the call. It is an ErrUnavailable.
+	ErrClosed = fmt.Errorf("%w: the client is closed", ErrUnavailable)
 
 	// ErrServer: the server failed (the message contains the ID of its log entry), its response
 	// violates the contract, or it is not a queuegate server.
 	ErrServer = errors.New("queuegate: the server failed")
 
-	errDeadlineExceeded = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.DeadlineExceeded)
-	errCanceled         = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.Canceled)
+	errDeadlineExceeded = fmt.Errorf("%w: %w", ErrUnavailable, context.DeadlineExceeded)
+	errCanceled         = fmt.Errorf("%w: %w", ErrUnavailable, context.Canceled)
 )
 
 // An Error is the error of a failed call, for [errors.As].

@@ -314,7 +314,7 @@ func askOn(ctx context.Context, gate *Gate, barrier *atomic.Uint64) error {
 		switch {
 		case err == nil && decision.PolicyRevision < least:
 			return fmt.Errorf("%+v of revision %d after %d", decision, decision.PolicyRevision, least)
-		case err != nil && errors.Is(err, ErrCouldNotAsk) && !errors.Is(err, ErrGroupsUnavailable) && ctx.Err() == nil:
+		case err != nil && errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrGroupsUnavailable) && ctx.Err() == nil:
 			return err
 		}
 	}

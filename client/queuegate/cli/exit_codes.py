@@ -12,7 +12,6 @@ from queuegate.cli.wording import (
     violations_in_command_words,
 )
 from queuegate.exceptions import (
-    CouldNotAsk,
     DeadlineExceeded,
     GroupsUnavailable,
     InvalidArgument,
@@ -20,6 +19,7 @@ from queuegate.exceptions import (
     QueuegateError,
     RequestRejected,
     ServerUnavailable,
+    Unavailable,
 )
 
 INVALID_CONFIGURATION: Final = "INVALID_CONFIGURATION"
@@ -98,6 +98,6 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
 
 
 def _retry_after(error: QueuegateError) -> int | None:
-    if not isinstance(error, CouldNotAsk) or error.retry_after is None:
+    if not isinstance(error, Unavailable) or error.retry_after is None:
         return None
     return max(1, ceil(error.retry_after))

@@ -28,7 +28,7 @@ _MAX_NAMED: Final = 5
 """The maximum number of groups named in the error for an incomplete list."""
 
 
-class _WhoCan(Command):
+class _WhoCanCommand(Command):
     """The command, with a remedy for a misplaced kind of access."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -43,7 +43,7 @@ class _WhoCan(Command):
         return super().parse_args(ctx, args)
 
 
-@click.command("who-can", cls=_WhoCan)
+@click.command("who-can", cls=_WhoCanCommand)
 @session_options_of_list
 @click.argument("queue")
 @partition_option

@@ -15,7 +15,7 @@ from queuegate import _validation
 from queuegate._errors import AT_THE_CLIENT
 from queuegate._settings import FilePath
 from queuegate._types import Decision
-from queuegate.exceptions import CouldNotAsk, InvalidArgument, MessageTooLarge, QueuegateError
+from queuegate.exceptions import InvalidArgument, MessageTooLarge, QueuegateError, Unavailable
 from queuegate.gate import bounds, checks
 from queuegate.gate.checks import BrokenProtocol
 from queuegate.gate.decider import Decider, Question
@@ -256,7 +256,7 @@ class Reflector:
         self.decider.grace = self._stale if code in _UNREACHABLE else 0.0
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        if isinstance(failure, CouldNotAsk) and failure.retry_after is not None:
+        if isinstance(failure, Unavailable) and failure.retry_after is not None:
             pause = max(pause, min(failure.retry_after, bounds.MAX_RETRY_SECONDS))
         return pause
 

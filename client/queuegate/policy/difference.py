@@ -22,7 +22,7 @@ from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 
 Names: TypeAlias = frozenset[str]
-Expand: TypeAlias = Callable[[Names, Names, Names], tuple[Names, ...]]
+Expander: TypeAlias = Callable[[Names, Names, Names], tuple[Names, ...]]
 """Maps the users, groups and proxies listed in an ACL to sets of names to compare, which may
 overlap."""
 
@@ -84,7 +84,7 @@ def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
 
 
 def compare(
-    old: Partition, new: Partition, access: Access, expand: Expand = by_name
+    old: Partition, new: Partition, access: Access, expand: Expander = by_name
 ) -> list[QueueDifference]:
     """Return the differences between two versions of a partition, sorted by queue.
 
@@ -114,7 +114,7 @@ class _Level:
     users: Names
     groups: Names
     proxies: Names
-    expand: Expand
+    expand: Expander
     _parts: tuple[Names, ...] | None = None
 
     @property
@@ -184,7 +184,7 @@ _SAME: Final = ComparedQueue("", NOBODY, NOBODY)
 class _Reader:
     """Reads the levels of a partition."""
 
-    def __init__(self, partition: Partition, access: Access, expand: Expand) -> None:
+    def __init__(self, partition: Partition, access: Access, expand: Expander) -> None:
         self._partition = partition
         self._access = access
         self._expand = expand
@@ -233,7 +233,7 @@ class _Reader:
 
 
 def walk(
-    old: Partition, new: Partition, access: Access, expand: Expand = by_name
+    old: Partition, new: Partition, access: Access, expand: Expander = by_name
 ) -> Iterator[ComparedQueue]:
     """Yield each queue of either version with a difference in access, parents first."""
     sides = _Reader(old, access, expand), _Reader(new, access, expand)
@@ -379,7 +379,7 @@ def _meets(selection: Selection, above: Selection) -> bool:
     return not selection.names.isdisjoint(above.names)
 
 
-def people(members: Mapping[str, Names]) -> Expand:
+def people(members: Mapping[str, Names]) -> Expander:
     """Return an expansion of ACLs to users and group members.
 
     Proxies become `~name`. Groups missing from `members` are treated as empty.

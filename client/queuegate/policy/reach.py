@@ -115,7 +115,7 @@ class EffectiveAcl:
                 yield self.grant(kind, name)
 
 
-class WhoCan(NamedTuple):
+class QueueUsers(NamedTuple):
     """The people who may use a queue."""
 
     everyone: Grant | None
@@ -147,7 +147,7 @@ def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveA
     return EffectiveAcl(partition, path, access, open_by, users, groups, proxies)
 
 
-def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
+def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUsers:
     """Return the people allowed by an effective ACL.
 
     Args:
@@ -178,7 +178,7 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
             else:
                 known.append(grant)
     proxies = [acl.grant(SubjectKind.PROXY, name) for name in acl.proxies]
-    return WhoCan(acl.everyone, users, unexpanded, proxies)
+    return QueueUsers(acl.everyone, users, unexpanded, proxies)
 
 
 def grant_of(

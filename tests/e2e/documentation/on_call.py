@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from queuegate import Client, CouldNotAsk, Retry, UnknownPartition
+from queuegate import Client, Retry, Unavailable, UnknownPartition
 from tests.e2e.documentation.directories import openldap
 from tests.e2e.documentation.environments import CERTIFICATES
 from tests.e2e.documentation.reader import Reader
@@ -95,7 +95,7 @@ def in_an_outage(reader: Reader) -> Iterator[None]:
         Client(reader.variables["QUEUEGATE_ADDRESS"], timeout=60, retry=Retry(1)) as client,
     ):
         for number in range(5):
-            with pytest.raises(CouldNotAsk):
+            with pytest.raises(Unavailable):
                 client.check(f"user{number}", "root")
         yield
 

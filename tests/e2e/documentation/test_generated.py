@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from docs.generate import chart
 from docs.generate.pages import PAGES
 from queuegate._errors import from_item
-from queuegate.exceptions import CouldNotAsk, NotPermitted
+from queuegate.exceptions import NotPermitted, Unavailable
 from queuegate.v1.status_pb2 import Status
 from queuegate_server.cli.main import command_group
 from tests.e2e.documentation.reader import CHECKOUT
@@ -43,7 +43,7 @@ def test_the_advice_for_clients_is_what_the_clients_do() -> None:
     advice = {
         kind: set(re.findall(r"`([A-Z_]{5,})`", bullet))
         for kind, bullet in (
-            (CouldNotAsk, "Wait, then ask again"),
+            (Unavailable, "Wait, then ask again"),
             (NotPermitted, "Wait and alert an administrator"),
         )
         for bullet in re.findall(rf"^- \*\*{bullet}\*\*(.*)$", page, re.MULTILINE)
@@ -51,7 +51,7 @@ def test_the_advice_for_clients_is_what_the_clients_do() -> None:
     kinds = {code.name: from_item(Status(code=code.value[0])) for code in grpc.StatusCode}
     assert advice == {
         kind: {name for name, error in kinds.items() if isinstance(error, kind)}
-        for kind in (CouldNotAsk, NotPermitted)
+        for kind in (Unavailable, NotPermitted)
     }
 
 

@@ -81,7 +81,7 @@ def test_a_worker_that_is_killed_leaves_leases(own_directory: ScriptedDirectory)
             def is_invalidated() -> bool:
                 try:
                     client.invalidate(["sam"], wait=True)
-                except queuegate.CouldNotAsk:  # the connection was with that worker
+                except queuegate.Unavailable:  # the connection was with that worker
                     return False
                 return True
 

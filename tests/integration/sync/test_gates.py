@@ -243,7 +243,7 @@ def test_without_the_server_a_lease_ends(directory: ScriptedDirectory) -> None:
         freeze(server.pid)
         try:
             eventually(lambda: gate.state, GateState.EXPIRED)
-            with pytest.raises(queuegate.CouldNotAsk):
+            with pytest.raises(queuegate.Unavailable):
                 gate.check("alice", "root.work")
             eventually(lambda: old.state, GateState.EXPIRED)
             eventually(lambda: age(old), "stale")
@@ -317,7 +317,7 @@ def age(gate: queuegate.Gate) -> str:
     """Return how old a decision is."""
     try:
         return "stale" if gate.check("alice", "root.work").stale else "current"
-    except queuegate.CouldNotAsk:
+    except queuegate.Unavailable:
         return "no answer"
 
 

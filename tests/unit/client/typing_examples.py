@@ -52,6 +52,6 @@ def failures(error: queuegate.QueuegateError) -> float | None:
     match error:
         case queuegate.InvalidArgument():
             assert_type(error.violations[0].field, str)
-        case queuegate.CouldNotAsk():
+        case queuegate.Unavailable():
             return error.retry_after
     return None
