@@ -18,7 +18,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 import watchfiles
 
 from queuegate_server.files.safe_open import file_status, read_regular
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang
+from queuegate_server.runtime.threads import AbandonableThreadPool, ThreadsExhausted
 
 R = TypeVar("R")
 Data = bytes | tuple[bytes, ...] | Mapping[str, bytes]
@@ -217,7 +217,7 @@ class FileWatcher(Generic[T]):
             if not limit.expired():
                 raise
             message = self._took_too_long
-        except AllThreadsHang:
+        except ThreadsExhausted:
             message = "earlier attempts to read it are still hanging"
         raise OSError(None, message, self.name)
 

@@ -17,8 +17,8 @@ from redis.exceptions import InvalidResponse
 
 from queuegate_server.runtime.threads import (
     AbandonableThreadPool,
-    AllThreadsHang,
     StillRunning,
+    ThreadsExhausted,
     look_up_host,
 )
 
@@ -86,7 +86,7 @@ async def addresses(
     """Resolve a host in these threads; return at least one address. Raises OSError."""
     try:
         return await look_up_host(threads, host, port)
-    except (StillRunning, AllThreadsHang):
+    except (StillRunning, ThreadsExhausted):
         raise OSError(None, f"an earlier lookup of {host} has not returned") from None
 
 

@@ -23,7 +23,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.registry import types
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import File, ParsedPolicies, ParseJob, PolicyText, parse
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang
+from queuegate_server.runtime.threads import AbandonableThreadPool, ThreadsExhausted
 from queuegate_server.settings.model import PolicySource, Settings
 
 MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
@@ -162,7 +162,7 @@ class PolicyLoader:
             parsed = await parser_process.parse(job)
         else:
             parsed = await self._threads.run("", partial(parse, job))
-        with suppress(OSError, AllThreadsHang):  # On failure, they are parsed on first use.
+        with suppress(OSError, ThreadsExhausted):  # On failure, they are parsed on first use.
             await self._threads.run(None, partial(_parse_long_acls, parsed))
         if not has_errors(parsed.diagnostics):
             self._formats |= parsed.formats

@@ -1,7 +1,7 @@
-"""The access log: logs calls, and aborts failed calls with a status.
+"""The access log: logs calls and aborts failed ones with a status.
 
-Callers' request IDs and trace contexts are logged, and the IDs are returned with errors, so only
-well-formed ones are accepted.
+Request IDs and trace contexts from callers are logged, and the IDs are returned with errors, so
+malformed values are ignored.
 """
 
 import logging
@@ -37,7 +37,7 @@ _WARNED_CODES: Final = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-"""Codes logged as warnings. The others are the caller's fault, and logged at level debug."""
+"""Codes logged as warnings. Other codes are the caller's fault and are logged at debug level."""
 _MAX_MESSAGE: Final = 500
 _FAILED: Final = "call failed"
 _ENDED: Final = "call"
@@ -58,7 +58,7 @@ class RequestContext(NamedTuple):
 
     @classmethod
     def from_metadata(cls, metadata: Iterable[tuple[str, Any]] | None) -> "RequestContext":
-        """Read the metadata of a call, ignoring malformed values."""
+        """Read a call's metadata, ignoring malformed values."""
         request_id = trace_id = parent_id = ""
         for key, value in metadata or ():
             if not isinstance(value, str):
@@ -75,7 +75,7 @@ class RequestContext(NamedTuple):
 
 
 def log_end(method: str, context: Context, start: float, code: str) -> None:
-    """Log the end of a call that did not fail, at level debug."""
+    """Log a completed or cancelled call at debug level."""
     if _LOG.isEnabledFor(logging.DEBUG):
         request = RequestContext.from_metadata(context.invocation_metadata())
         fields = {"method": method, "code": code} | _fields(context, request, start)
@@ -83,7 +83,7 @@ def log_end(method: str, context: Context, start: float, code: str) -> None:
 
 
 def log_admin_call(method: str, context: Context) -> None:
-    """Log a call that requires the role admin, at level info."""
+    """Log a call that requires the admin role, at info level."""
     request = RequestContext.from_metadata(context.invocation_metadata())
     _LOG.info("admin call", extra={"method": method} | _fields(context, request))
 
@@ -91,16 +91,16 @@ def log_admin_call(method: str, context: Context) -> None:
 async def abort(
     method: str, context: Context, error: Exception, start: float | None = None
 ) -> NoReturn:
-    """Abort a call with an error's status, and log it.
+    """Abort a call with the status of an error, and log the call.
 
     Args:
-        method: The full name of the method.
-        context: The context of the call.
-        error: The error.
-        start: When the call started, on `time.perf_counter`, if known.
+        method: The method's full name.
+        context: The call's context.
+        error: The reason for the abort.
+        start: The call's start time from `time.perf_counter`, in seconds, if known.
     """
     status = to_status(error)
-    # Their frames retain the request.
+    # The frames of these exceptions retain the request.
     error.__traceback__ = error.__cause__ = error.__context__ = None
     request = RequestContext.from_metadata(context.invocation_metadata())
     if not request.request_id:
@@ -118,8 +118,8 @@ async def abort(
         (REQUEST_ID, request.request_id),
     )
     if isinstance(error, GroupsUnavailable | NotReached):
-        # Stop automatic retries: they end before a failed lookup expires from the cache, and a
-        # change reaches the other replicas without another call.
+        # Disable automatic retries: they would be exhausted before a failed lookup expires from the
+        # cache, and a change reaches the other replicas without another call.
         trailers += ((_PUSHBACK_TRAILER, "-1"),)
     await context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 

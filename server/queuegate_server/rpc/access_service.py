@@ -26,14 +26,16 @@ from queuegate_server.rpc.user_listing import UserLister
 
 _Check = access_pb2.CheckQueueAccessRequest
 Permit = Callable[[], AbstractContextManager[None]]
-"""Counts a call as in progress; raises Overloaded at the limit."""
+"""Creates a context manager that counts a call as in progress, or raises Overloaded at the
+limit."""
 
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
 """The number of queues listed between two pauses."""
 _RECORD_BYTES: Final = 256
-"""The approximate size of an audit record, which exceeds its share of a columns request."""
+"""An audit record's approximate size, which is larger than one check's share of a columns
+request."""
 
 
 class AccessServicer(ApplicationServicer):
@@ -52,11 +54,11 @@ class AccessServicer(ApplicationServicer):
         """Create a servicer with empty caches.
 
         Args:
-            engine: Decides checks.
+            engine: The engine that decides checks.
             decisions: Counts and records decisions.
             queue: Admits long calls.
-            clock: The monotonic clock of the group caches.
-            lease: The lease of the group caches; None if they never expire.
+            clock: The group caches' monotonic clock, in seconds.
+            lease: The lease on the group caches; None if the caches never expire.
             freshness: Waits for the changes required by checks.
         """
         super().__init__(engine, decisions, queue)
@@ -68,7 +70,7 @@ class AccessServicer(ApplicationServicer):
     async def CheckQueueAccess(
         self, data: bytes, *, trusted: bool, permit: Permit = nullcontext
     ) -> bytes:
-        """Decide one check. It counts as in progress only during a lookup."""
+        """Decide one check, which counts as in progress only during a lookup."""
         try:
             response = self._cache.get(self._engine.snapshot, data, trusted=trusted)
             if response is None:
@@ -85,7 +87,7 @@ class AccessServicer(ApplicationServicer):
         return response.response
 
     async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
-        """Parse a check; return the snapshot to decide on, and the query."""
+        """Parse a check; return the snapshot to use and the query."""
         if len(data) <= MAX_SHORT_REQUEST:
             request = wire.parse(_Check, data)
             if request.HasField("at_least"):
@@ -121,7 +123,7 @@ class AccessServicer(ApplicationServicer):
     async def _decide(
         self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
     ) -> list[CheckResponse]:
-        """Return the checks' results; add any missing changes that they require to `behind`."""
+        """Return the checks' results; add required changes that this server lacks to `behind`."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -145,7 +147,7 @@ class AccessServicer(ApplicationServicer):
         *,
         trusted: bool,
     ) -> list[CheckResponse]:
-        """Return the results of checks, cached or decided on the snapshot."""
+        """Return each check's result, from the cache or decided on the snapshot."""
         cache = self._cache
         return await decide_each(
             requests,
@@ -205,14 +207,14 @@ class AccessServicer(ApplicationServicer):
         )
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
-        """List the existing queues that a user may use, one page at a time."""
+        """List one page of the existing queues that a user may use."""
         async with self._queue.for_call(data) as slot:
             request = await slot.parse(access_pb2.ListQueuesRequest, data)
             snapshot = self._engine.snapshot
             query, after = validation.list_query(request, snapshot, trusted=trusted)
             size = min(request.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
             paths = query.served.partition.paths
-            # Look for one extra queue to detect a next page.
+            # Fetch one extra queue to detect a next page.
             start = bisect.bisect_right(paths, after)
             usable = await self._usable(query, start, size + 1, slot)
             page = usable[:size]
@@ -226,7 +228,7 @@ class AccessServicer(ApplicationServicer):
         return response.SerializeToString()
 
     async def ListUsers(self, data: bytes) -> bytes:
-        """List the users who may use a queue, one page at a time."""
+        """List one page of the users who may use a queue."""
         async with self._queue.for_call(data) as slot:
             request = await slot.parse(access_pb2.ListUsersRequest, data)
             snapshot = self._engine.snapshot
@@ -271,7 +273,7 @@ async def _add_via(
     page: Sequence[tuple[str, Decision]],
     slot: Slot,
 ) -> None:
-    # Convert each decision once: most queues inherit theirs.
+    # Convert each distinct decision once, because most queues inherit their decision.
     grants: dict[Decision, access_pb2.AccessGrant] = {}
     for number, (path, decision) in enumerate(page, 1):
         message = grants.get(decision)

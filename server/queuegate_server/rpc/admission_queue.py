@@ -1,7 +1,7 @@
 """Admits long calls one at a time, and sheds them if they would wait too long.
 
-If fifty batches were interleaved chunk by chunk, each would take fifty times longer. Single checks
-do not queue: they are decided between the chunks of a long call.
+Interleaving fifty batches chunk by chunk would make each take fifty times longer. Single checks do
+not queue; they are decided between the chunks of a long call.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 MAX_SHORT_REQUEST: Final = 16 * 1024
-"""In bytes. Longer requests are processed in a thread, one at a time."""
+"""The maximum size of a short request in bytes. Longer ones are processed in a thread, one at a
+time."""
 STEP_SECONDS: Final = 0.0005
 """How long a call computes before yielding to single checks."""
 _MAX_HOLD_SECONDS: Final = 0.02
@@ -33,7 +34,7 @@ _MAX_PENALTY_SECONDS: Final = 0.1
 MAX_REQUESTS: Final = 64 * MIB
 """Long calls are refused while waiting and running requests total this many bytes or more."""
 _SECONDS_PER_BYTE: Final = 5e-9
-"""An upper bound on gRPC's cost of receiving and unpacking a byte of a request."""
+"""An upper bound on gRPC's cost of receiving and unpacking one byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
 """After this much computation, by any number of calls, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
@@ -64,7 +65,7 @@ class AdmissionQueue:
         Args:
             clock: A monotonic clock, in seconds.
             max_wait: CoDel's target for the wait for the slot, in seconds.
-            refused: Counts shed calls, as `waited`, `unread` or `bytes`.
+            refused: The counters of shed calls, by limit: `waited`, `unread` or `bytes`.
             unread: The budget for unwritten response bytes; calls are refused while it is spent.
         """
         self.clock = clock
@@ -93,11 +94,11 @@ class AdmissionQueue:
         return await self.in_turn(request, partial(wire.parse, message, request))
 
     def for_call(self, request: bytes) -> "Slot":
-        """Return the slot of a call, which may be shed."""
+        """Return a slot for a call, which may be shed."""
         return Slot(self, self._calls, len(request), may_be_shed=True)
 
     def for_stream(self, request: bytes) -> "Slot":
-        """Return the slot of a stream message, which is never shed: streams await responses."""
+        """Return a slot for a stream message, which is never shed: streams await responses."""
         return Slot(self, self._streams, len(request), may_be_shed=False)
 
     @property
@@ -125,14 +126,16 @@ class AdmissionQueue:
         try:
             await turn
         except asyncio.CancelledError:
-            # Pass on a slot that was just granted.
+            # Pass on the slot if it has just been granted.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.release()
             raise
 
     async def pause(self) -> None:
-        """Let other work run, and sleep every 10 ms: otherwise gRPC's threads get so little CPU
-        time that new calls wait there, where they cannot be shed, for up to 0.5 s.
+        """Yield to other work, sleeping every 10 ms.
+
+        Without the sleep, gRPC's threads get so little CPU time that new calls wait inside gRPC,
+        where they cannot be shed, for up to 0.5 s.
         """
         if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
             await asyncio.sleep(0)
@@ -168,7 +171,7 @@ class AdmissionQueue:
 
 
 class Slot:
-    """The slot of one call, held within `async with`."""
+    """One call's hold on the queue's slot, acquired and released by `async with`."""
 
     def __init__(self, queue: AdmissionQueue, line: _Line, size: int, *, may_be_shed: bool) -> None:
         self._queue = queue
@@ -204,8 +207,9 @@ class Slot:
             self.release()
 
     async def penalize(self) -> None:
-        """Release a failed call's slot after a delay longer than the call took: callers repeat fast
-        failures immediately, and must not starve others.
+        """Release a failed call's slot after a delay longer than the call took.
+
+        Otherwise, callers that retry fast failures immediately would starve others.
         """
         if self._is_held:
             cost = 2 * (self._clock() - self._since) + self._size * _SECONDS_PER_BYTE
@@ -221,7 +225,7 @@ class Slot:
             self._queue.release()
 
     async def run(self, request: bytes, work: Callable[[], T]) -> T:
-        """Run `work` on a request or part of one, in a thread if that is long."""
+        """Run `work` on a request or batch item, in a thread if it is long."""
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)
@@ -238,8 +242,8 @@ class Slot:
     async def pause_if_due(self) -> None:
         """Pause if the call has computed long enough."""
         if self.is_due:
-            # Concurrent lookups of a call pause one at a time: otherwise, each would compute for a
-            # step before other work runs.
+            # A call's concurrent lookups pause one at a time; otherwise, each would compute for a
+            # full step before other work runs.
             async with self._pausing:
                 if self.is_due:
                     await self.pause()

@@ -84,8 +84,8 @@ class ApplicationServicer:
     ) -> bytes:
         """Decide and record a single check; return the response.
 
-        `read` returns the snapshot to decide on and the query, and `explain` decides the query.
-        `message` builds the response from the query, the result and the policy's revision.
+        `read` returns the snapshot to use and the query, and `explain` decides the query. `message`
+        builds the response from the query, the result and the policy's revision.
         """
         try:
             snapshot, query = await self._queue.in_turn(data, read)
@@ -197,7 +197,7 @@ def _application(
     served: ServedPartition | None,
     violations: validation.Violations,
 ) -> tuple[Application, str]:
-    """Return the application and, for a move, its target queue."""
+    """Validate and return the application and, for a move, the target queue."""
     stated = request.application
     queue = validation.queue("application.queue", stated.queue, served, violations)
     validation.required_name("application.owner", stated.owner, violations)

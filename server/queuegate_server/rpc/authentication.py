@@ -1,7 +1,7 @@
-"""Authentication: identifies the principal of a call from its credentials and peer.
+"""Authentication: identifies a call's principal by its credentials and peer.
 
-A token takes precedence over a certificate, and a certificate over the peer's address. A rejected
-credential never falls back to a weaker identity.
+A token takes precedence over a certificate, and a certificate over the peer's address. A call with
+a rejected credential never falls back to a weaker identity.
 """
 
 import math
@@ -18,7 +18,7 @@ from queuegate_server.settings.listeners import Listener
 
 
 class _CallContext(Protocol):
-    """The subset of gRPC's context that identifies a caller."""
+    """The subset of gRPC's context needed to identify a caller."""
 
     def invocation_metadata(self) -> Any: ...
     def auth_context(self) -> Mapping[str, Iterable[bytes]]: ...
@@ -29,7 +29,7 @@ _BEARER: Final = "bearer "
 _TOKEN: Final = "token:"  # noqa: S105 - a prefix of names
 _CERTIFICATE: Final = "x509_pem_cert"
 _SUBJECT: Final = "x509_subject"
-"""In RFC 2253 format, which escapes control characters, including NUL."""
+"""The certificate's subject in RFC 2253 format, which escapes control characters, including NUL."""
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -46,7 +46,7 @@ class Principal:
         return self.name.startswith(_TOKEN)
 
     def require(self, role: Role) -> None:
-        """Raise PermissionDenied, naming the setting, if the caller lacks a role."""
+        """Raise PermissionDenied, naming the setting to change, if the caller lacks the role."""
         if role not in self.rights.roles:
             kind, _, name = self.name.partition(":")
             setting = f"callers.{kind}s.{name}" if name else f"callers.{kind}"
@@ -71,7 +71,7 @@ def current_caller() -> str:
 
 
 class Authenticator:
-    """Identifies callers."""
+    """Maps each call to a principal defined in the settings."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class Authenticator:
         tokens: TokenFile | None,
         wall: Callable[[], float],
     ) -> None:
-        """Identify the callers in the settings.
+        """Create an authenticator for the callers in the settings.
 
         Args:
-            settings: The rights of callers.
+            settings: The callers' rights.
             listeners: The listeners, which determine the credentials that callers can present.
             tokens: The known tokens, if any.
-            wall: A wall clock in seconds, for the expiry of certificates.
+            wall: The wall clock in Unix seconds, for certificate expiry.
         """
         self._tokens = tokens
         self._wall = wall
@@ -111,7 +111,7 @@ class Authenticator:
         self._by_token = {
             name: Principal(f"{_TOKEN}{name}", rights) for name, rights in settings.tokens.items()
         }
-        # Without a Unix listener, such a peer is the native transport, which serves only loopback
+        # Without a Unix listener, a Unix peer is the native transport, which serves only loopback
         # and forwards streams over its own socket.
         self._by_socket = (
             self._unix if self._has_sockets else self._loopback if self._is_local else None
@@ -125,11 +125,11 @@ class Authenticator:
 
     @property
     def version(self) -> object:
-        """Changes whenever a caller may be identified differently."""
+        """A value that changes whenever a caller may map to a different principal."""
         return self._changes, 0 if self._tokens is None else self._tokens.reloads
 
     def identify(self, context: _CallContext) -> Principal:
-        """Return the principal of a call. Raises Unauthenticated and PermissionDenied."""
+        """Return a call's principal. Raises Unauthenticated and PermissionDenied."""
         if self._sole is not None:
             return self._sole
         if self._tokens is not None and (token := _bearer_token(context)) is not None:

@@ -1,4 +1,4 @@
-"""Authorization: enforces the role for each call, and the callers' rate limits."""
+"""Authorization: enforces each call's required role and the callers' rate limits."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Final
 from queuegate_server.rpc import access_log
 from queuegate_server.rpc.authentication import Authenticator, Principal, set_current_principal
 from queuegate_server.rpc.errors import Draining, RateLimited
-from queuegate_server.rpc.interceptors import Context, Stream, Unary
+from queuegate_server.rpc.interceptors import Context, StreamMethod, UnaryMethod
 from queuegate_server.settings.callers import Role
 from queuegate_server.throttling import TokenBucket
 
@@ -41,30 +41,31 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
         for method in methods
     }
 )
-"""The role required by each method. Methods without one cannot be registered; the health service is
-registered separately, and open to everyone."""
+"""The role required by each method. Methods without a role cannot be registered; the health service
+is registered separately and is open to everyone."""
 
 
 # Servicer methods. Their parameter `trusted` specifies whether asserted groups are used.
-UnaryMethod = Callable[..., Awaitable[bytes]]
-StreamMethod = Callable[..., AsyncIterator[bytes]]
+ServicerMethod = Callable[..., Awaitable[bytes]]
+ServicerStream = Callable[..., AsyncIterator[bytes]]
 
 
 class RateLimiter:
-    """Two token buckets for each caller named in the settings: one for calls, and one for decisions
-    reported by gates, so gates that catch up after an outage can still make calls.
+    """Two token buckets per caller: one for calls and one for decisions reported by gates.
+
+    Separate buckets let gates that catch up after an outage still make calls.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
-        """Allow `rate` calls per second, and `burst` calls at once, on a monotonic clock."""
+        """Allow `rate` calls per second and bursts of `burst` calls, timed by a monotonic clock."""
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
-        """The buckets for reports, by caller. A report is never split; the next one waits until all
-        decisions of the previous one would have been allowed."""
+        """The buckets for reports, by caller. A report is never split; the caller's next report
+        waits until the rate would have allowed all decisions in the previous one."""
 
     def acquire(self, caller: str) -> None:
-        """Count a caller's call. Raises RateLimited if it exceeds the rate."""
+        """Charge a caller for one call. Raises RateLimited if the caller has exceeded its rate."""
         bucket = self._calls[caller]
         if (delay := bucket.wait()) > 0:
             raise RateLimited(delay)
@@ -79,7 +80,7 @@ class Authorizer:
     rates: RateLimiter | None = None
     """The callers' rate limits, if any."""
 
-    def unary(self, method: str, serve: UnaryMethod) -> Unary:
+    def unary(self, method: str, serve: ServicerMethod) -> UnaryMethod:
         """Guard a unary method. Raises KeyError if it has no role."""
         role = ROLES[method]
 
@@ -93,9 +94,11 @@ class Authorizer:
 
         return guarded
 
-    def stream(self, method: str, serve: StreamMethod) -> Stream:
-        """Guard a streaming method. Opening a stream counts as a call; the first message after the
-        caller's rights have changed, or its certificate has expired, closes the stream.
+    def stream(self, method: str, serve: ServicerStream) -> StreamMethod:
+        """Guard a streaming method.
+
+        Opening a stream counts as a call. The first message after the caller's rights change or its
+        certificate expires closes the stream.
         """
         role = ROLES[method]
 
@@ -121,14 +124,16 @@ class Authorizer:
         return guarded
 
     async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
-        """Guard a library's servicer: abort calls from callers without the role."""
+        """Guard a library's servicer: abort the call if the caller lacks the role."""
         try:
             self._admit(role, context)
         except Exception as error:  # the boundary: every error becomes a status
             await access_log.abort(method, context, error)
 
     def _admit(self, role: Role, context: Context) -> Principal:
-        """Set and return the current principal. Raises Unauthenticated and PermissionDenied."""
+        """Identify, set and return the current principal. Raises Unauthenticated and
+        PermissionDenied.
+        """
         principal = self.authenticator.identify(context)
         set_current_principal(principal)
         principal.require(role)
@@ -141,4 +146,4 @@ async def _check_each(
     async for request in requests:
         check()
         yield request
-        del request  # may be large; free it before waiting for the next
+        del request  # may be large; free it before waiting for the next one

@@ -1,7 +1,7 @@
-"""Decides the checks of batches and columns, and encodes the results of batches.
+"""Decides the checks in batches and columns, and encodes batch results.
 
-Checks are decided while the call holds its slot in the admission queue. Checks that need a
-directory lookup are decided without the slot, a few at a time.
+Checks are decided while the call holds the admission queue's slot, except those that need a
+directory lookup: these are decided without the slot, a few at a time.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
 
 class CheckSteps(NamedTuple, Generic[Q, V]):
-    """The steps of deciding a check, given its request or its index in the batch."""
+    """The steps that decide a check, given its request or its index in the batch."""
 
     cached: Callable[[bytes], CheckResponse | None]
     read: Callable[[int], Q]
@@ -45,14 +45,14 @@ async def decide_each(
     steps: CheckSteps[Q, V],
     slot: Slot,
 ) -> list[CheckResponse]:
-    """Decide the checks without a result, and return all results.
+    """Decide the checks that have no result yet; return all results.
 
     A failed check yields a FailedCheck and does not affect the others.
 
     Args:
         requests: The serialized checks.
-        results: The results so far, in the same order; None for checks without one.
-        steps: The steps of deciding a check.
+        results: The results so far, in the order of `requests`; None for undecided checks.
+        steps: The steps that decide a check.
         slot: The call's slot, which is released during lookups.
     """
     cached, read, check, resolve, respond = steps
@@ -110,7 +110,7 @@ async def for_each(
 
 
 def failed_check(error: Exception) -> FailedCheck:
-    """Convert an error to the result of a check."""
+    """Convert an error to a check result."""
     return FailedCheck(to_status(error).trailer, ERROR, reason_name(error))
 
 
@@ -127,7 +127,7 @@ def error_reasons(results: Sequence[CheckResponse]) -> list[str]:
 def encode(results: Sequence[CheckResponse], reasons: bytes) -> bytes:
     """Encode the response to a batch of queue or application checks, which have the same fields.
 
-    Equal errors are sent once: otherwise, a directory outage could make the response many times
+    Equal errors are sent once; otherwise, a directory outage could make the response many times
     longer than the request.
     """
     if ERROR not in reasons:

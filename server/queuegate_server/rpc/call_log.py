@@ -1,7 +1,7 @@
-"""Counts and records the decisions of calls from their serialized requests and responses.
+"""Counts calls' decisions, and records them from the serialized requests and responses.
 
-The response cache stores only bytes, which are parsed only for due records, in the thread that
-writes them.
+The response cache stores only bytes. They are parsed only when a record is due, in the thread that
+writes the record.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ _RESULTS: Final[dict[str, Any]] = {
     "BatchCheckQueueAccess": access_pb2.CheckResult,
     "BatchCheckApplicationAccess": access_pb2.ApplicationCheckResult,
 }
-"""The message type of a result, by batch method."""
+"""The type of a result message, by batch method."""
 
 _Outcome = tuple[Record, Decision | str, int]
 """The request's fields, the decision or error reason, and the policy's revision."""
@@ -48,10 +48,10 @@ class CallLog:
         self._counts = decisions.counts
         self._wall = wall
         self.due = decisions.due
-        """Returns how many decisions must be recorded, given the number of each reason."""
+        """Returns how many decisions must be recorded, given each decision's reason number."""
 
     async def record(self, method: str, request: bytes, response: bytes, reason: int) -> None:
-        """Count a single decision; record it if it is due."""
+        """Count a single decision; record it if due."""
         if self._is_due[reason]:
             size = len(request) + len(response)
             await self._record(method, request, response, 1, checks=1, size=size)
@@ -90,10 +90,10 @@ class CallLog:
         Args:
             method: The name of the method.
             request: The serialized request.
-            response: The serialized response; that of columns includes the decisions.
+            response: The serialized response, which must include the decisions if it has columns.
             reasons: The number of each check's reason.
             errors: The ErrorInfo reasons of failed checks, in lower case.
-            size: The size of the records in bytes, if larger than the messages.
+            size: The records' size in bytes, if larger than the messages.
         """
         if due := self.due(reasons):
             size = max(size, len(request) + len(response))
@@ -113,7 +113,7 @@ class CallLog:
     async def _record(
         self, method: str, request: bytes, response: bytes, due: int, *, checks: int, size: int
     ) -> None:
-        """Record a response's due decisions. On failure, all checks are counted as errors."""
+        """Record a response's due decisions. On failure, count all checks as errors."""
         now, caller = self._wall(), current_caller()
 
         def decided_checks() -> Iterator[DecidedCheck]:
@@ -202,7 +202,7 @@ def _decision(message: Any) -> Decision:
 
 
 def request_fields(method: str, request: bytes) -> Record:
-    """Return a check's fields for its record, names truncated; empty if the bytes are malformed."""
+    """Return a check's record fields, with names truncated; empty if the request is malformed."""
     kind = f"{method.removeprefix('Batch').removesuffix('Columns')}Request"
     try:
         parsed = getattr(access_pb2, kind).FromString(request)
@@ -225,7 +225,7 @@ def request_fields(method: str, request: bytes) -> Record:
 
 def _user_fields(user: UserGroupInformation, partition: str) -> Record:
     fields: Record = {"user": _cut(user.user), "partition": partition_name(_cut(partition))}
-    # Absent if the request does not specify groups; 0 if it states that the user has none.
+    # Omit the field if the request leaves groups unspecified; 0 means that the user has none.
     if user.groups or user.no_groups:
         fields["groups_in_request"] = len(user.groups)
     return fields

@@ -1,7 +1,7 @@
-"""Checks in columns: users and queues are listed once, and checks are pairs of their indexes.
+"""Checks in columns: users and queues are listed once, and each check is a pair of indexes.
 
-A pair is equivalent to a CheckQueueAccessRequest with its user and queue, so it is decided like a
-batch item, and cached under the bytes of that request.
+A pair is decided like a batch item with the same user and queue, and cached under the bytes of the
+equivalent CheckQueueAccessRequest.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +29,7 @@ _DIGITS: Final = bytes(b"01"[grants] for grants in GRANTS).ljust(256, b"0")
 
 
 class ColumnsQuery:
-    """A parsed and validated request."""
+    """A parsed request with valid columns."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
         """Validate the columns; `query` validates their contents. Raises InvalidRequest."""
@@ -44,7 +44,7 @@ class ColumnsQuery:
         self._width = width
         self._pairs = [user * width + queue for user, queue in zip(users, queues, strict=True)]
         self._distinct = list(dict.fromkeys(self._pairs))
-        # Truncate keys to save memory: the cache ignores those longer than MAX_REQUEST_BYTES.
+        # Truncate keys to save memory: the cache ignores keys longer than MAX_REQUEST_BYTES.
         cut = MAX_REQUEST_BYTES + 1
         heads = [
             wire.embed(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))[:cut]
@@ -58,12 +58,13 @@ class ColumnsQuery:
         self.distinct: Sequence[bytes] = [
             heads[pair // width] + tails[pair % width] for pair in self._distinct
         ]
-        """The response-cache key of each distinct pair: its CheckQueueAccessRequest."""
+        """Each distinct pair's key in the response cache, the equivalent
+        CheckQueueAccessRequest."""
         self._users: dict[int, tuple[str, Sequence[str] | None, validation.Violations]] = {}
         self._paths: dict[int, tuple[str, validation.Violations]] = {}
 
     def query(self, index: int) -> Query:
-        """Return the query of a distinct pair. Raises InvalidRequest and UnknownPartition."""
+        """Return the query for a distinct pair. Raises InvalidRequest and UnknownPartition."""
         user_index, queue_index = divmod(self._distinct[index], self._width)
         violations: validation.Violations = []
         served = validation.find_partition(self._request.partition, self._snapshot, violations)
@@ -115,7 +116,7 @@ def response(results: Sequence[CheckResponse], reasons: bytes, revision: int) ->
 async def with_decisions(
     brief: Response, results: Sequence[CheckResponse], pause: Callable[[], Awaitable[None]]
 ) -> bytes:
-    """Serialize a response with decisions added. Pauses every few milliseconds."""
+    """Add the decisions to a response and serialize it. Pauses every few milliseconds."""
     message = Response()
     message.CopyFrom(brief)
     numbers = {b"": 0}

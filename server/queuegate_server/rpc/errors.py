@@ -1,6 +1,6 @@
 """Maps domain errors to gRPC statuses.
 
-Each status carries a `google.rpc.ErrorInfo` (domain `queuegate`, reason as in `errors.proto`) and,
+Each status carries a `google.rpc.ErrorInfo` (domain `queuegate`, reason from `errors.proto`) and,
 depending on its code, a `BadRequest` or `RetryInfo`.
 """
 
@@ -36,10 +36,10 @@ _LOG = logging.getLogger("queuegate_server.rpc")
 
 
 class InvalidRequest(Exception):
-    """Fields of a request are missing or malformed."""
+    """The request has missing or malformed fields."""
 
     def __init__(self, violations: list[tuple[str, str]]) -> None:
-        """Keep only the first pairs of field and fault: gRPC refuses statuses over 8 KiB."""
+        """Keep only the first (field, fault) pairs, because gRPC rejects statuses over 8 KiB."""
         self.violations = violations[:_MAX_VIOLATIONS]
         texts = [
             text if field == WHOLE_REQUEST else f"{field}: {text}"
@@ -51,20 +51,20 @@ class InvalidRequest(Exception):
 
 
 class UnreadableRequest(InvalidRequest):
-    """A request could not be parsed, and must not be parsed again."""
+    """The request could not be parsed and must not be parsed again."""
 
 
 class Overloaded(Exception):
-    """The server is overloaded; the message names the limit."""
+    """The server reached a limit, named in the message."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
-        """`retry_after`: seconds until a retry may succeed; 0 if unknown."""
+        """Create the error. `retry_after` is the delay in seconds before a retry; 0 if unknown."""
         super().__init__(message)
         self.retry_after = retry_after
 
 
 class RateLimited(Exception):
-    """The caller exceeds its rate limit."""
+    """The caller exceeded its rate limit."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__("the caller exceeds its rate of calls per second (limits.caller_rate)")
@@ -72,7 +72,7 @@ class RateLimited(Exception):
 
 
 class Draining(Exception):
-    """The server closes a stream; the message states the reason."""
+    """The server closed the stream; the message states the reason."""
 
 
 class NotCaughtUp(Exception):
@@ -92,7 +92,7 @@ class Unauthenticated(Exception):
 
 
 class PermissionDenied(Exception):
-    """The caller is known but lacks a role, named in the message."""
+    """The caller was identified but lacks the role named in the message."""
 
 
 class NotConfirmed(Exception):
@@ -133,9 +133,10 @@ class CallStatus(NamedTuple):
 
 
 def to_status(error: Exception) -> CallStatus:
-    """Return an error's status, with the error's text as message.
+    """Return an error's status, with the error's text as the message.
 
-    An unexpected error is logged and becomes INTERNAL, with only the ID of the log entry.
+    An unexpected error is logged and becomes INTERNAL; the message contains only the log entry's
+    ID.
     """
     status = _STATUSES.get(type(error))
     if status is None:
@@ -151,13 +152,13 @@ def to_status(error: Exception) -> CallStatus:
         return _status(*status, str(error), details)
     is_not_ready = status[1] == errors_pb2.ERROR_REASON_NOT_READY
     retry_after = _NOT_READY_RETRY_SECONDS if is_not_ready else getattr(error, "retry_after", 0.0)
-    # Rounded up so that equal statuses can be cached, and sent once per batch.
+    # Round up so that more statuses are equal: these are cached, and sent once per batch.
     seconds = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
     return _cached_status(*status, str(error), seconds)
 
 
 def reason_name(error: Exception) -> str:
-    """Return the ErrorInfo reason of an error, in lower case."""
+    """Return an error's ErrorInfo reason, in lower case."""
     _, reason = _STATUSES.get(type(error), _INTERNAL)
     return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
 
@@ -175,7 +176,7 @@ def _status(code: StatusCode, reason: _Reason, message: str, *details: Message) 
 
 @lru_cache(maxsize=_MAX_CACHED_STATUSES)
 def _cached_status(code: StatusCode, reason: _Reason, text: str, seconds: float) -> CallStatus:
-    """Build a status once: refusing a call must cost less than serving it."""
+    """Build a status, cached because refusing a call must cost less than serving it."""
     if not seconds:
         return _status(code, reason, text)
     retry = error_details_pb2.RetryInfo()

@@ -12,18 +12,18 @@ from queuegate_server.rpc.errors import NotCaughtUp
 
 Change = tuple[bytes, int]
 """The epoch and sequence of a change's cursor."""
-HasSeen = Callable[[bytes, int], bool]
-CatchUp = Callable[[Collection[Change]], Awaitable[None]]
+ChangePredicate = Callable[[bytes, int], bool]
+ChangeWaiter = Callable[[Collection[Change]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """Compares the changes required by checks with those applied by this server."""
 
-    has_seen: HasSeen = lambda _epoch, _sequence: False
-    """Returns whether this server has applied a change."""
-    follow: CatchUp | None = None
-    """Waits briefly for changes; None without a fleet."""
+    has_seen: ChangePredicate = lambda _epoch, _sequence: False
+    """Returns whether this server has applied the change with the given epoch and sequence."""
+    follow: ChangeWaiter | None = None
+    """Waits briefly for the given changes; None without a fleet."""
 
     def missing(self, request: access_pb2.CheckQueueAccessRequest) -> Change | None:
         """Return the change required by `at_least`, unless it has been applied."""
@@ -40,7 +40,7 @@ class Freshness:
                 raise NotCaughtUp
 
     async def catch_up(self, changes: Collection[Change], slot: Slot | None = None) -> bool:
-        """Wait briefly for changes, without the slot; return False immediately without a fleet."""
+        """Release the slot and wait briefly for changes. Return False at once without a fleet."""
         if self.follow is None:
             return False
         if slot is not None:

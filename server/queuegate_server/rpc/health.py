@@ -1,8 +1,8 @@
 """The standard health service, `grpc.health.v1`, for the server and each of its services.
 
-The library's asyncio servicer is not used: its Watch holds the lock for status changes while it
-writes, so one watcher that does not read keeps the server from becoming ready, and closing one
-watch stops the notifications to all others of the same service.
+The library's asyncio servicer is unsuitable. Its Watch holds the status lock while writing, so one
+watcher that does not read keeps the server from becoming ready. Closing one watch also stops
+notifications to all other watches of the same service.
 """
 
 import asyncio
@@ -16,7 +16,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 SERVICE: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_WATCHES: Final = 50
-"""Watching requires no role, so it must not exhaust the limit on calls."""
+"""The maximum number of open watches. They require no role, so they must not exhaust the call
+limit."""
 
 Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
 
@@ -38,7 +39,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._notify()
 
     def end_watches(self) -> None:
-        """Close all watches, including new ones, after they have sent the latest status."""
+        """Close all watches, including new ones, after sending the latest status."""
         self._is_draining = True
         self._notify()
 

@@ -1,6 +1,6 @@
 """Interceptors for our own services: functions that wrap a handler at registration.
 
-A `grpc.aio.ServerInterceptor` would run on every call, and costs more than a decision.
+A `grpc.aio.ServerInterceptor` would run on every call and cost more than a decision.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from queuegate_server.rpc import access_log
 from queuegate_server.rpc.errors import Overloaded
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-Unary = Callable[[bytes, Context], Awaitable[bytes]]
-Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
+UnaryMethod = Callable[[bytes, Context], Awaitable[bytes]]
+StreamMethod = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
 
 _LOG = logging.getLogger("queuegate_server.rpc")
 _BOUNDS: Final = ("calls", "waited", "incomplete", "unread", "bytes")
 
 
-def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
-    """Count and log the calls of a unary method, and convert exceptions to statuses.
+def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> UnaryMethod:
+    """Wrap a unary method to count and log its calls and convert exceptions to statuses.
 
-    gRPC keeps a call's exception and its frames until the next garbage collection, so the request
-    is deleted first.
+    gRPC keeps a call's exception and its frames until the next garbage collection, so the wrapper
+    deletes the request first.
     """
 
     async def ended(data: bytes, context: Context) -> bytes:
@@ -51,8 +51,8 @@ def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
     return ended
 
 
-def end_stream(method: str, counters: MethodCounters, handler: Stream) -> Stream:
-    """Count and log the calls of a streaming method; see `end_unary`."""
+def end_stream(method: str, counters: MethodCounters, handler: StreamMethod) -> StreamMethod:
+    """Wrap a streaming method like `end_unary` wraps a unary one."""
 
     async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         counters.started += 1
@@ -85,13 +85,13 @@ async def _fail(
 
 @dataclass(slots=True, eq=False)
 class ConcurrencyLimiter:
-    """Limits the number of unary calls in progress; refuses further calls immediately.
+    """Limits the number of unary calls in progress, and refuses further calls immediately.
 
-    gRPC's own limit would also refuse health checks, without giving a reason.
+    gRPC's own limit would refuse even health checks, and gives no reason.
     """
 
     limit: int
-    """The maximum number of calls in progress. Lowering it does not abort any."""
+    """The maximum number of calls in progress. Lowering it does not abort running calls."""
     running: int = 0
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_BOUNDS, 0))
     """The number of refused calls, by limit."""
@@ -100,8 +100,8 @@ class ConcurrencyLimiter:
         """Apply a new limit."""
         self.limit = limit
 
-    def unary(self, handler: Unary) -> Unary:
-        """Limit a unary method."""
+    def unary(self, handler: UnaryMethod) -> UnaryMethod:
+        """Wrap a unary method so that its calls count toward the limit."""
 
         async def limited(data: bytes, context: Context) -> bytes:
             with self.permit():
@@ -129,5 +129,5 @@ def _code(error: BaseException, context: Context) -> str:
         remaining: float | None = context.time_remaining()
         is_late = remaining is not None and remaining <= 0
         return "DEADLINE_EXCEEDED" if is_late else "CANCELLED"
-    code: grpc.StatusCode | None = context.code()  # None, despite its type, if not set
+    code: grpc.StatusCode | None = context.code()  # None if not set, despite the type
     return code.name if code is not None else "UNKNOWN"

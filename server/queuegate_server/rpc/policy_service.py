@@ -33,7 +33,7 @@ MAX_VALIDATIONS: Final = 16
 _CHUNK: Final = 100
 """The number of queues or diagnostics converted between two pauses."""
 _CONTENT_NAME: Final = ""
-"""The file name in diagnostics of a request's content."""
+"""The file name in diagnostics for a request's content."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class PolicyServicer:
     queue: AdmissionQueue
     changes: Changes
     readiness: Readiness | None = None
-    """Provides the state of the fleet."""
+    """Provides the fleet's state."""
     _validating: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _validations: int = field(default=0, init=False)
 
@@ -79,7 +79,7 @@ class PolicyServicer:
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
-        # Concatenating serialized messages merges them.
+        # Concatenated serialized messages parse as one merged message.
         parts = [response.SerializeToString()]
         creation = served.partition.creation
         queues = iter(served.partition.queues.items())
@@ -100,7 +100,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
-        """Validate a configuration in a child process, one at a time."""
+        """Validate a configuration in a child process. Validations run one at a time."""
         request = await self.queue.parse(policy_pb2.ValidatePolicyRequest, data)
         content = request.content.encode()
         if len(content) > MAX_CONTENT_BYTES:
@@ -133,7 +133,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return, by served partition, which names are valid in its ACLs."""
+        """Return each served partition's rule for names in its ACLs."""
         try:
             served = self.engine.snapshot.served
         except NotReady:

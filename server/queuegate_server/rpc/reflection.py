@@ -32,7 +32,7 @@ class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[mis
     def __init__(
         self, services: Sequence[str], draining: asyncio.Event, authorizer: Authorizer
     ) -> None:
-        """Describe services, given by full name, to callers with the role read."""
+        """Describe services, given by full name, to callers with the read role."""
         super().__init__([*services, ALPHA, STABLE], _CommentedPool())
         self._draining = draining
         self._authorizer = authorizer
@@ -64,7 +64,7 @@ def add_reflection(servicer: ReflectionServicer, server: Any) -> None:
 
 
 def _add_stable_reflection() -> None:
-    """Add v1 of reflection, which is identical on the wire, to protobuf's default pool."""
+    """Add reflection v1, identical to v1alpha on the wire, to protobuf's default pool."""
     alpha = FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
     text = text_format.MessageToString(alpha)
@@ -94,7 +94,7 @@ class _CommentedFile:
 
 
 class _CommentedPool:
-    """protobuf's default pool, plus comments and lookup by method name. Raises KeyError."""
+    """protobuf's default pool with comments and lookup by method name. Lookups raise KeyError."""
 
     def __init__(self) -> None:
         contract = (resources.files("queuegate.v1") / "contract.binpb").read_bytes()

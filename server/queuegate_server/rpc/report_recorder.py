@@ -1,4 +1,4 @@
-"""Records decisions reported by gates, within the rate limits of their callers."""
+"""Records decisions reported by gates, within their callers' rate limits."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ MAX_WAITING_BYTES: Final = 64 * MIB
 DECISION_BYTES: Final = 512
 """The memory overhead of a reported decision, in addition to its serialized size."""
 LOG_INTERVAL: Final = 10.0
-"""Seconds between two log lines about a caller's refused decisions."""
+"""The minimum interval, in seconds, between log lines about one caller's refused decisions."""
 _RETRY_SECONDS: Final = 1.0
 _LOG = logging.getLogger("queuegate_server.sync")
 
@@ -59,7 +59,7 @@ class ReportRecorder:
         Overloaded if too many reports are pending.
 
         Args:
-            session: The stream that sent the report.
+            session: The session of the stream that sent the report.
             report: The report.
             refused: The report's invalid decisions.
             size: The report's size in bytes.

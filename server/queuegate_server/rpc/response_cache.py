@@ -1,8 +1,9 @@
-"""The only cache of decisions: responses, keyed by the bytes of their requests.
+"""The only decision cache: responses, keyed by their serialized requests.
 
-A response is valid for one snapshot and for one level of trust in the caller. If it used groups, it
-expires when their entry in the group cache needs a refresh or is replaced, invalidated or evicted
-(`fresh_until`), so the group cache gets enough traffic to refresh ahead. Errors are never cached.
+A response is valid for one snapshot and one level of trust in the caller. A response based on
+cached groups expires when the group-cache entry needs a refresh or is replaced, invalidated or
+evicted (`fresh_until`), so the group cache gets enough traffic to refresh ahead. Errors are never
+cached.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,19 +20,19 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import decision_message
 
 MAX_ENTRIES: Final = 65_536
-"""The maximum number of entries per generation. There are two generations; a hit in the older moves
-the entry to the newer, which is cheaper than an LRU."""
+"""The maximum number of entries per generation. There are two generations; a hit in the older one
+moves the entry to the newer one, which is cheaper than an LRU cache."""
 MAX_REQUEST_BYTES: Final = 384
 """Longer requests are not cached, which limits the cache to about 90 MiB."""
 CHUNK: Final = 10_000
-"""The number of lookups between two pauses, done in a few milliseconds."""
+"""The number of lookups between two pauses; they take a few milliseconds."""
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
 
 class _NoEntry:
-    """The placeholder entry of responses that used no cached groups."""
+    """The placeholder for the cache entry in responses that used no cached groups."""
 
     fresh_until: Final = float("inf")
 
@@ -40,14 +41,14 @@ NO_ENTRY: Final = _NoEntry()
 
 
 class CachedResponse(NamedTuple):
-    """The response to a check, by itself and framed as a batch result."""
+    """A check's response, both bare and framed as a batch result."""
 
     response: bytes
     batch_result: bytes
     reason: int
     """The number of the decision's reason."""
     entry: CacheEntry | _NoEntry = NO_ENTRY
-    """The cache entry of the groups used."""
+    """The cache entry whose groups were used."""
 
 
 class FailedCheck(NamedTuple):
@@ -66,7 +67,7 @@ _Generation = dict[bytes, CachedResponse]
 
 
 class ResponseCache:
-    """The responses of one snapshot, by trust in the caller and by request."""
+    """The responses for one snapshot, by trust in the caller and by request."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class ResponseCache:
         max_entries: int = MAX_ENTRIES,
         lease: CacheLease | None = None,
     ) -> None:
-        """Create an empty cache with the clock and lease of the group caches."""
+        """Create an empty cache with the group caches' clock and lease."""
         self._lease = lease or EndlessLease()
         self._lease.on_end(self._drop)
         self._clock = clock
@@ -99,8 +100,9 @@ class ResponseCache:
         *,
         trusted: bool,
     ) -> list[CheckResponse | None]:
-        """Return each request's valid response, or None if the newer generation has none, although
-        `get` may find one. Pauses every few milliseconds.
+        """Return each request's valid response from the newer generation, or None.
+
+        `get` also searches the older generation. Pauses every few milliseconds.
         """
         now = self._clock()
         if snapshot is not self._snapshot or self._lease.end_if_expired(now):
@@ -165,6 +167,6 @@ def cacheable(response: bytes, decision: Decision) -> CachedResponse:
 
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
-    """Encode a decision without its cache entry. Many requests have equal decisions."""
+    """Encode a decision without its cache entry; cached because many decisions are equal."""
     response = decision_message(decision, evaluated_queue, revision).SerializeToString()
     return cacheable(response, decision)

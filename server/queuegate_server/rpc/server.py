@@ -14,7 +14,7 @@ from queuegate_server.rpc.authorization import Authorizer
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter, end_stream, end_unary
 
 
-class _Registers(Protocol):
+class _HandlerRegistry(Protocol):
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler], /) -> None: ...
     def add_registered_method_handlers(
         self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
@@ -24,8 +24,8 @@ class _Registers(Protocol):
 class Interceptors(NamedTuple):
     """The interceptors of all services.
 
-    Outermost first: the tracer, the counter (which converts errors to statuses), the concurrency
-    limiter, the authorizer. Thus refusals are converted, counted and traced like other errors.
+    A call passes the tracer, the counter (which converts errors to statuses), the concurrency
+    limiter and the authorizer, so refusals are converted, counted and traced like other errors.
     """
 
     counters: list[MethodCounters]
@@ -35,14 +35,17 @@ class Interceptors(NamedTuple):
 
 
 def register(
-    server: _Registers, service: ServiceDescriptor, servicer: object, interceptors: Interceptors
+    server: _HandlerRegistry,
+    service: ServiceDescriptor,
+    servicer: object,
+    interceptors: Interceptors,
 ) -> None:
-    """Serve every method of a service with the servicer's method of the same name.
+    """Serve each method of a service with the servicer's method of the same name.
 
-    Messages are passed as bytes. A method may have two more parameters: `trusted`, whether its
-    caller's asserted groups are used, and `permit`, a context manager that counts the call as in
-    progress. Other unary methods are counted from start to end; streams are limited by their
-    service. Raises AttributeError if a method is missing, and KeyError if it has no role.
+    Messages are passed as bytes. A method may have two more parameters: `trusted`, whether the
+    caller's asserted groups are used, and `permit`, which counts the call as in progress. Unary
+    methods without `permit` count from start to finish; streams are limited by their service.
+    Raises AttributeError if a method is missing, and KeyError if it has no role.
     """
     handlers = {
         method.name: _handler(method, getattr(servicer, method.name), interceptors)

@@ -117,9 +117,9 @@ class _Stream:
     _recording: asyncio.Task[sync_pb2.SyncReported] | None = None
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
-        """Handle the caller's messages until it closes its side or releases its lease.
+        """Handle messages until the caller closes its side or releases its lease.
 
-        Raises InvalidRequest and Overloaded, and Draining if the caller is silent, because its
+        Raises InvalidRequest and Overloaded. Raises Draining if the caller is silent, because its
         rights are checked only when a message arrives.
         """
         while True:
@@ -130,7 +130,7 @@ class _Stream:
                 raise Draining(f"the caller was silent for {MAX_SILENCE:g} s") from None
             if data is None or not await self._receive(data):
                 return
-            del data  # may be large; free it before waiting for the next
+            del data  # may be large; free it before waiting for the next one
 
     async def _receive(self, data: bytes) -> bool:
         """Handle a message; return False if it is the last."""
@@ -155,7 +155,9 @@ class _Stream:
         return not self._session.has_released
 
     def resume_lookups(self) -> None:
-        """Look up users waiting for buffer space, or whose groups were invalidated unsent."""
+        """Look up users who wait for buffer space or whose groups were invalidated before being
+        sent.
+        """
         invalidated, self._session.invalidated = self._session.invalidated, []
         self._add_wanted(invalidated)
         self._start_lookups()

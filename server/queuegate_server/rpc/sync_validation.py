@@ -14,7 +14,7 @@ from queuegate_server.sync.change_log import EPOCH_BYTES
 MAX_NAME_BYTES: Final = 256
 MAX_PARTITIONS: Final = 10_000
 MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
-"""The maximum number of characters in the names of all partitions in one message."""
+"""The maximum total length of the partition names in one message."""
 MAX_DIGEST_BYTES: Final = 64
 MAX_FLEET_EPOCH_BYTES: Final = 64
 INSTANCE_BYTES: Final = 16
@@ -34,12 +34,12 @@ _MAX_OUTCOME_BYTES: Final = {
     "evaluated_queue": validation.MAX_QUEUE_BYTES,
 }
 _LAST_SECOND: Final = 253_402_300_798
-"""The penultimate second of the year 9999: rounding might exceed the last."""
+"""The penultimate second of the year 9999, because rounding might exceed the last."""
 _NANOSECONDS: Final = 1_000_000_000
 
 
 def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecision]]:
-    """Parse a message; return it with the invalid decisions of a report. Raises InvalidRequest."""
+    """Parse a message; return it with its report's invalid decisions. Raises InvalidRequest."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise InvalidRequest([(WHOLE_REQUEST, f"is longer than {MAX_MESSAGE_BYTES} bytes")])
     wire.bound_fields(sync_pb2.SyncRequest, data, MAX_FIELDS)

@@ -11,9 +11,9 @@ from queuegate_server.files.watcher import BadFile, Files, WatchedValue
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000
-"""The maximum number of tokens, each of which is compared with the token of a call."""
+"""The maximum number of tokens, all of which are compared with each call's token."""
 MIN_LENGTH: Final = 32
-"""In characters. Shorter tokens are not random enough for an unsalted hash."""
+"""The minimum token length in characters. Shorter tokens are too guessable for an unsalted hash."""
 _READ_SECONDS: Final = 10.0
 
 _NAME: Final = re.compile(TOKEN_NAME.removesuffix("$") + r"\Z")
@@ -23,7 +23,7 @@ Hashes = Sequence[tuple[str, bytes]]
 
 
 class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
-    """The owners and hashes of tokens, reloaded when their file changes."""
+    """Token owners and hashes, reloaded when the file changes."""
 
     def __init__(self, path: Path) -> None:
         """Read the file, blocking for at most ten seconds. Raises BadFile."""

@@ -38,7 +38,7 @@ MAX_GRANTS: Final = 10
 CONFIRM_SECONDS: Final = 10.0
 """The time limit for checking the users on a page."""
 CACHE_SECONDS: Final = 60.0
-"""How long group members are cached for further pages."""
+"""How long group members are cached for later pages."""
 MAX_CACHED: Final = 200_000
 """The maximum number of cached memberships."""
 _CHUNK: Final = 500
@@ -58,7 +58,7 @@ class _UserGrant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The users listed in a queue's ACLs, by name or through groups."""
+    """The users listed in a queue's ACLs, by name or via groups."""
 
     names: Sequence[str]
     """The users' names, sorted."""
@@ -66,7 +66,7 @@ class _Candidates:
     """The listed groups that contain each user."""
     members: MemberListing
     expanded_at: float | None
-    """When groups were expanded, in wall-clock seconds; None if there were none."""
+    """When the groups were expanded, in Unix seconds; None if there were none."""
 
     def grants(self, user: str, acl: EffectiveAcl) -> list[_UserGrant]:
         """Return the ACL entries that grant access to a user."""
@@ -83,7 +83,7 @@ class _Candidates:
 
 
 class UserLister:
-    """Lists the users of queues, one page at a time."""
+    """Lists the users who may use a queue, one page at a time."""
 
     def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
         """Create a lister with an empty cache. `clock` returns monotonic seconds."""
@@ -130,7 +130,7 @@ class UserLister:
         for name in names:
             grants[name] = candidates.grants(name, acl)
             await slot.pause_if_due()
-        # Free the candidates, which may be large, before checks that may take long.
+        # Free the candidates, which may be large, before potentially long checks.
         del candidates
         slot.release()
         decided = await self._decide(query, names, slot)
@@ -147,7 +147,7 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Return the candidates, which are read for the first page and cached for the others."""
+        """Return the candidates, read for the first page and cached for later ones."""
         key = revision, query.served.partition.name, query.path, query.access
         if query.page_token and (cached := self._cache.get(key)) is not None:
             return cached
@@ -171,7 +171,7 @@ class UserLister:
     async def _decide(
         self, query: UsersQuery, names: Sequence[str], slot: Slot
     ) -> dict[str, Decision | str]:
-        """Return the decision, or the reason for a failure, for each user checked in time."""
+        """Return the decision, or the failure's reason, for each user checked in time."""
         decided: dict[str, Decision | str] = {}
 
         async def decide(name: str) -> None:
@@ -197,8 +197,10 @@ _NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_S
 def _user(
     name: str, outcome: Decision | str, grants: Sequence[_UserGrant]
 ) -> access_pb2.ListedUser:
-    """Return a user with sorted grants: first the one that names the user, then the group matched
-    by the decision, then those of the nearest queues.
+    """Return a listed user with sorted grants.
+
+    The grant to the user by name comes first, then the group matched by the decision, then grants
+    on the nearest queues.
     """
     decisive, detail = ("", outcome) if isinstance(outcome, str) else (outcome.matched_subject, "")
     ordered = sorted(
@@ -222,7 +224,7 @@ def _user(
 def _note_missing(
     response: access_pb2.ListUsersResponse, acl: EffectiveAcl, members: MemberListing
 ) -> None:
-    """Add the unexpanded groups and the reasons to a response."""
+    """Add the unexpanded groups to a response, with reasons."""
     missing = {name: group.missing for name, group in members.groups.items() if group.missing}
     response.complete = not missing
     for name, reason in sorted(missing.items()):
@@ -236,7 +238,7 @@ def _note_missing(
 
 
 def _token(query: UsersQuery, snapshot: Snapshot, last: str) -> str:
-    """Return the token of the page that starts after a user."""
+    """Return the token of the page that starts after the user `last`."""
     return base64.urlsafe_b64encode(_fingerprint(query, snapshot) + last.encode()).decode()
 
 
@@ -260,7 +262,7 @@ def _after(query: UsersQuery, snapshot: Snapshot) -> str:
 
 
 def _fingerprint(query: UsersQuery, snapshot: Snapshot) -> bytes:
-    """Return hashes of the policy's content and the request, which are equal on all replicas."""
+    """Return hashes of the policy's content and of the request; they are equal on all replicas."""
     request = f"{query.served.partition.name}\0{query.path}\0{query.access}"
     return b"".join(
         hashlib.sha256(text.encode()).digest()[:_HASH_BYTES]
@@ -276,7 +278,7 @@ async def _with_pauses(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
 
 
 async def _sorted(names: Iterable[str], slot: Slot) -> list[str]:
-    """Sort names in steps: sorting 100 000 at once would block other calls."""
+    """Sort names in steps, because sorting 100 000 at once would block other calls."""
     unsorted = list(names)
     runs: list[list[str]] = []
     for start in range(0, len(unsorted), _CHUNK):

@@ -1,6 +1,6 @@
 """Validates requests and converts them to queries.
 
-Each check appends to a list of violations, so that callers get all of them at once.
+Each check appends to a list of violations, so that an error reports all of them at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ ACTIONS: Final[Mapping[int, Action]] = {
 
 _MAX_UTF8_BYTES: Final = 4
 _MAX_SHORT: Final = MAX_NAME_BYTES // _MAX_UTF8_BYTES
-"""Names with at most this many characters cannot exceed MAX_NAME_BYTES. Nearly all are short."""
+"""The length in characters up to which a name, as nearly all are, cannot exceed MAX_NAME_BYTES."""
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"
@@ -76,7 +76,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
 def list_query(
     request: access_pb2.ListQueuesRequest, snapshot: Snapshot, *, trusted: bool
 ) -> tuple[Query, str]:
-    """Validate a list request; return a query for its prefix, and the path preceding the page."""
+    """Validate a ListQueues request; return the query and the last path of the previous page."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
@@ -118,24 +118,24 @@ def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> Use
 
 
 def is_valid_user_name(name: str) -> bool:
-    """Return whether a request may contain this user name."""
+    """Return whether a request may contain the given user name."""
     violations: Violations = []
     required_name("user.user", name, violations)
-    # Python decodes directory bytes that are not UTF-8 to lone surrogates.
+    # Python decodes non-UTF-8 bytes in directory names to lone surrogates.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def trusted_groups(
     groups: Sequence[str] | None, served: ServedPartition, *, trusted: bool
 ) -> Sequence[str] | None:
-    """Return the asserted groups if the partition and the caller's rights allow their use."""
+    """Return the asserted groups if the partition and the caller's rights allow them, else None."""
     return groups if trusted and served.trust_provided_groups else None
 
 
 def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> ServedPartition | None:
     """Return the named partition, or None if the name is malformed. Raises UnknownPartition.
 
-    Must precede all other checks, because the partition determines which values are valid.
+    Call this before all other checks, because the partition determines which values are valid.
     """
     if name:
         check_name("partition", name, violations)
@@ -182,7 +182,7 @@ def user_and_groups(
     if not (asserted or information.no_groups):
         return user, None
     if user and not (served.partition.accepts_user(user) if served else is_user_name(user)):
-        # YuniKorn's ConvertUGI checks a name only if it need not look up its groups.
+        # YuniKorn's ConvertUGI validates user names only in requests that contain groups.
         violations.append(("user.user", _NOT_A_YUNIKORN_USER))
     if len(asserted) > MAX_GROUPS:
         violations.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
@@ -203,7 +203,7 @@ def user_and_groups(
 
 
 def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:
-    """Check a queue path; return it in its partition's spelling, if the partition is known."""
+    """Check a queue path; return it, in the partition's spelling if the partition is known."""
     if not text:
         violations.append((field, "is required"))
         return ""

@@ -35,9 +35,9 @@ _MAX_UINT64: Final = 2**64 - 1
 _MAX_TAG_BYTES: Final = 5
 _MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
-"""The maximum number of fields in a batch, which is far more than any batch needs."""
+"""The maximum number of fields in a batch, far more than a valid batch has."""
 _MAX_SEARCHED_FIELDS: Final = 2_000
-"""The maximum number of fields to search for faults, across all levels."""
+"""The maximum number of fields searched for faults in one request, at all nesting levels."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
 """Longer messages may contain far too many items, so they are split one item at a time."""
@@ -81,9 +81,9 @@ def search_budget() -> Budget:
 
 
 def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
-    """Parse a request. Raises UnreadableRequest, naming the fields that are not UTF-8.
+    """Parse a request. Raises UnreadableRequest, which names fields that are not UTF-8.
 
-    Fields beyond the budget are not named. Parts of one request share a budget.
+    Fields beyond the budget are not named. Items of one request share a budget.
     """
     try:
         return message.FromString(data)
@@ -114,8 +114,9 @@ def batch_items(data: bytes) -> list[bytes]:
 
 
 def bound_fields(message: type[Message], data: bytes, most: int) -> None:
-    """Raise InvalidRequest if a message and its submessages have more than `most` fields in total:
-    a parsed item may take a hundred times its serialized size.
+    """Raise InvalidRequest if a message and its submessages have more than `most` fields.
+
+    The bound saves memory: a parsed item may take a hundred times its serialized size.
     """
     if len(data) <= most:
         return
@@ -132,7 +133,7 @@ def bound_fields(message: type[Message], data: bytes, most: int) -> None:
 
 
 def embed(field_number: int, message: bytes) -> bytes:
-    """Encode a serialized message as a field of another message, with a number below 16."""
+    """Encode a serialized message as a field of another message; the number must be below 16."""
     size = len(message)
     if size < _CONTINUATION:
         return bytes((field_number << 3 | _LENGTH_DELIMITED, size)) + message
@@ -154,7 +155,7 @@ def _items_one_by_one(data: bytes) -> list[bytes]:
 
 
 def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield the number, wire type and value of each field, skipping the deprecated groups.
+    """Yield the number, wire type and value of each field, skipping deprecated groups.
 
     Raises InvalidRequest if the message is malformed or the budget is exhausted.
     """

@@ -20,7 +20,7 @@ class StillRunning(Exception):
     """An earlier call for the same key was abandoned and has not returned."""
 
 
-class AllThreadsHang(Exception):
+class ThreadsExhausted(Exception):
     """Every thread is occupied by an abandoned call that has not returned."""
 
 
@@ -52,7 +52,7 @@ class AbandonableThreadPool:
 
         Raises:
             StillRunning: An earlier call for the key was abandoned and has not returned.
-            AllThreadsHang: All threads are occupied by such calls.
+            ThreadsExhausted: All threads are occupied by such calls.
             OSError: No thread can be started.
             RuntimeError: The pool is closed.
         """
@@ -61,7 +61,7 @@ class AbandonableThreadPool:
         if key is not None and key in self._hung:
             raise StillRunning
         if len(self._hung) >= self._limit:
-            raise AllThreadsHang
+            raise ThreadsExhausted
         if self._unfinished + len(self._hung) >= self._started < self._limit:
             self._start_thread()
         future: Future[T] = Future()
@@ -108,7 +108,7 @@ async def look_up_host(threads: AbandonableThreadPool, host: str, port: int) -> 
     Raises:
         OSError: The host has no address, or the name service failed.
         StillRunning: An earlier lookup of the host is still hanging.
-        AllThreadsHang: All threads are occupied by hanging lookups.
+        ThreadsExhausted: All threads are occupied by hanging lookups.
     """
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(host)

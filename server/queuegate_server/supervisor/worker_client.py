@@ -21,7 +21,7 @@ ENDED_WORKER: Final = "callers of a worker that has exited"
 
 Method = Callable[[bytes], Awaitable[bytes]]
 """An RPC method on serialized messages."""
-Merge = Callable[[bytes, bytes, list[bytes]], Awaitable[bytes]]
+ResponseMerger = Callable[[bytes, bytes, list[bytes]], Awaitable[bytes]]
 """Merges the worker's own response and the others' responses, given the request first."""
 
 
@@ -74,7 +74,9 @@ class WorkerClient:
             _LOG.warning("the workers do not agree on the revision", extra={"error": str(error)})
             return current + 1
 
-    def broadcast(self, name: str, method: Method, merge: Merge, *, timeout: float) -> Method:
+    def broadcast(
+        self, name: str, method: Method, merge: ResponseMerger, *, timeout: float
+    ) -> Method:
         """Return an RPC method that runs in all workers and raises NotConfirmed if one fails.
 
         Args:

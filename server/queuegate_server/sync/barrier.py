@@ -1,4 +1,4 @@
-"""Waits until no caller decides from the state before a change.
+"""Waits until no caller uses the state from before a change.
 
 A caller stops deciding from the old state when it has applied the change, has released its leases,
 or every lease granted before the change was sent has expired. Later leases do not matter: their
@@ -22,7 +22,7 @@ class _Lease(NamedTuple):
     """None once the stream is closed."""
 
     def may_be_old(self, sequence: int, leases: "Leases") -> bool:
-        """Return whether the caller may not have applied the change with this number."""
+        """Return whether the caller may still lack the change with the given sequence number."""
         stream = self.session
         if stream is not None and (stream.has_released or stream.applied >= sequence):
             return False
@@ -39,7 +39,7 @@ class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Start at a monotonic time in seconds, after which no earlier process grants leases."""
+        """Track no streams. After `now`, in monotonic seconds, no earlier process grants leases."""
         self._started = now
         self._open: dict[Session, None] = {}
         self._closed: list[_Lease] = []
@@ -68,7 +68,7 @@ class Leases:
         return Barrier(self, sequence, self._unexpired(now), earlier if now < earlier else None)
 
     def newest(self, caller: tuple[str, bytes]) -> Session | None:
-        """Return a caller's newest open stream; None if it does not identify itself."""
+        """Return a caller's newest open stream; None without one or without an instance ID."""
         streams = (x for x in reversed(self._open) if (x.caller, x.instance) == caller)
         return next(streams, None) if caller[1] else None
 
@@ -82,22 +82,23 @@ class Leases:
 
 
 class Barrier:
-    """The leases that may cover the state before a change."""
+    """The leases under which callers may still use the state from before a change."""
 
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Wait for these leases and, until `earlier`, for those of an earlier server process."""
+        """Wait for `waiting` and, until `earlier`, for leases granted by an earlier process."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting
         self._earlier = earlier
         self.waited_out: list[str] = []
-        """The names of callers whose lease expired before they had applied the change."""
+        """The names of callers whose lease expired before they applied the change."""
 
     def next_end(self, now: float) -> float | None:
-        """Return the expiry of the next lease to wait for; None if no caller decides from the old
-        state. Leases are checked one at a time, so a confirmation costs little.
+        """Return the expiry of the next lease to wait for; None if no caller uses the old state.
+
+        Leases are checked one at a time, so a confirmation costs little.
         """
         while self._waiting:
             last = self._waiting[-1]

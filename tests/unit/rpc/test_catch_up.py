@@ -12,7 +12,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
-from queuegate_server.rpc.freshness import CatchUp, Freshness, HasSeen
+from queuegate_server.rpc.freshness import ChangePredicate, ChangeWaiter, Freshness
 from queuegate_server.throttling import ByteBudget
 from tests.support.snapshots import two_partitions, zero
 
@@ -35,13 +35,15 @@ class Replica:
         self.applied = self.learns_up_to
 
 
-def servicer(has_seen: HasSeen, catch_up: CatchUp | None) -> AccessServicer:
+def servicer(has_seen: ChangePredicate, catch_up: ChangeWaiter | None) -> AccessServicer:
     engine = Engine(zero)
     engine.serve(two_partitions())
     return servicer_of(engine, has_seen, catch_up)
 
 
-def servicer_of(engine: Engine, has_seen: HasSeen, catch_up: CatchUp | None) -> AccessServicer:
+def servicer_of(
+    engine: Engine, has_seen: ChangePredicate, catch_up: ChangeWaiter | None
+) -> AccessServicer:
     return AccessServicer(
         engine,
         CallLog(DecisionLog(), zero),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 from tests.support.fakes.loop import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -100,7 +100,7 @@ async def test_when_all_hang_callers_do_not_wait(hanging: _Hanging) -> None:
     threads = AbandonableThreadPool(2, "test")
     for key in ("a", "b"):
         await given_up(threads, key, hanging)
-    with pytest.raises(AllThreadsHang):
+    with pytest.raises(ThreadsExhausted):
         await threads.run("c", int)
     hanging.release.set()
     await all_back(threads)
@@ -115,7 +115,7 @@ async def test_all_threads_may_hang_for_one_key(hanging: _Hanging) -> None:
     for task in together:
         task.cancel()
     await asyncio.wait(together)
-    with pytest.raises(AllThreadsHang):
+    with pytest.raises(ThreadsExhausted):
         await asyncio.wait_for(threads.run("bob", int), 60)
     hanging.release.set()
     await all_back(threads)

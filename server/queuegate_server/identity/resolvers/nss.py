@@ -20,7 +20,7 @@ from pydantic import Field
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
 _LISTING: Final = ""
@@ -80,7 +80,7 @@ class NssResolver:
             return await self._threads.run(user, lambda: self._look_up(user))
         except StillRunning:
             return LookupFailure("an earlier lookup of the user is still hanging")
-        except AllThreadsHang:
+        except ThreadsExhausted:
             return LookupFailure("all lookup threads are hanging")
 
     async def members(self, listing: MemberListing) -> None:
@@ -91,7 +91,7 @@ class NssResolver:
         except StillRunning:
             listing.give_up("an earlier list of members is still hanging")
             return
-        except (AllThreadsHang, OSError) as error:
+        except (ThreadsExhausted, OSError) as error:
             reason = getattr(error, "strerror", None) or "all lookup threads are hanging"
             listing.give_up(f"the host's group database failed: {reason}")
             return
@@ -104,7 +104,7 @@ class NssResolver:
         """Return the names of the host's accounts, read in a thread. Raises CannotListUsers."""
         try:
             names = await self._threads.run(_LISTING, account_names)
-        except (StillRunning, AllThreadsHang):
+        except (StillRunning, ThreadsExhausted):
             raise CannotListUsers("all lookup threads are hanging") from None
         if len(names) > limit:
             raise CannotListUsers(f"the host has more than {limit} accounts")

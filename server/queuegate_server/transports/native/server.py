@@ -23,7 +23,7 @@ from queuegate_server.settings.limits import Limits
 from queuegate_server.throttling import ByteBudget, CoDel
 from queuegate_server.transports.grpcio import aio_server, max_calls, milliseconds
 from queuegate_server.transports.native import STREAMS_FOLDER, STREAMS_SOCKET
-from queuegate_server.transports.native.unread import SHORT_RESPONSES, Unread
+from queuegate_server.transports.native.unread import SHORT_RESPONSES, UnreadBytes
 from queuegate_server.transports.stalls import SWEEP_SECONDS, Refusal, disconnect
 
 _LOG = logging.getLogger("queuegate_server.transports.native")
@@ -109,7 +109,7 @@ class NativeServer:
         self._max_calls = max_calls(limits)
         self._connections = limits.connections
         self._codel = CoDel(limits.max_wait)
-        self._unread = Unread(unread)
+        self._unread = UnreadBytes(unread)
         self._refusal = refusal
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}

@@ -22,7 +22,7 @@ _MAX_PEERS: Final = 1_000
 """Closed connections are dropped once this many are tracked."""
 
 
-class Unread:
+class UnreadBytes:
     """Counts the bytes of long responses until they are written."""
 
     def __init__(self, budget: ByteBudget) -> None:

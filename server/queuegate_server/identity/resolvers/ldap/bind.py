@@ -20,7 +20,7 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import (
 from queuegate_server.identity.resolvers.ldap.messages import BIND_RESPONSE
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.runtime import child_process
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 
 _KERBEROS_CHILD: Final = str(Path(__file__).with_name("kerberos_child.py"))
 _MAX_OUTPUT_BYTES: Final = 65_536
@@ -79,7 +79,7 @@ class Connector:
         try:
             async with asyncio.timeout(self._options.connect_timeout):
                 return await self._threads.run("password", self._options.password)
-        except (TimeoutError, StillRunning, AllThreadsHang):
+        except (TimeoutError, StillRunning, ThreadsExhausted):
             raise ServerFault("reading the password hangs", advice) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)

@@ -12,7 +12,7 @@ from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
 from queuegate_server.identity.resolvers.ldap.messages import EXTENDED_RESPONSE
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 
 _TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain unacknowledged."""
@@ -52,7 +52,7 @@ async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> 
         return await threads.run("tls", options.tls_context)
     except ValueError as error:
         raise ServerFault(str(error), "check ca_file, cert_file and key_file") from None
-    except (StillRunning, AllThreadsHang):
+    except (StillRunning, ThreadsExhausted):
         raise ServerFault("reading the certificate files hangs") from None
 
 

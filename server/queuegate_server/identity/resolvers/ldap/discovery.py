@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
 from queuegate_server.runtime.threads import (
     AbandonableThreadPool,
-    AllThreadsHang,
     StillRunning,
+    ThreadsExhausted,
     look_up_host,
 )
 
@@ -93,7 +93,7 @@ async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> 
             f"the host name {host} cannot be resolved: {error.strerror}",
             "check the name in urls and the DNS of this machine",
         ) from None
-    except (StillRunning, AllThreadsHang):
+    except (StillRunning, ThreadsExhausted):
         raise ServerFault(
             f"an earlier attempt to resolve {host} is still hanging",
             "check the DNS of this machine",
