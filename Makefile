@@ -54,7 +54,7 @@ serve: $(SERVE) ## serve examples/queues.yaml on 127.0.0.1:50051 (POLICY=file, L
 	@$(refuse_port_in_use)
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
-test: $(TEST) ## run linters, type checker, audit and the main tests (about 6 minutes)
+test: $(TEST) ## run linters, type checker, audit and the main tests (about 5 minutes)
 	@$(BIN)/python -m tests.run test
 
 verify: $(VERIFY) ## run all other tests (about 25 minutes); make verify-NAME runs one part
