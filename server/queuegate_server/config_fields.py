@@ -45,7 +45,7 @@ def check_with(parse: Callable[[str], object]) -> AfterValidator:
 def check_file(check: Callable[[bytes], None]) -> AfterValidator:
     """Return a validator for file paths. `check` raises ValueError for invalid contents.
 
-    If the validation context is a set, missing files are valid and are added to it.
+    If the validation context is a set, missing files are accepted and added to it.
     """
 
     def read(path: Path, info: ValidationInfo) -> Path:
@@ -65,9 +65,9 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
 def note_absent_file(path: Path, info: ValidationInfo) -> bool:
     """Return whether a missing file is acceptable because the settings will be used elsewhere.
 
-    The validation context is then a set, to which the path is added.
+    In that case, the validation context is a set, and the path is added to it.
     """
-    # os.path.exists does not raise for a path in a folder that cannot be entered.
+    # os.path.exists does not raise if a folder in the path cannot be entered.
     if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110
         return False
     info.context.add(path)
@@ -75,7 +75,7 @@ def note_absent_file(path: Path, info: ValidationInfo) -> bool:
 
 
 def check_not_empty(content: bytes) -> None:
-    """Raise ValueError for a file without contents."""
+    """Raise ValueError if the file is empty."""
     if not content.strip():
         raise ValueError("the file is empty")
 
@@ -99,7 +99,7 @@ def distinct(what: str) -> AfterValidator:
 
 
 def seconds(value: object) -> float:
-    """Parse a duration, text with units or a number of seconds, into finite seconds of at least 0.
+    """Convert a duration (text with units, or a number) to finite, nonnegative seconds.
 
     Raises PydanticCustomError for any other value.
     """
@@ -118,7 +118,7 @@ def seconds(value: object) -> float:
 
 
 def size(value: object) -> int:
-    """Parse a whole number of bytes, with or without a unit. Raises PydanticCustomError."""
+    """Convert a size, with or without a unit, to whole bytes. Raises PydanticCustomError."""
     number: float | None
     if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
         number = float(match[1]) * _BYTES[match[2] or "B"]
@@ -134,7 +134,7 @@ def size(value: object) -> int:
 
 
 def written_duration(value: float) -> str:
-    """Format seconds in the largest unit that gives a whole number: 0.05 -> `50ms`."""
+    """Format seconds in the largest unit that yields a whole number, such as `50ms`."""
     milliseconds = round(value * 1000)
     for unit in reversed(_SECONDS):
         count, rest = divmod(milliseconds, round(_SECONDS[unit] * 1000))
@@ -144,7 +144,7 @@ def written_duration(value: float) -> str:
 
 
 def written_size(value: float) -> str:
-    """Format bytes in the largest binary unit that gives a whole number: 4096 -> `4KiB`."""
+    """Format bytes in the largest binary unit that yields a whole number, such as `4KiB`."""
     for unit in ("GiB", "MiB", "KiB"):
         count, rest = divmod(round(value), _BYTES[unit])
         if count and not rest:
@@ -163,7 +163,7 @@ def _plain_number(value: object) -> float | None:
 
 
 Duration = Annotated[float, BeforeValidator(seconds)]
-"""A model field in seconds. The field defines its own bounds."""
+"""A duration in seconds. Each field sets its own bounds."""
 
 Size = Annotated[int, BeforeValidator(size)]
-"""A model field in bytes. The field defines its own bounds."""
+"""A size in bytes. Each field sets its own bounds."""

@@ -1,7 +1,7 @@
 """Evaluates queries against the served policy, for all services.
 
-A caller takes the snapshot once, at the start of a call, and validates its queries against it, so
-each call sees one policy revision however long it takes.
+Callers take the snapshot once, at the start of a call, and validate their queries against it, so
+each call sees a single policy revision however long it runs.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ _MAX_NAMED_PARTITIONS: Final = 10
 
 
 class NotReady(Exception):
-    """Raised before the first policy is loaded."""
+    """Raised if no policy has been loaded yet."""
 
     def __init__(self) -> None:
         super().__init__("no policy has been loaded yet")
@@ -46,7 +46,7 @@ class GroupsUnavailable(Exception):
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
-        """`retry_after` is in seconds. The reason is only logged: it may name hosts or accounts."""
+        """`retry_after` is in seconds. The reason may name hosts, so it is only logged."""
         super().__init__(self.message.format(resolver))
         self.resolver = resolver
         self.retry_after = retry_after
@@ -60,27 +60,27 @@ class TooManyLookups(GroupsUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class ServedPartition:
-    """A served partition and its users' group resolver."""
+    """A served partition, with the resolver for its users' groups."""
 
     partition: Partition
     groups: GroupResolver
     trust_provided_groups: bool
     spark_defaults: Mapping[str, str] = field(default_factory=dict)
-    """Default properties of the partition's Spark applications; a query overrides them."""
+    """Default properties of the partition's Spark applications; queries override them."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
-    """All inputs of decisions, swapped atomically. Compare snapshots by identity."""
+    """All inputs to decisions, swapped atomically. Compare snapshots by identity."""
 
     policy: Policy
     served: Mapping[str, ServedPartition]
     loaded_at: float
-    """The load time of the policy, in wall-clock seconds."""
+    """When the policy was loaded, in wall-clock seconds."""
     warnings: tuple[Diagnostic, ...] = ()
 
     def find(self, partition: str) -> ServedPartition:
-        """Return a partition by its requested name. Raises UnknownPartition."""
+        """Return the partition with the requested name. Raises UnknownPartition."""
         served = self.served.get(partition or DEFAULT_PARTITION)
         if served is None:
             other = self.policy.partition(partition)
@@ -95,7 +95,7 @@ class Query(NamedTuple):
 
     user: str
     groups: Sequence[str] | None
-    """The trusted groups from the request, possibly none; None to look them up."""
+    """The trusted groups from the request, possibly empty; None to look them up."""
     served: ServedPartition
     path: str
     """The full queue path in the partition's spelling."""
@@ -114,11 +114,11 @@ class ApplicationQuery(NamedTuple):
     queue: str
     """The path of the application's queue; empty for Spark."""
     judge: Callable[[Sequence[str] | None], ApplicationDecision]
-    """Decides with the user's groups, or None if they are not known yet."""
+    """Evaluates the query with the user's groups; the argument is None if they are unknown."""
 
 
 class Verdict(NamedTuple):
-    """A decision and the data behind it."""
+    """A decision, and the data on which it is based."""
 
     decision: Decision
     entry: CacheEntry | None
@@ -160,22 +160,22 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The served snapshot. Raises NotReady before the first one."""
+        """The served snapshot. Raises NotReady if there is none yet."""
         if self._snapshot is None:
             raise NotReady
         return self._snapshot
 
     def serve(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot."""
+        """Replace the snapshot, and call the `on_swap` callbacks."""
         self._snapshot = snapshot
         for callback in self._on_swap:
             callback(snapshot)
 
     def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
-        """Call back with the current snapshot, if any, and with each later one.
+        """Call `callback` with the current snapshot, if any, and with each later one.
 
-        The callback must drop anything derived from a replaced snapshot, or its policy stays in
-        memory.
+        The callback must drop everything derived from the previous snapshot; otherwise, the
+        replaced policy stays in memory.
         """
         self._on_swap.append(callback)
         if self._snapshot is not None:
@@ -195,7 +195,7 @@ class Engine:
         return None if entry is None else self._decide_with(query, entry)
 
     def check_application(self, query: ApplicationQuery) -> Decision | None:
-        """Decide about an application as `check` does about a queue. Raises GroupsUnavailable."""
+        """Decide about an application, like `check`. Raises GroupsUnavailable."""
         decision = query.judge(query.groups).decision
         if decision is not None:
             return decision
@@ -211,7 +211,7 @@ class Engine:
         return self._decide_with(query, resolution.entry)
 
     async def explain(self, query: Query) -> ExplainResult[Explanation]:
-        """Decide as `check` does, with the evaluation. Raises GroupsUnavailable."""
+        """Decide with an evaluation, looking up groups if needed. Raises GroupsUnavailable."""
         partition = query.served.partition
         return await self._explain(
             query,
@@ -223,7 +223,7 @@ class Engine:
     async def explain_application(
         self, query: ApplicationQuery
     ) -> ExplainResult[ApplicationDecision]:
-        """Decide as `check_application` does, with the evaluation. Raises GroupsUnavailable."""
+        """Decide about an application, like `explain`. Raises GroupsUnavailable."""
         return await self._explain(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:
@@ -256,7 +256,7 @@ class Engine:
         )
 
     def _decide_with(self, query: Query, entry: CacheEntry) -> Verdict:
-        """Decide with the groups of a cache entry."""
+        """Decide with the cache entry's groups."""
         user, _, served, path, access, real_user = query
         groups = self._groups(served, entry)
         decision = UNKNOWN_USER
@@ -267,7 +267,7 @@ class Engine:
         return Verdict(decision, entry, evaluated_instead(served.partition, path, decision))
 
     def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
-        """Return the groups, or None if the user does not exist."""
+        """Return the entry's groups, or None if the user does not exist."""
         outcome = entry.outcome
         if isinstance(outcome, KnownUser):
             return outcome.groups

@@ -1,11 +1,11 @@
-"""Limits load: a token bucket for rates, controlled delay for queues, and a byte budget."""
+"""Load limits: a token bucket for rates, controlled delay for queues, and a byte budget."""
 
 import math
 from collections.abc import Callable
 from typing import Final
 
 ROUNDING: Final = 1e-6
-"""The seconds by which an event may be early, so that a token is available after `wait`."""
+"""How early an event may be, in seconds, which ensures that a token is available after `wait`."""
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
@@ -19,7 +19,7 @@ not ended, less than 1 % of responses are late until it is detected again."""
 
 
 class TokenBucket:
-    """A token bucket stored as the time when it is full (the generic cell rate algorithm).
+    """A token bucket, stored as the time at which it is full (the generic cell rate algorithm).
 
     Args:
         rate: The sustained rate, in events per second.
@@ -41,14 +41,14 @@ class TokenBucket:
         return seconds if seconds > ROUNDING else 0.0
 
     def acquire(self) -> bool:
-        """Count an event if it is allowed now, and return whether it is."""
+        """Take a token if an event is allowed now, and return whether it is."""
         if self.wait() > 0:
             return False
         self.charge()
         return True
 
     def charge(self, events: int = 1) -> None:
-        """Count past events, even if there were no tokens for them."""
+        """Take tokens for past events, even if none were available."""
         self._full_at = max(self._full_at, self._clock()) + events * self._interval
 
 
@@ -71,10 +71,9 @@ class CoDel:
         self._is_overloaded = False
 
     def admit(self, waited: float, now: float) -> bool:
-        """Return whether to handle a call. Must be called for every call, in the order of the
-        queue.
+        """Return whether to handle the call. Must be called for every call, in queue order.
 
-        `waited` is the time that the call has waited, and `now` the monotonic time, in seconds.
+        `waited` is how long the call has waited, and `now` is the monotonic time, both in seconds.
         """
         if self._is_overloaded and now - self._overloaded_since > _PROBE_SECONDS:
             self._is_overloaded = False
@@ -98,7 +97,7 @@ class CoDel:
 
 
 class ByteBudget:
-    """Counts bytes in use. Work admitted before the limit was reached may exceed it."""
+    """Counts bytes in use. Work admitted below the limit may push the count above it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

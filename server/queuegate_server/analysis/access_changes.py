@@ -39,20 +39,20 @@ class AllowedGain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffectedPeople:
-    """The people who gain access, or those who lose it."""
+    """The people who gain access through a change, or those who lose it."""
 
     everyone: bool
     subjects: tuple[str, ...]
     """Names such as `user:sue`, sorted."""
     but: tuple[str, ...]
-    """The exceptions if everyone is affected."""
+    """The people exempted if everyone is affected."""
 
     def __bool__(self) -> bool:
         """Return whether anybody is affected."""
         return self.everyone or bool(self.subjects)
 
     def in_words(self, sign: str) -> str:
-        """Return the people as text, with a bounded number of names."""
+        """Describe the people, listing a bounded number of names."""
         if self.everyone and not self.subjects:
             but = f" but {_listed(self.but)}" if self.but else ""
             return f"{sign} everyone{but}"
@@ -62,7 +62,7 @@ class AffectedPeople:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """A change of access at a queue but not at its parent."""
+    """A change in access to a queue that its parent does not share."""
 
     partition: str
     queue: str
@@ -74,19 +74,20 @@ class AccessChange:
     below: int
     partly_below: int
     place: Place
-    """The ACL behind the change: in the new policy for a gain, in the old one for a loss."""
+    """The ACL that causes the change, in the new policy for a gain and in the old one for a
+    loss."""
 
     def fails(self, on: str) -> bool:
-        """Return whether the change is a failure, given the value of `--fail-on`."""
+        """Return whether the change is a failure under the given `--fail-on` value."""
         return (on != LOSS and bool(self.unexpected)) or (on != GAIN and bool(self.lost))
 
     def __str__(self) -> str:
-        """Return the change as a line of text."""
+        """Describe the change and its queue in one line."""
         where = f"partition {quoted(self.partition)}, queue {quoted(self.queue)}"
         return f"{where}: {self.in_words()}"
 
     def in_words(self) -> str:
-        """Return the change as text, without its queue."""
+        """Describe the change without naming its queue."""
         parts = [
             side.in_words(sign) for side, sign in ((self.gained, "+"), (self.lost, "-")) if side
         ]
@@ -96,12 +97,12 @@ class AccessChange:
         return f"{text}{self.in_words_below()}"
 
     def in_words_below(self) -> str:
-        """Return the number of queues that inherit the change, as text."""
+        """Describe how many queues inherit the change."""
         counts = ((self.below, "it"), (self.partly_below, "part of it"))
         return "".join(f"; {_queues_inherit(count)} {what}" for count, what in counts if count)
 
     def document(self) -> dict[str, Any]:
-        """Return the change as JSON data."""
+        """Return the change as JSON-serializable data."""
         return {
             "partition": self.partition,
             "queue": self.queue,
@@ -115,7 +116,7 @@ class AccessChange:
         }
 
     def diagnostic(self, fail_on: str) -> Diagnostic:
-        """Return the change as a diagnostic, which is an error if the change is a failure."""
+        """Return a diagnostic about the change, which is an error if the change is a failure."""
         severity = Severity.ERROR if self.fails(fail_on) else Severity.WARNING
         return Diagnostic(*self.place, severity, str(self), queue=self.queue)
 
@@ -128,7 +129,7 @@ def access_changes(
 ) -> Iterator[AccessChange]:
     """Yield the changes in all partitions, ordered by partition, access and queue.
 
-    `directories` contains the people of each partition; None to compare names.
+    `directories` maps each partition to its users' groups; None compares names instead of people.
     """
     for name, before, after in partition_pairs(old, new):
         directory = None if directories is None else directories.get(name, {})
@@ -139,7 +140,7 @@ def access_changes(
 
 
 def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Partition, Partition]]:
-    """Yield each partition's name and both versions, empty where it is missing."""
+    """Yield each partition's name with its old and new versions; a missing version is empty."""
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())
         yield name, old.partitions.get(name, empty), new.partitions.get(name, empty)
@@ -155,7 +156,7 @@ def _members(directory: GroupsByUser) -> dict[str, frozenset[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A difference, with the data needed to present it."""
+    """A difference between two policies, with the data needed to describe it."""
 
     partition: str
     old: PolicyFile
@@ -209,7 +210,7 @@ class _Change:
         return AffectedPeople(everyone, tuple(sorted(affected)), ())
 
     def _person(self, name: str) -> Person:
-        """Return a person with a name from a change."""
+        """Return the person denoted by a name such as `user:sue`."""
         kind, _, subject = name.partition(":")
         if kind == SubjectKind.USER:
             return Person(subject, (self.directory or {}).get(subject, ()))

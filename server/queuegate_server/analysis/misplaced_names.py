@@ -1,4 +1,4 @@
-"""Finds names in the wrong list of an ACL: groups listed as users, and users as groups."""
+"""Finds misplaced names in ACLs: groups listed as users, and users listed as groups."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -18,10 +18,10 @@ _MAX_SHOWN: Final = 5
 
 
 def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> Iterator[Diagnostic]:
-    """Yield a warning for each list of an ACL with names that belong in the other list.
+    """Yield a warning for each user list that contains groups, and each group list with users.
 
-    A name shared by a user and a group is correct in either list, and an unknown name may belong to
-    somebody missing from `people`, the groups by user of each partition.
+    `people` maps each partition to its users' groups. A name shared by a user and a group is valid
+    in either list. Unknown names cause no warning because `people` may be incomplete.
     """
     for name, partition in policy.partitions.items():
         users = people.get(name, {}).keys()

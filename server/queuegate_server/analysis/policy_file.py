@@ -1,4 +1,4 @@
-"""A policy with its text, the positions of its ACLs, and the commands that query it."""
+"""A loaded policy with its text, its ACLs' positions, and commands that reproduce decisions."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,26 +35,26 @@ class PolicyFile:
     config: str = ""
     """The name of the settings file; empty if there is none."""
     distrusting: frozenset[str] = frozenset()
-    """The partitions whose settings ignore groups in requests."""
+    """The partitions configured to ignore groups in requests."""
 
     @property
     def is_yunikorn(self) -> bool:
-        """Whether the policy is in YuniKorn's format, not YARN's."""
+        """Whether the policy is in YuniKorn's format rather than YARN's."""
         return self.format_name == YUNIKORN
 
     @cached_property
     def positions(self) -> Mapping[AclKey, Place]:
-        """The positions of the ACLs."""
+        """The ACLs' positions."""
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return the position of the ACL behind a grant at a path, or only the file if unknown."""
+        """Return the position of the ACL behind a grant for `path`, or only its file if unknown."""
         access = grant.acl or Access.ADMIN
         key = acl_key(self.partitions[partition], path, grant.queue, access)
         return self.positions.get(key) or Place(self.name)
 
     def command(self, partition: str, person: Person, answer: Answer) -> str:
-        """Return the POSIX shell command that shows a decision about a person."""
+        """Return the POSIX shell command that reproduces the given decision about `person`."""
         access, queue = answer.use
         user = self.user(person)
         reading = self.reading_words(partition)
@@ -67,7 +67,7 @@ class PolicyFile:
         if partition != DEFAULT_PARTITION:
             words += ["--partition", partition]
         groups = person.groups
-        # Without an option, the command would look up the groups.
+        # Without any of these options, the command would look up the groups.
         says_none = not groups and (not answer.is_allowed or person.real_user)
         if not self._why_not_in_request(partition, person):
             words += ["--no-groups"] if says_none else []
@@ -83,14 +83,14 @@ class PolicyFile:
         return " ".join(map(_shell_word, words))
 
     def note(self, partition: str, person: Person) -> str:
-        """Return why only a resolver can supply a person's groups; empty if a request can."""
+        """Return why only a resolver can supply the person's groups; empty if a request can."""
         why = self._why_not_in_request(partition, person)
         if not (why and person.groups):
             return ""
         return f"a server decides the same if its resolver returns these groups; {why}"
 
     def _why_not_in_request(self, partition: str, person: Person) -> str:
-        """Return why no request can supply a person's groups; empty if one can."""
+        """Return why no request can supply the person's groups; empty if one can."""
         user = self.user(person)
         if not self.partitions[partition].accepts_user(user):
             why = f"{quoted(user)} is not a user name of YuniKorn"
@@ -101,14 +101,14 @@ class PolicyFile:
         return f"--group cannot express {quoted(odd)}" if odd else ""
 
     def reading_words(self, partition: str) -> Sequence[str]:
-        """Return the `queuegate check` options that read a partition the same way."""
+        """Return the options that make `queuegate check` read the partition in the same way."""
         more = ["--config", self.config] if self.config else _words(self.options, partition)
-        # The command rejects `-`, but accepts this with `< FILE`.
+        # The command rejects `-`, but accepts this path with `< FILE`.
         name = "/dev/stdin" if self.name == STDIN_NAME else self.name
         return ["--policy", name, *more]
 
     def user(self, person: Person) -> str:
-        """Return a person's name, or for a new person one that is in no ACL."""
+        """Return the person's user name; for an unnamed person, one that appears in no ACL."""
         return person.user or self._unused("somebody")
 
     def _unused(self, name: str) -> str:
@@ -118,7 +118,7 @@ class PolicyFile:
 
     @cached_property
     def _texts(self) -> bytes:
-        """All texts that may contain a person's name."""
+        """All text in which a person's name may appear."""
         yarn = self.options.yarn
         site = yarn.site[0] if yarn.site else b""
         return b"\n".join(
@@ -127,7 +127,7 @@ class PolicyFile:
 
 
 def _shell_word(text: str) -> str:
-    """Return a word quoted for a POSIX shell, without invisible or control characters."""
+    """Quote text for a POSIX shell, escaping invisible and control characters."""
     if text.isprintable():
         return shlex.quote(text)
     escaped = "".join(
@@ -150,7 +150,7 @@ def _words(options: FormatOptions, partition: str) -> Iterable[str]:
 
 
 def in_words(grant: Grant) -> str:
-    """Return a grant as text."""
+    """Describe the grant."""
     if grant.acl is None:
         return "yarn.acl.enable is not true: YARN enforces no ACLs"
     where = f"the {grant.acl} ACL of {grant.queue}"

@@ -1,4 +1,4 @@
-"""Proves claims about a policy, or refutes them with decisions that a command reproduces."""
+"""Proves claims about a policy, or refutes them with reproducible decisions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """A decision that refutes a claim, and the command that reproduces it."""
+    """A decision that refutes a claim, with the command that reproduces the decision."""
 
     text: str
     place: Place
@@ -39,16 +39,16 @@ class Proof:
 
 
 class CannotProve(Exception):
-    """Raised for claims that do not fit a policy."""
+    """Raised for claims that cannot be evaluated against the policy."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """`diagnostics` locate invalid claims."""
+        """`diagnostics` locates the invalid claims."""
         super().__init__(message)
         self.diagnostics = diagnostics
 
 
 class Prover:
-    """Proves or refutes the claims in a file about a policy."""
+    """Proves or refutes a file's claims about a policy."""
 
     def __init__(
         self,
@@ -57,7 +57,10 @@ class Prover:
         file: str,
         read_old: Callable[[str], PolicyFile],
     ) -> None:
-        """Find the partition of the claims. `read_old` reads another policy. Raises CannotProve."""
+        """Select the partition to which the claims apply.
+
+        `read_old` loads the policy in the file that a claim names. Raises CannotProve.
+        """
         self.policy = policy
         self.file = file
         self.notes: list[str] = []
@@ -100,7 +103,7 @@ class Prover:
             yield Proof(stated, refutation, shown)
 
     def _note_missing(self, stated: StatedClaim, claim: object) -> None:
-        """Note queues that do not exist, since a name may be misspelled."""
+        """Add a note for each nonexistent queue in the claim, as its name may be misspelled."""
         names = ("uses", "first", "second", "inner", "outer")
         for use in (getattr(claim, name, None) for name in names):
             if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:

@@ -1,5 +1,4 @@
-"""Builds the decision core from the settings: policies, groups, shared state, audit log and
-counters.
+"""Builds the decision core (policies, groups, shared state, audit log, counters) from the settings.
 
 Starts nothing, and does not depend on gRPC.
 """
@@ -48,14 +47,14 @@ class DecisionCore:
     """The components that make and record decisions."""
 
     clock: Callable[[], float]
-    """The clock of the caches, the breakers and the leases, in seconds."""
+    """The clock used by caches, circuit breakers and leases, in seconds."""
     lease: CacheLease
-    """The lease under which caches may be used."""
+    """The lease required to use the caches."""
     engine: Engine
     resolvers: ResolverManager
     reloader: Reloader
     lookups: Mapping[tuple[str, str], ResolverCounters]
-    """Counters by resolver name and `defined_in`, including those of former resolvers."""
+    """Counters by resolver name and `defined_in`, including removed resolvers' counters."""
     audit: AuditLog | None
     decisions: DecisionLog
     sync: SyncHub
@@ -77,7 +76,7 @@ def build_core(
     Args:
         settings: The settings at startup.
         current: The settings after reloads.
-        worker: The identity of a worker, which has its own audit log; None for a single process.
+        worker: The worker's identity, which determines its audit log; None for a single process.
         around: Wraps each resolver, given its name.
         resolver_type: Returns a resolver type by name, or raises BadResolverType.
     """

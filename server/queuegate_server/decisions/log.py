@@ -1,6 +1,6 @@
 """Counts decisions, and writes audit records.
 
-Counters are list elements, indexed by reason number, to keep cached responses cheap.
+Counters are stored in a list indexed by reason number, which keeps cached responses cheap.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from queuegate_server.observe.audit import AuditLog
 
 Record = dict[str, Any]
 ERROR: Final = 0
-"""The reason number of a check that failed with an error."""
+"""The reason number for checks that failed with an error."""
 NUMBERS: Final[Mapping[Reason, int]] = MappingProxyType(
     {reason: number for number, reason in enumerate(OUTCOMES, ERROR + 1)}
 )
@@ -23,11 +23,11 @@ GRANTS: Final = (False, *(outcome.grants for outcome in OUTCOMES.values()))
 
 
 class Report(NamedTuple):
-    """A gate's report of its own decision."""
+    """The origin of a decision that a gate made and reported."""
 
     gate: str
     received: float
-    """The arrival time of the report, in wall-clock seconds."""
+    """When the report arrived, in wall-clock seconds."""
     stale: bool
     """Whether the gate decided without a lease."""
 
@@ -37,14 +37,14 @@ class DecidedCheck(NamedTuple):
 
     method: str
     time: float
-    """The time of the check, in wall-clock seconds."""
+    """When the check was made, in wall-clock seconds."""
     caller: str
     question: Record
-    """The query's fields in the record; none if the request could not be read."""
+    """The query's fields for the record; empty if the request could not be parsed."""
     outcome: Decision | str
-    """The decision, or the reason of the error."""
+    """The decision, or the reason for the error."""
     revision: int = 0
-    """The policy revision behind the decision."""
+    """The policy revision on which the decision is based."""
     report: Report | None = None
 
     def record(self) -> Record:
@@ -79,10 +79,10 @@ class AuditUnavailable(Exception):
 
 
 class DecisionLog:
-    """Counts decisions, and records them if there is an audit log."""
+    """Counts decisions, and records them in the audit log, if any."""
 
     def __init__(self, audit: AuditLog | None = None, *, allowed: bool = False) -> None:
-        """Start with all counts at 0. `allowed` also records granted access."""
+        """Start with all counts at 0. If `allowed`, grants are recorded as well as denials."""
         self._audit = audit
         self.counts = [0] * len(GRANTS)
         """The number of decisions by reason number."""
@@ -96,7 +96,7 @@ class DecisionLog:
         return self._audit is not None
 
     def due(self, reasons: bytes) -> int:
-        """Return the number of decisions that must be recorded, given their reason numbers."""
+        """Return how many of the decisions with these reason numbers must be recorded."""
         return sum(reasons.count(number) for number, is_due in enumerate(self.is_due) if is_due)
 
     def count(self, reasons: bytes, errors: Iterable[str]) -> None:
@@ -106,7 +106,7 @@ class DecisionLog:
         self._errors.update(errors)
 
     def count_errors(self, reason: str, checks: int = 1) -> None:
-        """Count failed checks by error reason."""
+        """Count `checks` failed checks under the given error reason."""
         self.counts[ERROR] += checks
         self._errors[reason] += checks
 
@@ -118,7 +118,7 @@ class DecisionLog:
         Args:
             checks: Returns all decisions; called in the writer thread.
             due: The number of decisions to record.
-            size: The approximate memory that `checks` holds until then, in bytes.
+            size: The approximate memory held by `checks` until it is called, in bytes.
 
         Raises:
             AuditUnavailable: The records may not have been written.
@@ -131,17 +131,17 @@ class DecisionLog:
     async def record_report(
         self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
     ) -> None:
-        """Record decisions reported by a gate, as `record` does.
+        """Record decisions reported by a gate, like `record`, unless the buffer is half full.
 
-        The gate must wait if the buffer is half full, since it can keep its decisions, unlike other
-        callers.
+        Unlike other callers, a gate can keep its decisions and send them later. Raises
+        AuditUnavailable.
         """
         if self._audit is not None and self._audit.is_half_full:
             raise AuditUnavailable
         await self.record(checks, due, size)
 
     def tallied(self) -> Iterator[tuple[str, str, int]]:
-        """Yield outcomes (allowed, denied, error) with reasons and counts."""
+        """Yield each outcome (allowed, denied or error) with its reason and count."""
         for reason, number in NUMBERS.items():
             outcome = "allowed" if OUTCOMES[reason].grants else "denied"
             yield outcome, str(reason), self.counts[number]

@@ -57,7 +57,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             key_file: Its private key, without a passphrase.
             client_ca_file: The CAs for client certificates.
             check: Raises BadFile for an unusable certificate.
-            listener: The address that presents the certificate, for metrics.
+            listener: The listening address that presents the certificate, for metrics.
             requires_client: Whether clients must present a certificate if there are CAs.
 
         Raises:
@@ -96,7 +96,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             self._context(),
         )
         self._check(loaded)
-        # OpenSSL has read the files separately, and perhaps a newer version of one.
+        # OpenSSL has read the files separately, and may have read a newer version of one.
         if self._files.read() != contents:
             raise BadFile(f"{self._certificate_file}: is being changed")
         self._warn_if_invalid(loaded)

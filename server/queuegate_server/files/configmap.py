@@ -21,9 +21,10 @@ from queuegate_server.files.safe_open import (
 DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap installed with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
-"""The ConfigMap edited by administrators, whose keys take precedence."""
+"""The administrators' ConfigMap, whose keys take precedence."""
 POLICY_GROUP: Final = "service.policyGroup"
-"""The key of the policy group GROUP, for which the scheduler reads the key GROUP.yaml."""
+"""The key that names the policy group. For the group GROUP, the scheduler reads the key
+GROUP.yaml."""
 _GZIP: Final = ".gz"
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The maximum total size of a folder. The limit of a ConfigMap is 1 MiB."""
@@ -40,20 +41,20 @@ def queues_key(values: Mapping[str, bytes]) -> str:
 
 
 def is_compressed(key: str) -> bool:
-    """Return whether a key's value is compressed."""
+    """Return whether the key's value is compressed."""
     return key.lower().endswith(_GZIP)
 
 
 def decompressed_key(key: str) -> str:
-    """Return a key without the suffix that marks compression."""
+    """Return the key without its compression suffix, if any."""
     return key[: -len(_GZIP)] if is_compressed(key) else key
 
 
 class ConfigMapFolders:
-    """A file source of several ConfigMaps. Keys of later ones take precedence."""
+    """A file source that combines ConfigMaps. Keys in later ones take precedence."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Use the folders where the ConfigMaps are mounted, in this order."""
+        """`folders` are the ConfigMaps' mount points, in increasing order of precedence."""
         self._folders = tuple(folders)
 
     @property
@@ -66,7 +67,7 @@ class ConfigMapFolders:
         return self._folders
 
     def status(self) -> tuple[int, ...]:
-        """Return the status of the current version in each folder."""
+        """Return the status of each folder's current version."""
         return tuple(number for folder in self._folders for number in _version_status(folder))
 
     def read(self) -> Mapping[str, bytes]:
@@ -81,7 +82,7 @@ class ConfigMapFolders:
 
 
 def _version_status(folder: Path) -> tuple[int, ...]:
-    """Return the status of a folder and its files, following links."""
+    """Return the status of the folder and its files, following links."""
     status = file_status(folder)
     for file in sorted(folder.iterdir()):
         # The kubelet swaps the version before it removes links to deleted keys.
@@ -91,7 +92,7 @@ def _version_status(folder: Path) -> tuple[int, ...]:
 
 
 def is_mounted(folder: Path) -> bool:
-    """Return whether a folder is a ConfigMap mounted by Kubernetes."""
+    """Return whether the folder is a ConfigMap mounted by Kubernetes."""
     return (folder / _DATA).exists()
 
 
@@ -100,9 +101,10 @@ class BadCompression(ValueError):
 
 
 def key_instead(file: Path) -> str:
-    """Return the key that the scheduler reads instead of a file in a mounted ConfigMap.
+    """Return the key that the scheduler reads instead of the given file in a mounted ConfigMap.
 
-    Empty if the policy group is the same or cannot be read, or the file is not in a ConfigMap.
+    Empty if the scheduler reads this file, the policy group cannot be read, or the file is not in a
+    ConfigMap.
     """
     try:
         group = read_regular(file.parent / POLICY_GROUP, _MAX_GROUP_BYTES)
@@ -113,7 +115,7 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Decompress values, which then replace plain values of the same key. Raises BadCompression."""
+    """Decompress values, which replace plain ones of the same key. Raises BadCompression."""
     plain = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
     for key in filter(is_compressed, values):
@@ -133,7 +135,7 @@ def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:
 
 
 def _read(folder: Path) -> Mapping[str, bytes]:
-    """Read one version of the ConfigMap, even while it is being replaced."""
+    """Read a consistent version of the ConfigMap, even while it is being replaced."""
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return _read_files(_version(folder))
@@ -143,7 +145,7 @@ def _read(folder: Path) -> Mapping[str, bytes]:
 
 
 def _version(folder: Path) -> Path:
-    """Resolve the link that Kubernetes swaps, once for all files."""
+    """Return the current version's folder, so that all files are read from the same version."""
     data = folder / _DATA
     return data.resolve(strict=True) if data.is_symlink() else folder
 

@@ -1,4 +1,4 @@
-r"""Reads the names and expiry of a peer's certificate that the TLS library has verified.
+r"""Reads names and expiry from a peer certificate already verified by the TLS library.
 
 Names are read from the certificate itself because TLS libraries and gRPC for Python pass them as C
 strings, which end at a NUL: `operator\0.example.org` would become `operator`.

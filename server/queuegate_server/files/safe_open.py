@@ -54,19 +54,19 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Return the contents of a regular file, or `max_bytes` + 1 bytes if larger. Raises OSError."""
+    """Return a regular file's contents, truncated to `max_bytes` + 1 bytes. Raises OSError."""
     with open_regular(path) as opened:
         return read_at_most(opened, max_bytes)
 
 
 def file_status(path: Path) -> tuple[int, ...]:
-    """Return numbers that identify the version of a file or folder, following links."""
+    """Return numbers that identify the current version of a file or folder, following links."""
     status = path.stat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
-    """Return the rest of a stream, or `max_bytes` + 1 bytes of a longer one.
+    """Return the rest of the stream, truncated to `max_bytes` + 1 bytes.
 
     Reads in steps because `read` allocates the requested size up front.
     """
@@ -91,12 +91,12 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def remedy(error: OSError) -> str:
-    """Return the remedy for a failure to read a file."""
+    """Return the remedy for the given failure to read a file."""
     return _REMEDIES.get(error.errno or 0, "check the path")
 
 
 def warn_of_mode(path: Path, forbidden: int) -> None:
-    """Log a warning if a file's mode has any of the `forbidden` bits."""
+    """Log a warning if the file's mode includes any of the `forbidden` bits."""
     with contextlib.suppress(OSError):
         if path.stat().st_mode & forbidden:
             _LOG.warning(

@@ -45,29 +45,29 @@ class FileSource(Protocol[T_co]):
 
     @property
     def name(self) -> str:
-        """The path or paths for messages."""
+        """The path or paths, for messages."""
 
     def folders(self) -> Iterable[Path]:
         """Return the folders to watch for changes."""
 
     def status(self) -> tuple[int, ...]:
-        """Return cheap numbers that usually change with the contents. Raises OSError."""
+        """Return cheaply obtained numbers that usually change with the contents. Raises OSError."""
 
     def read(self) -> T_co:
         """Return the contents. Raises OSError."""
 
 
 class OneFile:
-    """A source of one file."""
+    """A source that consists of one file."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        """Read a file, or `max_bytes` + 1 bytes of a larger one."""
+        """Create a source whose contents are truncated to `max_bytes` + 1 bytes."""
         self.name = str(path)
         self._path = path
         self._max_bytes = max_bytes
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folder of the file, and the folders of its link targets."""
+        """Return the file's folder, and the folder of its link target."""
         return self._path.parent, self._path.resolve().parent
 
     def status(self) -> tuple[int, ...]:
@@ -80,10 +80,10 @@ class OneFile:
 
 
 class Files:
-    """A source of one or more small files, read in order."""
+    """A source that consists of one or more small files, read in order."""
 
     def __init__(self, *paths: Path) -> None:
-        """Use files of at most MAX_BYTES each. The first path is the name."""
+        """Create a source named after the first path. Each file may contain at most MAX_BYTES."""
         self.name = str(paths[0])
         self._files = [OneFile(path, MAX_BYTES) for path in paths]
 
@@ -105,14 +105,14 @@ class Files:
 
 
 class Content(NamedTuple, Generic[T]):
-    """The contents of a source, with their checksum."""
+    """A source's contents, with their checksum."""
 
     data: T
     checksum: str
 
 
 class _Version(NamedTuple):
-    """A version of the files."""
+    """The status and checksum of one version of the files."""
 
     status: tuple[int, ...]
     checksum: str
@@ -125,7 +125,7 @@ class FileWatcher(Generic[T]):
     """Reads a source, and detects changes since the last read. The files need not exist yet."""
 
     def __init__(self, source: FileSource[T], seconds: float = READ_SECONDS) -> None:
-        """Watch a source. A read or check that takes longer than `seconds` fails."""
+        """Create a watcher. A read or check that takes longer than `seconds` fails."""
         self.name: Final = source.name
         self._source = source
         self._seconds = seconds
@@ -135,9 +135,11 @@ class FileWatcher(Generic[T]):
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
 
     def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
-        """Read and parse, blocking, before the event loop runs. Return the value and the checksum.
+        """Read and parse the source before the event loop runs. Blocks.
 
-        Raises OSError, including on timeout, and any exception of `parse`.
+        Returns the parsed value and the checksum.
+
+        Raises OSError, including on timeout, and any exception raised by `parse`.
         """
         future: Future[tuple[V, _Version]] = Future()
 
@@ -175,8 +177,8 @@ class FileWatcher(Generic[T]):
 
         Folders are watched instead of files: Kubernetes updates a mounted ConfigMap by replacing a
         link next to the files, which a watch on a file misses. A check every second detects changes
-        that watches miss, such as to a link further up, on a network file system, or before the
-        watch started.
+        that watches miss: to a link further up, on a network file system, or before the watch
+        started.
         """
         logged = ""
         while True:
@@ -259,7 +261,7 @@ class FileWatcher(Generic[T]):
 
 
 class WatchedValue(Generic[T, V]):
-    """A value parsed from a source, and kept if new contents are unusable. Thread-safe to read."""
+    """A parsed value, which is kept if new contents are unusable. Thread-safe to read."""
 
     def __init__(
         self,
@@ -267,10 +269,10 @@ class WatchedValue(Generic[T, V]):
         parse: Callable[[T], V],
         seconds: float = READ_SECONDS,
     ) -> None:
-        """Read and parse for the first time. Blocks for at most `seconds`, the read timeout.
+        """Read and parse the source for the first time. Blocks for at most `seconds`.
 
         `parse` runs in a thread, and raises an exception if the contents are unusable. Raises
-        BadFile if the files cannot be read, and any exception of `parse`.
+        BadFile if the files cannot be read, and any exception raised by `parse`.
         """
         self._parse = parse
         self._watcher = FileWatcher(source, seconds)
@@ -287,7 +289,7 @@ class WatchedValue(Generic[T, V]):
         """The number of failed reloads."""
 
     async def watch(self) -> None:
-        """Reload whenever the files change, until cancelled."""
+        """Reload whenever the files change, until canceled."""
         async for _ in self._watcher.changes():
             await self.reload()
 
@@ -322,7 +324,7 @@ class WatchedValue(Generic[T, V]):
 
 
 def checksum(content: Data) -> str:
-    """Return the upper-case hexadecimal SHA-256 of bytes, or of several parts."""
+    """Return the SHA-256 of bytes, or of several parts, in upper-case hexadecimal."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest().upper()
     named = content if isinstance(content, Mapping) else dict(enumerate(content))

@@ -47,23 +47,23 @@ class ConfigMaps:
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
-        """Use folders in increasing order of precedence. `group` overrides the policy group."""
+        """`folders` are in increasing order of precedence. `group` overrides the policy group."""
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
-        """The different key that the scheduler reads, as of the last read; empty if it is the
-        same."""
+        """The key that the scheduler reads instead, as of the last read; empty if it reads this
+        one."""
         self.is_key: Final = True
-        """Whether the text is a ConfigMap key, in which YuniKorn opens no envelopes."""
+        """Whether the text is a ConfigMap key's value, in which YuniKorn opens no envelopes."""
         self.name = maps.name
         self.folders = maps.folders
         self.status = maps.status
 
     def read(self) -> bytes:
-        """Return the queues.
+        """Return the value of the key that contains the queues.
 
-        Raises OSError if a folder cannot be read or none contains the queues. The scheduler would
-        then open its queues to everyone; this server does not.
+        Raises OSError if a folder cannot be read or no folder contains the key. In that case, the
+        scheduler would open its queues to everyone.
         """
         values = self._maps.read()
         theirs = queues_key(values)
@@ -78,19 +78,19 @@ class ConfigMaps:
 
 
 class QueuesFile(OneFile):
-    """A file source that reads a policy file or a key of a mounted ConfigMap."""
+    """A file source that reads a policy file or a mounted ConfigMap key."""
 
     def __init__(self, path: Path) -> None:
-        """Read a file."""
+        """Create a source for the file at `path`."""
         super().__init__(path, MAX_BYTES)
         self._file = path
         self.key_instead = ""
         """See ConfigMaps."""
         self.is_key = False
-        """See ConfigMaps. As of the last read."""
+        """See ConfigMaps; as of the last read."""
 
     def read(self) -> bytes:
-        """Return the contents, decompressing a compressed key. Raises OSError."""
+        """Return the file's contents, decompressed if it is a compressed key. Raises OSError."""
         self.key_instead = key_instead(self._file)
         self.is_key = is_mounted(self._file.parent)
         data = super().read()
@@ -140,20 +140,20 @@ class PolicyLoader:
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self._formats: dict[str, str] = {}
-        """The formats by policy name. A change of format is a mistake that could open closed
-        access."""
+        """The formats by policy name. A policy keeps its format, since an accidental change of
+        format could open closed queues."""
         self._keeps_texts = settings.console.enabled
         self.texts: ParseJob | None = None
-        """The texts of the last load, for the console, unless they are large."""
+        """The texts from the last load, kept for the console unless they are large."""
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
-        """The display names of the policies."""
+        """The policies' display names."""
 
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
 
-        Parses in a child process with limits if `in_child`, which does not delay calls, and
-        otherwise in a thread, which is faster. Raises CannotLoad if a file cannot be read, and
-        ParserError if the child cannot be started, reaches a limit or crashes.
+        If `in_child`, parses in a child process with limits, which does not delay calls; otherwise
+        in a thread, which is faster. Raises CannotLoad if a file cannot be read, and ParserError if
+        the child cannot be started, reaches a limit or crashes.
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
@@ -170,7 +170,7 @@ class PolicyLoader:
 
     async def read(self) -> ParseJob:
         """Read all files. Raises CannotLoad."""
-        # Read every file even after a failure: its watcher treats an unread file as changed.
+        # Read every file even after a failure, because watchers treat unread files as changed.
         results = await asyncio.gather(*map(_read, self.watchers), return_exceptions=True)
         files: dict[FileWatcher[bytes], File] = {}
         checksums = []
@@ -202,7 +202,7 @@ class PolicyLoader:
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return the file source of a configured policy, or of the embedded default."""
+    """Return the file source for the configured policy, or for the embedded default."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

@@ -1,4 +1,4 @@
-"""Parses in a child process with limits, while this process handles calls."""
+"""Parses policies in a child process with limits, while this process continues to handle calls."""
 
 import asyncio
 import errno
@@ -41,12 +41,12 @@ _LOG = logging.getLogger("queuegate_server.policystore")
 _MIB: Final = 1 << 20
 MIN_MEMORY_BYTES: Final = 512 * _MIB
 MEMORY_PER_BYTE: Final = 64
-"""The memory limit per byte of text. Policies with many small queues take up to 40."""
+"""The memory limit per byte of text, in bytes. Policies with many small queues take up to 40."""
 MIN_CPU_SECONDS: Final = 30
 CPU_SECONDS_PER_MIB: Final = 5
 """The CPU time limit per MiB of text, ten times the observed value."""
 WALL_SECONDS_PER_CPU_SECOND: Final = 4
-"""Allows for a niced process's small share of the CPU on a busy machine."""
+"""Allows for the niced child's small share of the CPU on a busy machine."""
 NICENESS: Final = 5
 """Calls come first, but a busy machine must not delay a reload for long."""
 _MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES
@@ -58,7 +58,7 @@ _REMEDIES: Final[Mapping[int | None, str]] = {
     errno.EMFILE: "raise the limit on open files",
     errno.ENFILE: "raise the limit on open files",
 }
-"""The remedy if a child cannot be started."""
+"""Remedies by error number if a child cannot be started."""
 _START: Final = f"""
 import importlib, json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -93,7 +93,7 @@ async def parse(job: ParseJob) -> ParsedPolicies:
 
 
 async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of files. Raises OSError if no child can be started."""
+    """Return the diagnostics for the job's files. Raises OSError if no child can be started."""
     try:
         return (await _run(job)).diagnostics
     except ParserError as error:
@@ -112,13 +112,13 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
 
 
 async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
-    """Run a job, which may contain untrusted text, in a child process, and return its output.
+    """Run a job in a child process, and return the output. The job may contain untrusted text.
 
-    The `run_child` of `module` runs it. The size of the job determines the limits, including that
-    of the output unless `output_bytes` is set. Raises ParserError if the child reaches a limit or
+    The child calls `run_child` in `module`. The size of the job determines all limits, except that
+    `output_bytes`, if given, limits the output. Raises ParserError if the child reaches a limit or
     crashes, and OSError if none can be started.
     """
-    # The result is not a pickle because the child reads untrusted text.
+    # The output is not a pickle because the child reads untrusted text.
     text = pickle.dumps(job)
     limits = _limits(len(text))
     if output_bytes is not None:
@@ -141,8 +141,9 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
 
 
 async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
-    """Decode the lines of a result. Other tasks can run in between. Raises ValueError if
-    incomplete.
+    """Decode a result from its lines, while other tasks run in between.
+
+    Raises ValueError if the result is incomplete.
     """
     partitions: dict[str, Partition] = {}
     diagnostics: list[Diagnostic] = []
@@ -202,7 +203,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     text, users, *_ = admins
     rules = Semantics(semantics)
-    # The users may include the daemon's, which is not in the text.
+    # The users may include the daemon's user, who is not in the text.
     admins = parse_yarn(text, rules)._replace(users=frozenset(users))
     return Cluster(rules, admins, *flags)
 
@@ -234,7 +235,7 @@ def _diagnostic(content: Sequence[Any]) -> Diagnostic:
 
 
 def _command(module: str) -> list[str]:
-    """Return the command line of a child with this process's import path, but without `site`."""
+    """Return the command line for a child that has this process's import path but skips `site`."""
     client = Path(queuegate.policy.__path__[0]).parents[1]
     server = Path(queuegate_server.__path__[0]).parent
     path = dict.fromkeys([*filter(None, sys.path), str(client), str(server)])

@@ -1,4 +1,4 @@
-"""Parses all policies together: a pure function, and the program of a child process that runs it.
+"""Parses all policies together: a pure function, also run as a child process's program.
 
 To start fast, the child imports only this module and the parsers. It writes its result as lines of
 JSON, each of which takes about a millisecond to decode, so the receiver can do other work in
@@ -72,7 +72,7 @@ class PolicyText(NamedTuple):
     format: str
     """The configured or previously detected format; empty to detect it."""
     partition: str
-    """The partition for the queues of a YARN cluster."""
+    """The partition for a YARN cluster's queues."""
     daemon_user: str
     yarn_keys: tuple[str, ...]
     """The policy's settings that apply only to YARN formats."""
@@ -85,7 +85,7 @@ class PolicyText(NamedTuple):
 
 
 class ParseJob(NamedTuple):
-    """The inputs of `parse`."""
+    """The input to `parse`."""
 
     texts: tuple[PolicyText, ...]
     checksum: str
@@ -133,7 +133,7 @@ class ParsedPolicies:
 
 
 def check(job: CheckJob) -> ParsedPolicies:
-    """Check all files. The result contains only diagnostics."""
+    """Check all files. The result contains nothing but diagnostics."""
     options = FormatOptions(job.acl_names, yarn=job.yarn, is_bare=job.is_bare)
     diagnostics = tuple(
         diagnostic
@@ -197,7 +197,10 @@ def _overriding_settings(
     partitions: Mapping[str, Partition],
     files: Mapping[str, str],
 ) -> Iterator[Diagnostic]:
-    """Yield reasons why YuniKorn may not use its policies. The YARN loader reports its own."""
+    """Yield a warning for each reason why YuniKorn may not use a policy.
+
+    The YARN loader reports such reasons itself.
+    """
     names = [name for name in partitions if formats.get(files[name]) == YUNIKORN]
     for text in job.texts:
         file = text.policy.name
@@ -212,7 +215,7 @@ def _overriding_settings(
 
 
 def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
-    """Load a policy, and return its format and the result."""
+    """Load the policy, and return its format and the result."""
     name, data = text.policy
     options = format_options(text, job)
     try:
@@ -236,7 +239,7 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
 
 
 def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
-    """Return the options for reading a policy in a job."""
+    """Return the options for reading one of the job's policies."""
     return FormatOptions(
         acl_names=job.acl_names,
         resolver_types=job.resolver_types,
@@ -251,12 +254,12 @@ def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
 
 
 def run_child() -> None:
-    """Run the job from standard input, and exit with a status that identifies any failure."""
+    """Run the job read from standard input, and exit with a status that identifies any failure."""
     end_child(lambda job: encode_result(check(job) if isinstance(job, CheckJob) else parse(job)))
 
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
-    """Write the lines that `work` returns for the job from standard input, and exit."""
+    """Call `work` with the job read from standard input, write the resulting lines, and exit."""
     # Exit without cleanup, which takes time and memory.
     os._exit(_run_job(work))
 
@@ -289,7 +292,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
 
 
 def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
-    """Encode diagnostics as lines, with a summary of those beyond the limit."""
+    """Encode diagnostics as lines, summarizing those beyond the limit."""
     size = 0
     for start in range(0, len(diagnostics), _DIAGNOSTICS):
         part = diagnostics[start : start + _DIAGNOSTICS]

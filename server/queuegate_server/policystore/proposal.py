@@ -60,13 +60,13 @@ MAX_NAME_BYTES: Final = 1_024
 MAX_TEXT: Final = 1_000
 """The maximum length of a text, such as a name or a claim."""
 MAX_PATH: Final = 4_096
-"""The maximum length of a path or command, which is useless if truncated."""
+"""The maximum length of a path or command, both of which are useless if truncated."""
 MAX_LIST_BYTES: Final = 1024 * 1024
 """The maximum size of the changes, and of the refuting decisions, as JSON."""
 MAX_RESULT_BYTES: Final = 8 * 1024 * 1024
 _LINE_BYTES: Final = 16 * 1024
 _COMPLETE: Final = frozenset({"command", "queue", "place"})
-"""The keys of paths and commands."""
+"""The keys whose values are paths or commands."""
 
 
 class ProposalJob(NamedTuple):
@@ -77,10 +77,10 @@ class ProposalJob(NamedTuple):
     served: bytes
     """The served partitions, as encoded by `served_lines`."""
     replaces_all: bool
-    """Whether the proposal removes the partitions that it does not define."""
+    """Whether the proposal removes partitions that it does not define."""
     claims: File | None
     people: Mapping[str, GroupsByUser] | None
-    """The people of each partition; None to compare names."""
+    """Each partition's users with their groups; None to compare names instead of people."""
     wants_groups: bool
     """Whether to return the groups whose members affect who gains or loses access."""
 
@@ -92,7 +92,7 @@ def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
 
 
 async def run(job: ProposalJob) -> dict[str, Any]:
-    """Run `assess` in a child process. Other tasks can run while its lines are decoded.
+    """Run `assess` in a child process. Other tasks can run while the result is decoded.
 
     Raises ParserError if the child reaches a limit or crashes, and OSError if none can be started.
     """
@@ -112,12 +112,12 @@ async def run(job: ProposalJob) -> dict[str, Any]:
 
 
 def run_child() -> None:
-    """Run the job from standard input, and exit."""
+    """Run the job read from standard input, and exit."""
     end_child(lambda job: _lines((), _cut_texts(assess(job))))
 
 
 def _lines(above: tuple[str, ...], result: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield lines of JSON, each with a path and its value or part of a list."""
+    """Yield lines of JSON, each containing a path and its value, or a path and part of a list."""
     for name, value in result.items():
         path = (*above, name)
         if isinstance(value, dict):
@@ -149,7 +149,7 @@ def _parts(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _cut_texts(value: Any, key: str = "") -> Any:
-    """Truncate the long texts in a value."""
+    """Truncate long texts in the value."""
     if isinstance(value, str):
         return shortened(value, MAX_PATH if key in _COMPLETE else MAX_TEXT)
     if isinstance(value, dict):
@@ -160,7 +160,7 @@ def _cut_texts(value: Any, key: str = "") -> Any:
 
 
 def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first entries whose total size is within the limit."""
+    """Return as many leading entries as fit within the size limit."""
     first = []
     size = 0
     for entry in entries:
@@ -172,7 +172,7 @@ def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _ServedPolicy(PolicyFile):
-    """The server's policy, whose text is unknown."""
+    """The served policy, whose source text is unknown."""
 
     @cached_property
     def positions(self) -> Mapping[AclKey, Place]:
@@ -257,7 +257,7 @@ def _compared(
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """Return the first names, and the number of the others."""
+    """Return the first names, followed by the number of omitted ones."""
     more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
     return [*names[:MAX_NAMES], *more]
 

@@ -1,4 +1,4 @@
-"""Loads the policies, and serves them if all are valid; otherwise keeps the last good ones.
+"""Loads the policies and serves them if all are valid; otherwise keeps serving the last good ones.
 
 Reloads, requested by watchers, SIGHUP or ReloadPolicy calls, run one at a time. The first one
 parses in this process, which is faster, and all others in a child process with limits. If the child
@@ -35,7 +35,7 @@ from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
-"""The maximum number of diagnostics that a reload logs."""
+"""The maximum number of diagnostics logged per reload."""
 FIRST_RETRY_SECONDS: Final = 5.0
 """The delay before the first retry after a parser failure. Doubles with each further failure."""
 MAX_RETRY_SECONDS: Final = 300.0
@@ -43,7 +43,7 @@ MAX_PAST_RELOADS: Final = 10
 MAX_PAST_DIAGNOSTICS: Final = 20
 """The maximum number of diagnostics kept for each past reload."""
 FREED_AT_ONCE: Final = 500
-"""The number of queues of a replaced policy freed per step, which takes 1 ms."""
+"""The number of a replaced policy's queues freed per step. A step takes 1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ReloadState:
 
     succeeded: bool
     failed_at: float | None
-    """The time of failure, in wall-clock seconds; None after success."""
+    """When the reload failed, in wall-clock seconds; None after success."""
     diagnostics: tuple[Diagnostic, ...]
     unusable: tuple[UnusableResolver, ...] = ()
     """The resolvers that caused the failure."""
@@ -63,10 +63,10 @@ class PastReload:
     """A completed reload, with a bounded number of diagnostics."""
 
     ended_at: float
-    """The time of completion, in wall-clock seconds."""
+    """When the reload completed, in wall-clock seconds."""
     succeeded: bool
     revision: int
-    """The policy served since then."""
+    """The policy revision served since then."""
     diagnostics: tuple[Diagnostic, ...]
     not_shown: int
     """The number of omitted diagnostics."""
@@ -86,11 +86,11 @@ class Reloader:
         """Create a reloader without loading anything.
 
         Args:
-            settings: The locations of the policies, and the settings of their partitions.
+            settings: The policies' locations, and their partitions' settings.
             resolvers: Provides the group resolver of each partition.
             engine: Serves the policies.
             wall: A wall clock in seconds.
-            agree_on_revision: Returns the revision of a policy, given its checksum and the previous
+            agree_on_revision: Returns a policy's revision, given its checksum and the previous
                 revision; None if this is the only process.
         """
         self._settings = settings
@@ -122,14 +122,14 @@ class Reloader:
     async def reload(self) -> ReloadState:
         """Read the files, and serve the policies if they are valid and have changed.
 
-        The files are always read after this call: it may join a queued reload, but not a running
-        one. Cancelling the caller does not stop the reload. Never raises.
+        The files are always read after this call, which may join a queued reload but never a
+        running one. Canceling the call does not stop the reload. Never raises.
         """
         self._retry_seconds = FIRST_RETRY_SECONDS
         return await asyncio.shield(self._start())
 
     async def watch(self) -> None:
-        """Reload whenever a file changes, until cancelled."""
+        """Reload whenever a file changes, until canceled."""
 
         async def watch_one(watcher: FileWatcher[bytes]) -> None:
             async for _ in watcher.changes():
@@ -154,7 +154,7 @@ class Reloader:
     async def _reload_next(self) -> ReloadState:
         async with self._lock:
             self._stop_retry()
-            # A reference keeps the task alive even if nobody awaits it.
+            # The reference keeps the task alive even if nobody awaits it.
             self._running, self._next = self._next, None
             diagnostics, unusable = await self._reload()
             self.state = state = self._outcome(diagnostics, unusable)
@@ -330,7 +330,8 @@ def _with_unused_settings(
 ) -> ParsedPolicies:
     """Add a diagnostic for each configured partition that is missing from the policies.
 
-    It is an error at startup and a warning later, since a partition may have been removed.
+    The diagnostics are errors at startup, but warnings later, since a partition may have been
+    removed.
     """
     if has_errors(parsed.diagnostics):
         return parsed
@@ -366,7 +367,7 @@ def _with_unusable(
 
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
-    """Return an error at the position of the resolver in the policy or settings."""
+    """Return an error at the resolver's position in the policy or settings."""
     message, remedy = unusable.message, unusable.remedy
     if unusable.key.defined_in == "settings":
         return _error("settings", message, remedy)

@@ -17,7 +17,7 @@ from queuegate_server.runtime.tcp import check_free
 from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.listeners import ListenAddress, parse_host_port
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.reload import ApplySettings, ConfigReloader, SettingsReader
+from queuegate_server.settings.reload import ConfigReloader, SettingsApplier, SettingsReader
 from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.transports.registry import choose
 
@@ -232,7 +232,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
         await admin.close()
 
 
-def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[ApplySettings]:
+def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[SettingsApplier]:
     """Return the functions that apply reloaded settings, with the policy last."""
     index = None if worker is None else worker.spec.index
     return (

@@ -33,7 +33,7 @@ _FORMS: Final = {
         "a subject of RFC 2253: write subject:CN=ci,O=Example, without spaces after commas",
     ),
 }
-"""Patterns of names by prefix, with the correct form for errors. A CN can be anything."""
+"""Name patterns by prefix, with the correct form for error messages. A CN can be any text."""
 TOKEN_NAME: Final = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$"  # noqa: S105 - a pattern
 
 
@@ -51,7 +51,7 @@ class Role(StrEnum):
 
 
 def _roles(value: object) -> object:
-    """Split `a,b`, the form of a list in an environment variable."""
+    """Split `a,b`, the form that lists have in environment variables."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -64,7 +64,7 @@ class Rights(Section):
     """A caller's rights."""
 
     roles: Roles = ()
-    """check, read, admin, sync; none includes another."""
+    """check, read, admin, sync; no role includes another."""
     assert_groups: bool = False
     """Whether to use the groups in the caller's requests. If not, they are ignored and the user's
     groups are resolved."""

@@ -26,7 +26,7 @@ class Connections(Section):
     """The age at which a connection is closed, plus or minus 10 %, so that clients reconnect and
     spread to new servers. 0: never."""
     max_age_grace: Annotated[Duration, Field(ge=0.1, le=DAY_SECONDS)] = 30.0
-    """How long calls may continue after that; open streams are then closed."""
+    """How long calls may continue after max_age, before open streams are closed."""
     keepalive_interval: Annotated[Duration, Field(ge=1, le=DAY_SECONDS)] = 120.0
     """How long the client may be silent before the server pings it."""
     keepalive_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = 20.0
@@ -48,7 +48,7 @@ class Limits(Section):
     max_message: Annotated[Size, Field(ge=KIB, le=1024 * MIB)] = 4 * MIB
     """The maximum size of a request, in bytes."""
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = 0.0
-    """The sustained number of calls per second of one caller. A gate's stream counts once, when it
+    """The sustained rate of calls from one caller, per second. A gate's stream counts once, when it
     is opened. Decisions reported by the caller's gates have a separate limit of the same rate,
     beyond which reports wait. 0: unlimited."""
     caller_burst: int = Field(100, ge=1, le=1_000_000)
@@ -75,5 +75,5 @@ class Sync(Section):
     streams: int = Field(1000, ge=0, le=1_000_000)
     """The maximum number of open streams of SyncService."""
     streams_per_caller: int = Field(500, ge=1, le=1_000_000)
-    """The maximum for one caller, which leaves room for others. All gates with the same token, or
-    the same name in their certificates, are one caller."""
+    """The maximum number of streams for one caller, which leaves room for others. Gates that share
+    a token or a certificate name are one caller."""

@@ -53,7 +53,7 @@ class ListenAddress:
         return self.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
     def at_port(self, port: int) -> str:
-        """Return the address as text with the bound port."""
+        """Return the address as text, with the given port."""
         if self.path:
             return f"unix:{self.path}"
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
@@ -144,7 +144,7 @@ FilePath = Annotated[Path, BeforeValidator(file_path)]
 
 
 def _account(value: object) -> object:
-    """Convert a number to text, as in an environment variable."""
+    """Convert a numeric ID to text, as it appears in environment variables."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -211,7 +211,7 @@ def _listener(value: object) -> object:
 
 
 def _listeners(value: object) -> object:
-    """Split `a,b`, the form of a list in an environment variable."""
+    """Split `a,b`, the form that lists have in environment variables."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return [value] if isinstance(value, dict) else value

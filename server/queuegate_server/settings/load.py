@@ -37,7 +37,7 @@ from queuegate_server.settings.source_map import (
 )
 
 MAX_BYTES: Final = 4 * MIB
-"""The maximum size of the file. A message to a worker contains it twice."""
+"""The maximum size of the file, which a message to a worker contains twice."""
 PREFIX: Final = "QUEUEGATE_"
 NESTING: Final = "__"
 
@@ -54,8 +54,8 @@ _CLIENT_VARIABLES: Final = frozenset(
 )
 """Variables of the client and the command line, which are not settings."""
 
-# Kubernetes sets variables in every pod for each service in its namespace. Those of a service named
-# queuegate or queuegate-… start with our prefix.
+# Kubernetes sets variables in every pod for each service in its namespace. Those for a service
+# named queuegate or queuegate-… start with our prefix.
 _SERVICE_LINK: Final = re.compile(
     r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
@@ -87,7 +87,7 @@ def load_settings(
     Args:
         file: A YAML file. It must be a regular file: a pipe cannot be read again on reload.
         variables: The environment. Variables named `QUEUEGATE_…` are settings.
-        options: `key=value` texts, with dots in the key, and the values of other options.
+        options: `key=value` texts with dotted keys, and the values of other options.
         content: The contents of the file, if already read.
 
     Raises:
@@ -105,7 +105,7 @@ def load_with_origins(
 ) -> tuple[Settings, SourceMap]:
     """Return the settings and the origin of each value. See `load_settings`.
 
-    With `absent_files`, files that do not exist are added to it instead of being errors.
+    If `absent_files` is given, missing files are added to it instead of causing errors.
     """
     document = _read(file, content)
     tree_or_text = plain_data(document.root)
@@ -162,7 +162,7 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
 
 
 def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
-    """Return what a file without settings is, and a remedy; None if it may contain settings."""
+    """Identify a file without settings, with a remedy; None if the file may contain settings."""
     if is_manifest(root):
         instead = f"save the value of its key {SETTINGS_KEY} as a file, or check it with"
         instead += " `queuegate-server validate --settings`, which reads manifests"
@@ -182,7 +182,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except resolvers, which may consist of defaults."""
+    """Drop keys without a value, except resolvers, whose options may all have defaults."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
@@ -292,7 +292,7 @@ def _spelled_as_in(tree: object, keys: list[str]) -> KeyPath:
 
 
 def _remedy(name: str, top_level: set[str]) -> str:
-    """Suggest a variable. The most common mistake is one underscore instead of two."""
+    """Suggest a known variable. The most common mistake is one underscore instead of two."""
     words = name.removeprefix(PREFIX).lower()
     for key in sorted(top_level):
         if words.startswith(f"{key}_") and not words.startswith(f"{key}{NESTING}"):

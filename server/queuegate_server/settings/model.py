@@ -29,7 +29,7 @@ from queuegate_server.settings.observability import Audit, Console, Log, Ops, Tr
 
 
 def _partition_name(name: str) -> str:
-    """Return the canonical spelling: YuniKorn accepts `default` in any case."""
+    """Return the canonical spelling, since YuniKorn accepts `default` in any case."""
     if not name or name.startswith("["):
         raise ValueError(
             f"{name or '(empty)'} is not a partition name: write it as in the policy, without `[…]`"
@@ -53,13 +53,13 @@ class PolicySource(Section):
     """The source of a policy."""
 
     format: Literal["yunikorn", "fair-scheduler", "capacity-scheduler"] | None = None
-    """The file's format: YuniKorn's queues.yaml, or the file of a YARN scheduler. If unset, it is
-    detected from the content."""
+    """The file's format: YuniKorn's queues.yaml, or a YARN scheduler's file. If unset, the format
+    is detected from the content."""
     path: FilePath | None = None
     """The file; a relative path is relative to the working directory. If unset, a small embedded
     policy is served."""
     partition: Annotated[str, AfterValidator(_partition_name)] = DEFAULT_PARTITION
-    """The partition for the queues of a YARN cluster; a YuniKorn file names its own."""
+    """The partition for a YARN cluster's queues; a YuniKorn file names its own partitions."""
     yarn_site: FilePath | None = None
     """The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and the keys that
     apply in addition to capacity-scheduler.xml. If unset, ACLs are enforced and the cluster has no
@@ -152,7 +152,7 @@ def _configured_resolver(value: object, info: ValidationInfo) -> object:
 
 def _error_at(key: tuple[str, ...], message: str, code: str = "value_error") -> ValidationError:
     """Return an error about a key in the section being validated."""
-    # The message is a value because braces in the template are placeholders.
+    # The message is passed as a value because braces in the template would be placeholders.
     error = PydanticCustomError(code, "{message}", {"message": message})
     details = InitErrorDetails(type=error, loc=key, input=None)
     return ValidationError.from_exception_data("settings", [details])

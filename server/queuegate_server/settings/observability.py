@@ -66,7 +66,7 @@ class Ops(Section):
 
     @property
     def listener(self) -> Listener | None:
-        """The port as a listener, for code that handles both."""
+        """The operations port as a Listener, for code shared with the gRPC listeners."""
         if self.listen is None:
             return None
         insecure = not self.tls and not parse_address(self.listen).is_local
@@ -105,8 +105,8 @@ class Tracing(Section):
     endpoint: Annotated[str, AfterValidator(_endpoint)] = "http://127.0.0.1:4317"
     """A collector of OTLP over gRPC; https:// uses TLS."""
     sample_ratio: float = Field(1.0, ge=0, le=1)
-    """The fraction of traces started here to keep. A trace started by the caller is kept if the
-    caller keeps it."""
+    """The fraction of traces to keep among those started by this server. A trace started by the
+    caller is kept if the caller keeps it."""
 
 
 class Audit(Section):
@@ -135,7 +135,7 @@ class Audit(Section):
         return self.path is not None and self.records != "none"
 
     def of_worker(self, index: int) -> "Audit":
-        """Return the settings for one of several workers, each of which writes its own file."""
+        """Return the settings for the given worker. Each worker writes its own file."""
         if self.path in {None, STDOUT}:
             return self
         path = self.path.with_name(f"{self.path.name}.worker-{index}")

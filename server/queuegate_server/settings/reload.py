@@ -20,7 +20,7 @@ T = TypeVar("T")
 READ_TIMEOUT: Final = 10.0
 """The time limit for reading the settings, in seconds."""
 
-ApplySettings = Callable[[Settings], Awaitable[object] | None]
+SettingsApplier = Callable[[Settings], Awaitable[object] | None]
 """Applies the current settings to a part of the server."""
 
 
@@ -58,16 +58,18 @@ class ConfigReloader:
     settings: Settings
     """The current settings."""
     reader: SettingsReader[Settings]
-    apply: Sequence[ApplySettings]
-    """Functions called in order with the current settings, even if one fails."""
+    apply: Sequence[SettingsApplier]
+    """Functions called in order with the current settings, even if an earlier one fails."""
     report: Callable[[Sequence[Diagnostic]], None]
-    """Called with the errors that a reload finds in the settings, if any."""
+    """Called after each read with the errors in the settings, if any."""
     notifier: Notifier
     """Reports reloads to systemd."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def reload(self) -> None:
-        """Reload everything. Errors are logged, and the affected parts keep their settings."""
+        """Reload and apply the settings. Errors are logged, and the affected parts keep their
+        settings.
+        """
         async with self._lock:
             self.notifier.reloading()
             await self._read_settings()

@@ -54,8 +54,8 @@ _MESSAGES: Final = {
     "string_pattern_mismatch": "must match the pattern {pattern}",
     "too_short": "must not be empty",
 }
-"""Messages by pydantic error type. They never quote values from files or variables, which may be
-secrets under the wrong key."""
+"""Messages by pydantic error type. They never quote values from files or variables, because a
+secret may be under the wrong key."""
 _BOUNDS: Final = ("gt", "ge", "lt", "le")
 _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
     seconds: written_duration,
@@ -81,7 +81,7 @@ class Overrides:
     origins: dict[KeyPath, str] = field(default_factory=dict)
 
     def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
-        """Set a value in the tree. Return a diagnostic if the path does not fit the tree."""
+        """Set the override's value in the tree, or return a diagnostic if its path does not fit."""
         *sections, last = override.path
         node = tree
         for depth, key in enumerate(sections):
@@ -99,8 +99,9 @@ class Overrides:
         return None
 
     def nearest(self, path: KeyPath) -> tuple[str | None, bool]:
-        """Return the origin of the value at a path, and True. If the value is not overridden,
-        return the origin of the override with the longest common path, if any, and False.
+        """Return the origin of the override that set the value at `path`, and True. If the value is
+        not overridden, return the origin of the override with the longest common path, if any, and
+        False.
         """
         above = [path[:length] for length in range(len(path), 0, -1)]
         for part in above:
@@ -117,7 +118,7 @@ class SourceMap:
     """The origin of each value in the settings."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        """Create a map from the nodes of a file and the values that override it."""
+        """Create a map from a file's nodes and the values that override them."""
         self._file = file
         self._root = root
         self._overrides = overrides
@@ -151,7 +152,7 @@ class SourceMap:
         return error_in(origin or self._file, text, remedy)
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
-        """Return how many parts of a location exist in the file, and the node to report."""
+        """Return how many parts of the location exist in the file, and the node to report."""
         node, reported, depth = self._root, self._root, 0
         for part in location:
             depth += 1
@@ -200,14 +201,14 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
 
 
 def _shown(value: object) -> str:
-    """Return a command-line value as YAML, truncated."""
+    """Format a command-line value as YAML, truncated."""
     if isinstance(value, str):
         return quoted(value)
     return shortened(json.dumps(value, ensure_ascii=False, default=str), MAX_QUOTED)
 
 
 def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callable[[float], str]:
-    """Return the formatter for the bounds of the value at a location."""
+    """Return the formatter for the bounds of the value at the given location."""
     bounded = _fields_at(location[:-1], tree).get(str(location[-1])) if location else None
     for constraint in bounded.metadata if bounded is not None else ():
         if isinstance(constraint, BeforeValidator) and constraint.func in _WRITERS:
@@ -225,7 +226,7 @@ def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
 
 
 def _without_tags(location: Location, tree: object, *, is_missing: bool) -> Location:
-    """Drop the parts of a location that name a branch of a union instead of a key."""
+    """Drop the parts of the location that name a union's branch instead of a key."""
     kept: list[str | int] = []
     for position, part in enumerate(location):
         if isinstance(tree, Mapping) and part in tree:
@@ -258,7 +259,7 @@ def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
 
 
 def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
-    """Return the fields of the section at a location, without a resolver's `type`."""
+    """Return the fields of the section at the given location, without a resolver's `type`."""
     kind: Any = Settings
     for part in location:
         if isinstance(part, int):
