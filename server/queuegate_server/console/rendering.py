@@ -20,7 +20,7 @@ _WHOLE_MILLISECONDS: Final = 10e-3
 """The latency from which tenths of a millisecond are not shown."""
 
 
-class Exact(str):
+class ExactText(str):
     """Text to render unchanged, such as the value of a field."""
 
     __slots__ = ()
@@ -38,7 +38,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     env.filters.update(
-        exact=Exact,
+        exact=ExactText,
         moment=moment,
         age=age,
         count=_count,
@@ -99,7 +99,7 @@ def _count(number: int) -> str:
 
 def _finalize(value: Any) -> Any:
     """Make text from a policy, a directory or a URL safe to display."""
-    if not isinstance(value, str) or isinstance(value, Markup | Url | Exact):
+    if not isinstance(value, str) or isinstance(value, Markup | Url | ExactText):
         return value
     text = shortened(value, MAX_TEXT)
     # `printable` keeps spaces of other widths, some of which are our own.

@@ -1,1 +1,1 @@
-"""Resolves user names to groups: resolvers, their guards, and the group cache."""
+"""Resolvers that look up users' groups, their guards, and the group cache."""

@@ -1,9 +1,9 @@
-"""The group cache of one partition.
+"""A partition's group cache.
 
 `cachetools` keeps the entries in LRU order. This module adds a TTL for each outcome, failures
 stored alongside groups, statistics, and separate bounds for users with groups and for names
-without, so that a flood of unknown names evicts no users. Groups sent by callers are never cached:
-one caller's claim must not affect another's decision.
+without, so that a flood of unknown names cannot evict users. Groups sent by callers are never
+cached, because one caller's claim must not affect another's decision.
 """
 
 import math
@@ -21,32 +21,32 @@ from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedRes
 from queuegate_server.runtime.single_flight import Flight
 
 TTL_JITTER: Final = 0.1
-"""TTLs are shortened by up to this fraction, to spread the expiry of entries stored together."""
+"""TTLs are randomly shortened by up to this fraction so that entries do not all expire at once."""
 REFRESH_AFTER: Final = 0.8
-"""Use after this fraction of the TTL, or somewhat earlier, triggers a refresh."""
+"""An entry is refreshed when it is used after this fraction of its TTL, minus some jitter."""
 REFRESH_SPREAD: Final = 0.3
-"""The maximum jitter of that threshold, as a fraction of the TTL."""
+"""The maximum jitter subtracted from `REFRESH_AFTER`."""
 
 INVALIDATE_STEP: Final = 250
-"""The number of entries that `invalidate_all` drops per step: less than 1 ms of work."""
+"""The number of entries dropped in each step of `invalidate_all`, which takes less than 1 ms."""
 MAX_SHARED_GROUPS: Final = 4096
 """The maximum number of distinct group lists interned across users."""
 MAX_SHARDS: Final = 64
-"""Growing a dictionary copies it. For a million users, this would block the event loop for 0.1 s
-with one dictionary, and for a few ms with 64."""
+"""The maximum number of shards. Growing a dictionary copies it, which for a million users would
+block the event loop for 0.1 s with one dictionary, but only for a few ms with 64."""
 MIN_SHARD_ENTRIES: Final = 1024
-"""The minimum size of a shard. Shards evict independently, so only a single one is an exact LRU."""
+"""The minimum shard size. Shards evict independently, so LRU order is exact only within a shard."""
 MAX_EVICTIONS: Final = 2
-"""The maximum number of entries evicted per store, such as after the bound is lowered."""
+"""The maximum number of evictions per stored entry, needed after the bound has been lowered."""
 NEVER: Final = -math.inf
 
 
 @dataclass(slots=True, eq=False)
 class CacheEntry:
-    """A user's outcome and its lifetime. Only the cache modifies it.
+    """A cached lookup outcome with its lifetime. Only the cache modifies it.
 
-    Callers hold the entry itself, not a copy: it expires for all of them as soon as it is replaced,
-    invalidated or evicted.
+    Callers hold the entry itself instead of a copy, so replacing, invalidating or evicting it
+    expires it for all of them.
     """
 
     user: str
@@ -60,7 +60,7 @@ class CacheEntry:
     fresh_until: float = NEVER
     """When decisions based on the entry expire (monotonic clock). Later use triggers a refresh."""
     failure: "CacheEntry | None" = None
-    """The latest failed lookup since these groups were resolved."""
+    """The latest failed lookup after these groups were resolved, if any."""
     generation: int = 0
     """The generation of the `CacheLease` under which the resolver responded."""
 
@@ -75,7 +75,7 @@ class CacheEntry:
 
 @dataclass(slots=True)
 class Occupancy:
-    """The usage of one part of the cache."""
+    """Usage statistics for users with groups, or for names without groups."""
 
     entries: int = 0
     """The current number of entries, including expired ones."""
@@ -100,7 +100,7 @@ class CacheStats:
 
 
 class GroupCache:
-    """Caches the groups of up to `max_entries` users, and as many names without groups."""
+    """A cache for up to `max_entries` users' groups, and as many names without groups."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class GroupCache:
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
             chance: Returns random numbers in [0, 1).
-            lease: Determines which entries must be resolved again before they expire; None: none.
+            lease: Determines which unexpired entries must be resolved again; None: none.
         """
         self.lease: Final = lease or EndlessLease()
         self.options = options
@@ -144,15 +144,15 @@ class GroupCache:
     def store(
         self, flight: Flight, outcome: Outcome, shared: SharedResult | None = None
     ) -> CacheEntry:
-        """Return the outcome of a lookup as an entry, and store it unless the flight is outdated.
+        """Return an entry with the lookup's outcome, and cache it unless the flight is outdated.
 
         A failure never replaces a usable entry.
 
         Args:
-            flight: The lookup. It is outdated if the user was invalidated or a later lookup
-                completed meanwhile.
-            outcome: Its outcome.
-            shared: Another server's result, if the outcome came from one.
+            flight: The lookup. It is outdated if, since it started, the user was invalidated or a
+                later lookup has completed.
+            outcome: The lookup's outcome.
+            shared: The result from another server that contained the outcome, if any.
         """
         user = flight.key
         if flight.is_outdated:
@@ -163,7 +163,7 @@ class GroupCache:
         if isinstance(outcome, KnownUser):
             outcome = self._shared(outcome)
         entry = self.find(user)
-        # With a new outcome, renewing the old entry would revive decisions based on it.
+        # If the outcome has changed, renewing the old entry would revive decisions based on it.
         if entry is None or entry.outcome != outcome:
             entry = CacheEntry(user, outcome)
         self._renew(entry, shared, flight.started_at)
@@ -178,13 +178,13 @@ class GroupCache:
         *,
         started_at: float | None = None,
     ) -> CacheEntry:
-        """Return an outcome as an entry without storing it."""
+        """Return an entry with the outcome, without caching it."""
         entry = self._renew(CacheEntry(user, outcome), shared, started_at)
         entry.fresh_until = NEVER
         return entry
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Invalidate users, and return how many had usable entries."""
+        """Invalidate users, and return the number of users with usable entries."""
         now = self.clock()
         dropped = [self._groups.drop(user) or self._negative.drop(user) for user in set(users)]
         return sum(self._expire(entry, now) for entry in dropped if entry is not None)
@@ -192,7 +192,7 @@ class GroupCache:
     def invalidate_all(self) -> Iterator[int]:
         """Invalidate all entries in steps, yielding the number of usable ones in each step.
 
-        The cache is empty immediately, but decisions based on an entry may be used until the
+        The cache is empty immediately, but decisions based on the entries remain valid until the
         iterator is exhausted.
         """
         return self._drain([*self._groups.take_all(), *self._negative.take_all()], self.clock())
@@ -204,7 +204,7 @@ class GroupCache:
                 yield sum(self._expire(shard.popitem()[1], now) for _ in range(size))
 
     def _expire(self, entry: CacheEntry, now: float) -> bool:
-        """Expire an invalidated entry, and return whether it was usable."""
+        """Expire an invalidated entry; return whether it was usable."""
         until = entry.expires_at
         if isinstance(entry.outcome, KnownUser):
             failure_until = NEVER if entry.failure is None else entry.failure.expires_at
@@ -247,7 +247,7 @@ class GroupCache:
     def _renew(
         self, entry: CacheEntry, shared: SharedResult | None = None, started_at: float | None = None
     ) -> CacheEntry:
-        """Give an entry a new TTL, or a shared result's remaining TTL, and return it."""
+        """Set and return an entry's TTL: a new one, or the remaining TTL of a shared result."""
         options = self.options
         refresh_after = 1.0
         if isinstance(entry.outcome, KnownUser):
@@ -272,7 +272,7 @@ class GroupCache:
         return entry
 
     def _shared(self, known: KnownUser) -> KnownUser:
-        """Return an equal outcome already in use, if any: many users share few group lists."""
+        """Return an equal outcome already in use, if any: many users have the same groups."""
         shared = self._shared_groups.get(known.groups)
         if shared is None:
             shared = KnownUser(tuple(map(sys.intern, known.groups)))
@@ -284,18 +284,18 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """Entries in shards of similar size, unbounded because a cachetools bound is fixed."""
+    """Cache shards of similar size. Unbounded, because the size limit of an LRUCache is fixed."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
         self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]
         self._occupancy = occupancy
 
     def shard(self, user: str) -> _Shard:
-        """Return the shard for a user."""
+        """Return a user's shard."""
         return self.shards[hash(user) % len(self.shards)]
 
     def put(self, entry: CacheEntry, max_entries: int) -> None:
-        """Add an entry, evicting the least recently used ones."""
+        """Add an entry, evicting least recently used ones if there are more than `max_entries`."""
         shard = self.shard(entry.user)
         replaced = shard.get(entry.user)
         if replaced is None:
@@ -318,7 +318,7 @@ class _Shards:
         return entry
 
     def take_all(self) -> list[_Shard]:
-        """Remove all entries, and return their shards."""
+        """Remove and return all shards."""
         shards, self.shards = self.shards, [LRUCache(math.inf) for _ in self.shards]
         self._occupancy.entries = 0
         return shards

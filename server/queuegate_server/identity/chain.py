@@ -1,4 +1,4 @@
-"""A chain: several resolvers that a partition uses as one."""
+"""Chains of resolvers, which partitions use like a single resolver."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -11,17 +11,17 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 
 
 class ResolverChain:
-    """Queries resolvers in order, each with its own guards.
+    """A chain of guarded resolvers, queried in order.
 
     If one resolver fails, the lookup fails, because that resolver might have found the user.
     """
 
     def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
-        """Chain resolvers in query order.
+        """Create a chain.
 
         Args:
             name: The chain's display name.
-            members: The resolvers.
+            members: The resolvers, in query order.
             mode: `first` returns the groups from the first resolver that finds the user, `union`
                 those from all of them.
         """
@@ -29,8 +29,8 @@ class ResolverChain:
         self.is_local: bool = all(member.is_local for member in members)
         self._members = tuple(members)
         self._mode = mode
-        # With `first`, users found by the first resolver do not need the others, which must not
-        # delay their refreshes.
+        # With `first`, users found by the first resolver can be refreshed even if the others are
+        # overloaded.
         always_queried = self._members if mode == "union" else self._members[:1]
         self.load = _ChainLoad([each.load for each in always_queried])
 
@@ -55,9 +55,9 @@ class ResolverChain:
         return KnownUser(tuple(dict.fromkeys(groups)))
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members reported by any of the resolvers. Never raises.
+        """List all members reported by any resolver. Never raises.
 
-        The mode is applied later, when each member is looked up.
+        The chain's mode is applied when the members are looked up.
         """
         try:
             for member in self._members:
@@ -81,7 +81,7 @@ class ResolverChain:
 
 
 class _ChainLoad:
-    """The combined load on the resolvers that every lookup queries."""
+    """The combined load on the resolvers queried in every lookup."""
 
     def __init__(self, loads: Sequence[ResolverLoad]) -> None:
         self._loads = loads

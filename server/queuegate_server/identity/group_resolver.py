@@ -1,14 +1,14 @@
-"""Resolves the groups of a partition's users.
+"""Resolves users' groups for a partition.
 
 Each component calls the next one:
 
-GroupResolver    one per partition: cached and stale groups; refreshes
-  GroupCache       the entries
+GroupResolver    one per partition; uses cached and stale groups, and starts refreshes
+  GroupCache       stores the lookup outcomes
   RefreshQueue     looks up cached users again, at a limited rate
-SingleFlight     one lookup of a user at a time
-Lookup           stores the result of a flight
-  SharedGroups     groups shared by other servers of a fleet
-ResolverChain    only if the settings name a chain; queries several of the following
+SingleFlight     runs at most one lookup per user
+Lookup           stores a lookup's outcome
+  SharedGroups     groups from other servers in the fleet
+ResolverChain    queries several guarded resolvers, if the settings name a chain
 GuardedResolver  one per resolver, shared by partitions
   Bulkhead             bounds concurrent lookups
   CircuitBreaker       stops lookups while the resolver fails
@@ -35,9 +35,9 @@ from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
 REFRESH_LIFE: Final = 0.5
-"""A refresh accepts another server's result if at least this fraction of its TTL remains."""
+"""Refreshes use results from other servers with at least this fraction of their TTL remaining."""
 STALE_COPY_SECONDS: Final = 15.0
-"""How long another process may use a copy of groups while the resolver is unavailable."""
+"""How long other processes may use copies of groups while the resolver is unavailable."""
 _NO_LIMIT: Final = contextlib.nullcontext()
 _ABANDONED: Final = LookupFailure(
     "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
@@ -45,18 +45,18 @@ _ABANDONED: Final = LookupFailure(
 
 
 class Resolution(NamedTuple):
-    """The result of resolving a user."""
+    """A cache entry with a user's groups, and its status."""
 
     entry: CacheEntry
-    """The entry itself, which expires when the user is invalidated."""
+    """The entry, which expires if the user is invalidated."""
     cached: bool
-    """Whether the entry was already cached."""
+    """Whether the entry was a cache hit."""
     stale: bool
-    """Whether the entry has expired, but the resolver failed or has not responded yet."""
+    """Whether the entry was used after its expiry because the resolver failed or was slow."""
 
 
 class GroupResolver:
-    """Resolves the groups of one partition's users."""
+    """Resolves users' groups for a partition."""
 
     def __init__(
         self,
@@ -66,17 +66,17 @@ class GroupResolver:
         clock: Callable[[], float] = time.monotonic,
         shared: SharedGroups | None = None,
     ) -> None:
-        """Wrap a resolver, which other partitions may share.
+        """Wrap a resolver, which may be shared with other partitions.
 
         Args:
             source: The resolver, or a chain.
-            cache: The cache of this partition.
-            clock: The monotonic clock of the cache.
-            shared: Groups shared by other servers, consulted before the resolver.
+            cache: The partition's cache.
+            clock: The cache's monotonic clock.
+            shared: Groups from other servers, used before the resolver is queried.
         """
         self.resolver_name = source.name
         self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
-        """Identifies the resolver's settings; empty if the groups are not shared."""
+        """A fingerprint of the resolver's settings; empty if the groups are not shared."""
         self._is_local = source.is_local
         self._source = source
         self._cache = cache
@@ -88,10 +88,10 @@ class GroupResolver:
         self._invalidations: set[asyncio.Task[int]] = set()
 
     def known(self, user: str) -> CacheEntry | None:
-        """Return a user's entry, or None if it is missing or has expired.
+        """Return a user's cache entry; None if it is missing or has expired.
 
-        If the entry is due for a refresh, one starts in the background. A local resolver is queried
-        immediately instead, which takes no time.
+        If the entry is due for a refresh, start one in the background. If the resolver is local,
+        query it immediately instead.
         """
         now, lease = self._clock(), self._lease
         if now >= lease.ends_at:
@@ -109,8 +109,8 @@ class GroupResolver:
     async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
         """Resolve a user, querying the resolver if necessary.
 
-        Groups that expired no more than `max_stale` ago are used if the resolver is unavailable,
-        takes too long, or has other users to look up first.
+        If the resolver is unavailable, too slow or busy with other users, groups that expired no
+        more than `max_stale` ago are used.
 
         Args:
             user: The user's name.
@@ -148,14 +148,14 @@ class GroupResolver:
         return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
 
     def copy_until(self, resolution: Resolution) -> float:
-        """Return when a copy of a result in another process expires (monotonic clock).
+        """Return when another process's copy of a resolution expires (monotonic clock).
 
-        It expires with the entry, or a little later while the resolver is unavailable; otherwise,
-        all copies would need constant renewal.
+        The copy expires with the entry, or slightly later while the resolver is unavailable, to
+        avoid constant renewal of all copies.
         """
         entry = resolution.entry
         if self._is_local:
-            return entry.fresh_until  # the resolver is queried again then
+            return entry.fresh_until  # when the resolver is queried again
         if not isinstance(entry.outcome, KnownUser):
             return entry.expires_at
         now, max_age = self._clock(), self._lease.max_age
@@ -171,7 +171,7 @@ class GroupResolver:
         return entry.expires_at
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups, bypassing the cache. Never raises."""
+        """List group members, bypassing the cache. Never raises."""
         await self._source.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
@@ -179,9 +179,9 @@ class GroupResolver:
         return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Invalidate users, and return how many had usable entries.
+        """Invalidate users, and return the number of users with usable entries.
 
-        Later requests only use results of lookups started after this call.
+        Later requests only use lookups started after this call.
         """
         for user in users:
             self._flights.outdate(user)
@@ -209,7 +209,7 @@ class GroupResolver:
         return await asyncio.shield(task)
 
     def end_lease(self) -> None:
-        """Prevent later requests from joining lookups in progress, whose results are not cached."""
+        """Stop sharing and caching the results of lookups in progress."""
         self._flights.outdate_all()
 
     def reconfigure(self, options: CacheOptions) -> None:
@@ -227,7 +227,7 @@ class GroupResolver:
         return len(self._refreshes)
 
     async def close(self) -> None:
-        """Stop all lookups, within a second."""
+        """Stop all lookups within a second."""
         self._refreshes.close()
         await self._flights.close()
 
@@ -240,7 +240,7 @@ class GroupResolver:
         return Resolution(entry, cached=False, stale=False)
 
     def _from_cache(self, entry: CacheEntry, now: float) -> Resolution | None:
-        """Return the cached result if no lookup is needed, or a lookup would not change it."""
+        """Return the entry's resolution unless a lookup might improve it."""
         is_fresh = now < entry.fresh_until and entry.generation == self._lease.generation
         if is_fresh or self._outlives_refresh(entry, now):
             if not is_fresh:
@@ -259,7 +259,7 @@ class GroupResolver:
         return None if failure is None else Resolution(failure, cached=True, stale=False)
 
     def _stale(self, user: str) -> Resolution | None:
-        """Return usable cached groups after a lookup failed or took too long."""
+        """Return a user's usable cached groups after a failed or slow lookup."""
         entry, now = self._cache.find(user), self._clock()
         if entry is None or not self._has_groups(entry, now):
             return None
@@ -272,7 +272,7 @@ class GroupResolver:
         return Resolution(entry, cached=True, stale=is_stale)
 
     def _outlives_refresh(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether to use an entry while refreshing it, instead of querying at once."""
+        """Return whether an entry may be used while it is refreshed in the background."""
         return (
             not self._is_local
             and now < entry.expires_at
@@ -280,19 +280,19 @@ class GroupResolver:
         )
 
     def _failure(self, entry: CacheEntry, now: float) -> CacheEntry | None:
-        """Return the recent failure that rules out another lookup, if any."""
+        """Return the recent failed lookup that must not be retried yet, if any."""
         failure = entry.failure
         if failure is None or now >= failure.expires_at:
             return None
         return failure if failure.generation == self._lease.generation else None
 
     def _has_groups(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether an entry has groups that may be used while the resolver is unavailable."""
+        """Return whether an entry's groups may be used while the resolver is unavailable."""
         has_groups = isinstance(entry.outcome, KnownUser)
         return has_groups and now < entry.stale_until(self._cache.options)
 
     def _must_revalidate(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether an invalidation of the entry may have been missed."""
+        """Return whether this server may have missed an invalidation of the entry."""
         return entry.generation != self._lease.generation or (
             self._lease.max_age < math.inf and now >= entry.expires_at
         )
@@ -309,7 +309,7 @@ class GroupResolver:
         return entry
 
     def _query_local(self, user: str) -> CacheEntry | None:
-        """Query a local resolver; return None if it suspends after all."""
+        """Query a local resolver; return None if it suspends, contrary to its contract."""
         resolving = self.resolve(user)
         try:
             resolving.send(None)
@@ -320,7 +320,7 @@ class GroupResolver:
         return None
 
     def _refresh(self, user: str) -> bool:
-        """Start or queue a refresh; return False if it has not started yet."""
+        """Start or queue a refresh; return whether it has started."""
         return self._is_local or user in self._flights or self._refreshes.add(user)
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:

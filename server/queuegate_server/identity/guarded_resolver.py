@@ -1,4 +1,4 @@
-"""A named resolver with its guards, shared by the partitions that use it.
+"""Named resolvers with guards, shared by partitions.
 
 Each guard wraps the next: bulkhead, circuit breaker, timeout, exception containment, and finally
 the resolver.
@@ -27,25 +27,25 @@ from queuegate_server.throttling import TokenBucket
 _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
-"""A queue that has been nonempty for longer than this fraction of `lookup_timeout` indicates
-overload, not a burst. Lookups are then rejected if they would wait longer than that, and longer
-than `MIN_LOOKUPS` lookups take."""
+"""If the queue has been nonempty for longer than this fraction of `lookup_timeout`, the resolver is
+overloaded. Lookups are then rejected if they would wait longer than this and longer than
+`MIN_LOOKUPS` lookups take."""
 MIN_LOOKUPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64
-"""The weight of the latest lookup in the average duration."""
+"""The weight of the latest lookup in the moving average of durations."""
 OPEN_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
 """One in this many concurrent lookups may be a refresh."""
 QUEUE_REFRESH_SHARE: Final = 8
-"""The same while lookups are queued. A flood of names must not stop refreshes, or cached groups
-would become too stale to use."""
+"""`REFRESH_SHARE` while lookups are queued. A flood of names must not stop refreshes, or cached
+groups would become too stale to use."""
 REFRESH_BURST: Final = 8
-"""The number of refreshes that may start at once after a pause."""
+"""The maximum burst of refreshes after a pause."""
 
 
 class ExceptionContainment:
-    """Turns exceptions from a source into LookupFailures that contain only the exception type."""
+    """Converts a source's exceptions into LookupFailures that reveal only the exception type."""
 
     def __init__(self, name: str, source: Source) -> None:
         self._name = name
@@ -59,7 +59,7 @@ class ExceptionContainment:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # A task inside the source was cancelled, not this lookup.
+            # The source cancelled one of its own tasks; this lookup was not cancelled.
             return self._fault(user, error)
         except Exception as error:
             return self._fault(user, error)
@@ -76,7 +76,7 @@ class ExceptionContainment:
 
 
 class Timeout:
-    """Cancels lookups that exceed a time limit on the event loop's clock."""
+    """Cancels lookups that exceed a time limit, measured by the event loop's clock."""
 
     def __init__(self, name: str, seconds: float, source: Source) -> None:
         self._name = name
@@ -102,15 +102,15 @@ class CircuitState(StrEnum):
     OPEN = "open"
     """Lookups are rejected."""
     HALF_OPEN = "half-open"
-    """One lookup at a time reaches the resolver, to test whether it has recovered."""
+    """One trial lookup at a time reaches the resolver."""
 
 
 class CircuitBreaker:
     """Stops queries to a failing source.
 
-    It opens for `breaker_pause` after lookups of `breaker_failures` different users failed without
-    a success in between: a source may fail repeatedly for one broken entry while it serves everyone
-    else. Only LookupFailure counts as a failure.
+    It opens for `breaker_pause` after lookups have failed for `breaker_failures` different users in
+    a row. Repeated failures for one user count once, because only that user's entry may be broken.
+    Only LookupFailure counts as a failure.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class CircuitBreaker:
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up a user; return LookupFailure at once while the breaker is open."""
+        """Look up a user; while the breaker is open, return LookupFailure immediately."""
         if self.refuses:
             remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
             return LookupFailure(f"paused after repeated failures, for another {remaining} s")
@@ -188,12 +188,11 @@ class CircuitBreaker:
 
 
 class Bulkhead:
-    """Limits the number of concurrent lookups (`max_concurrent`) and of queued ones (`max_waiting`,
-    each for up to `lookup_timeout`).
+    """Limits the number of concurrent lookups (`max_concurrent`) and of queued lookups
+    (`max_waiting`), which wait for up to `lookup_timeout`.
 
     The queue absorbs bursts of new users, such as a batch after startup. It is bounded so that
-    callers fail fast if the source is slow. If it stays nonempty for a while, the source is
-    overloaded, and the queue is kept short.
+    callers fail fast if the source is slow, and kept short while the source is overloaded.
     """
 
     def __init__(
@@ -210,12 +209,12 @@ class Bulkhead:
         self.running = 0
         """The number of lookups in progress."""
         self._queued_since = 0.0
-        """When the queue was last empty."""
+        """When the queue was last empty (monotonic clock)."""
         self._duration = 0.0
         """The average duration of a lookup, in seconds."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up a user; return LookupFailure if there are too many lookups."""
+        """Look up a user; return LookupFailure if too many lookups are running and queued."""
         if self._semaphore.locked():
             if self.waiting >= self._max_waiting or self._is_overloaded():
                 return LookupFailure("too many lookups", too_many=True)
@@ -236,7 +235,7 @@ class Bulkhead:
             self._semaphore.release()
 
     def _is_overloaded(self) -> bool:
-        """Return whether another lookup would wait too long."""
+        """Return whether another lookup would have to wait too long."""
         burst = self._max_wait * BURST_SHARE
         if not self.waiting or self._clock() - self._queued_since < burst:
             return False
@@ -272,15 +271,15 @@ class ResolverLoad:
         self._bulkhead = bulkhead
         self._max_concurrent = options.max_concurrent
         bucket = TokenBucket(options.refresh_rate, REFRESH_BURST, clock)
-        # The rate limit on refreshes, across partitions.
+        # Limits the rate of refreshes across all partitions.
         self.wait, self.acquire, self.charge = bucket.wait, bucket.acquire, bucket.charge
 
     @property
     def capacity(self) -> int:
         """The number of refreshes that may run now.
 
-        Most lookups are reserved for users without a cache entry, and nothing is refreshed while
-        the circuit breaker is open.
+        Most slots are reserved for users without a cache entry. While the circuit breaker is open,
+        no refreshes may run.
         """
         if self._breaker.refuses:
             return 0
@@ -296,7 +295,7 @@ class ResolverLoad:
 
 
 class GuardedResolver:
-    """A named resolver and its guards, shared by the partitions that use it."""
+    """A named resolver with its guards, shared by partitions."""
 
     def __init__(
         self,
@@ -311,8 +310,8 @@ class GuardedResolver:
 
         Args:
             name: The resolver's display name.
-            resolver: The resolver. A local one (`is_local`) needs only the last guard.
-            options: The bounds.
+            resolver: The resolver. If it is local (`is_local`), only ExceptionContainment is used.
+            options: The guards' limits.
             clock: A monotonic clock, in seconds.
             observe: Called with the outcome and duration in seconds of each lookup, including
                 rejected ones.
@@ -339,7 +338,7 @@ class GuardedResolver:
         return outcome
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups. Never raises; incomplete groups contain the reason."""
+        """List group members. Never raises; groups with missing members contain the reason."""
         if self._listings.can_list_members and self.breaker.refuses:
             listing.give_up(f"the resolver {self.name!r} keeps failing and is paused")
         else:
@@ -350,7 +349,7 @@ class GuardedResolver:
         return await self._listings.all_users(limit)
 
     async def open(self) -> None:
-        """Open the resolver, within 30 s. On failure, close it and raise the exception."""
+        """Open the resolver within 30 s. On failure, close it and raise the exception."""
         try:
             async with asyncio.timeout(OPEN_TIMEOUT) as limit:
                 await self.resolver.open()
@@ -361,7 +360,7 @@ class GuardedResolver:
             raise
 
     async def close(self) -> None:
-        """Close the resolver, within two seconds."""
+        """Close the resolver within two seconds."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self.resolver.close()

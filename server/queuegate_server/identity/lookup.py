@@ -1,4 +1,4 @@
-"""Looks up users in groups shared by servers, then with the resolver, and caches the results."""
+"""Looks up users in the fleet's shared groups and then the resolver, and caches the results."""
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source
@@ -7,7 +7,7 @@ from queuegate_server.runtime.single_flight import Flight
 
 
 class Lookup:
-    """Performs lookups. The cache discards the result of an outdated flight."""
+    """Performs lookups and caches their results, except those of outdated flights."""
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:
         self._source = source
@@ -15,20 +15,20 @@ class Lookup:
         self._shared = shared
 
     async def run(self, flight: Flight, min_life: float | None = 0.0) -> CacheEntry:
-        """Use another server's result if there is one; otherwise query the resolver and share its
+        """Use another server's result if there is one; otherwise, query the resolver and share the
         result.
 
         Args:
             flight: The lookup.
-            min_life: The minimum remaining lifetime of another server's result, in seconds; None:
-                always query the resolver.
+            min_life: The minimum remaining TTL required of another server's result, in seconds;
+                None: always query the resolver.
         """
         user, cache, shared = flight.key, self._cache, self._shared
         publish = None
         if shared is not None:
             result = None if min_life is None else await shared.get(user)
             if result is not None and result.expires_at - cache.wall() >= (min_life or 0.0):
-                # Does not supersede earlier lookups: this result may be older than theirs.
+                # Does not supersede other lookups, whose results may be newer.
                 return cache.store(flight, result.outcome, result)
             publish = shared.begin(user)
         outcome = await self._source.resolve(user)

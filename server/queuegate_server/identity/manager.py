@@ -1,9 +1,8 @@
-"""Creates, shares and closes resolvers, which survive reloads of the policy.
+"""Creates, shares and closes resolvers, which are kept across policy reloads.
 
-A partition uses the resolver named in its settings, else the type named in the scheduler's
-configuration (`usergroupresolver`), else its scheduler's default. Partitions that use the same
-resolver share its circuit breaker and bounds, even if one uses it in a chain, but each has its own
-cache.
+A partition uses the resolver named in its settings; otherwise, the type named in the scheduler's
+configuration (`usergroupresolver`), or else the scheduler's default. Partitions with the same
+resolver share its circuit breaker and limits, even if one uses it in a chain, but not the cache.
 """
 
 import asyncio
@@ -24,13 +23,13 @@ from queuegate_server.identity.resolver import GroupSource, Outcome, Resolver
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedGroups
 
 LookupObserver = Callable[[Outcome, float], None]
-"""Called with the outcome and duration in seconds of each lookup."""
-Share = Callable[[str, str], SharedGroups]
-"""Returns a partition's shared groups, given its name and its resolver's settings."""
+"""Called with each lookup's outcome and duration in seconds."""
+SharedGroupsFactory = Callable[[str, str], SharedGroups]
+"""Returns a partition's shared groups, given the partition's name and the resolver's settings."""
 
 
 class PartitionIdentity(Protocol):
-    """A partition's settings used in this module."""
+    """The partition settings used in this module."""
 
     @property
     def resolver(self) -> str | None:
@@ -53,10 +52,10 @@ class IdentitySettings(Protocol):
 
 
 class ResolverKey(NamedTuple):
-    """Identifies a resolver."""
+    """The key of an open resolver."""
 
     name: str
-    """Its name in the settings, or its type in the policy."""
+    """The resolver's name in the settings, or its type in the policy."""
     defined_in: Literal["settings", "policy"]
 
 
@@ -80,7 +79,7 @@ class UnusableResolver(Exception):
 
 
 class UnusableResolvers(Exception):
-    """The policy is valid, but some partitions' resolvers cannot be used."""
+    """The policy is valid, but the resolvers of some partitions cannot be used."""
 
     def __init__(self, unusable: Sequence[UnusableResolver]) -> None:
         super().__init__("; ".join(each.message for each in unusable))
@@ -98,7 +97,7 @@ class ResolverManager:
         observe: Callable[[str, str], LookupObserver] | None = None,
         *,
         lease: CacheLease | None = None,
-        share: Share | None = None,
+        share: SharedGroupsFactory | None = None,
         around: Callable[[str, Resolver], Resolver] | None = None,
         resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
     ) -> None:
@@ -108,12 +107,12 @@ class ResolverManager:
             settings: The settings.
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
-            observe: Returns the observer of a resolver's lookups, given its name or type and where
-                it is defined (`settings` or `policy`).
-            lease: The lease of the caches; None: endless.
-            share: Returns the groups shared by the servers of a fleet; None without a fleet.
-            around: Wraps each resolver, given its name.
-            resolver_type: Returns the resolver type with a name, or raises BadResolverType.
+            observe: Returns the lookup observer for a resolver, given the resolver's name or type
+                and where it is defined (`settings` or `policy`).
+            lease: The lease for all caches; None: never expires.
+            share: Returns the groups shared within a fleet; None without a fleet.
+            around: Wraps a resolver, given its name.
+            resolver_type: Returns the resolver type with the given name. Raises BadResolverType.
         """
         self._observe = observe
         self._share = share
@@ -128,7 +127,7 @@ class ResolverManager:
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
-        """Return the open resolvers, each with where it is defined (`settings` or `policy`)."""
+        """The open resolvers, each preceded by where it is defined (`settings` or `policy`)."""
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def _end_lease(self) -> None:
@@ -136,18 +135,18 @@ class ResolverManager:
             groups.end_lease()
 
     def reconfigure(self, settings: IdentitySettings) -> None:
-        """Apply new settings, which differ only in cache options."""
+        """Apply new settings, which may differ only in cache options."""
         self._settings = settings
         for (partition, _), groups in self._groups.items():
             groups.reconfigure(settings.partition(partition).cache)
 
     async def for_partitions(self, partitions: Mapping[str, Partition]) -> dict[str, GroupResolver]:
-        """Return each partition's group resolver, opened.
+        """Return an open group resolver for each partition.
 
-        A partition keeps its cache if it keeps its resolver. Call `close_unused` afterwards.
+        Partitions whose resolver is unchanged keep their caches. Call `close_unused` afterwards.
 
         Raises:
-            UnusableResolvers: Some resolvers cannot be used; others may have been opened.
+            UnusableResolvers: Some resolvers cannot be used. Others may have been opened.
         """
         chosen: dict[str, GroupResolver] = {}
         unusable: list[UnusableResolver] = []
@@ -187,7 +186,7 @@ class ResolverManager:
         return groups
 
     def _shared(self, partition: str, key: ResolverKey, source: GroupSource) -> SharedGroups | None:
-        """Return a partition's shared groups; None if its groups must not be shared."""
+        """Return a partition's shared groups; None if they must not be shared."""
         if self._share is None or source.is_local:
             return None
         settings: list[tuple[str, str, str, str]] = []
@@ -201,7 +200,7 @@ class ResolverManager:
         return self._share(partition, repr((settings, chain and chain.mode)))
 
     async def _source(self, partition: Partition, key: ResolverKey) -> GroupSource:
-        """Return a resolver or a chain. Raises UnusableResolver."""
+        """Return the resolver or chain with the given key. Raises UnusableResolver."""
         members: list[GuardedResolver] = []
         for each in _members(self._settings, key):
             resolver = self._open_resolvers.get(each)
@@ -225,7 +224,7 @@ class ResolverManager:
         )
         try:
             await guarded.open()
-        except Exception as error:  # any exception means faulty settings
+        except Exception as error:  # any exception indicates invalid settings
             other = f"set `partitions.{partition.name}.resolver` to use another one"
             is_configured = key.defined_in == "settings"
             raise UnusableResolver(
@@ -241,7 +240,7 @@ class ResolverManager:
 def unusable_resolvers(
     settings: IdentitySettings, partitions: Mapping[str, Partition]
 ) -> list[UnusableResolver]:
-    """Return the partitions' resolvers that cannot work with their settings. Opens none."""
+    """Return an error for each partition whose resolver has unusable settings. Opens nothing."""
     unusable: list[UnusableResolver] = []
     for partition in partitions.values():
         for key in _members(settings, _key(settings, partition)):
@@ -261,13 +260,13 @@ def _key(settings: IdentitySettings, partition: Partition) -> ResolverKey:
 
 
 def _chain(settings: IdentitySettings, key: ResolverKey) -> ChainOptions | None:
-    """Return a chain's options; None if the key identifies a resolver."""
+    """Return a chain's options; None if the key does not identify a chain."""
     options = settings.resolvers[key.name].options if key.defined_in == "settings" else None
     return options if isinstance(options, ChainOptions) else None
 
 
 def _members(settings: IdentitySettings, key: ResolverKey) -> Sequence[ResolverKey]:
-    """Return the keys of a chain's resolvers, or the key itself."""
+    """Return the keys of a chain's resolvers, or `key` itself if it identifies a resolver."""
     chain = _chain(settings, key)
     return [ResolverKey(name, "settings") for name in chain.resolvers] if chain else [key]
 

@@ -1,11 +1,11 @@
 """Bounded lists of group members, and of all users.
 
-A resolver that can list members implements `members`, as in `Listings`. It may raise ListingLimit,
-which leaves the pending groups incomplete. A resolver that can list users implements `all_users`,
+Resolvers that can list members implement `members`, as in `Listings`. It may raise ListingLimit,
+which marks all pending groups as incomplete. Resolvers that can list users implement `all_users`,
 which raises CannotListUsers if the list may be incomplete. Both may raise other exceptions, must
 not block the event loop, and must stop when cancelled. Lists may include users who are not in the
-group or do not exist, because each user is looked up before being shown, but must not be silently
-incomplete.
+group or do not exist, because each user is looked up before being shown, but no user may be missing
+without an error.
 """
 
 import asyncio
@@ -16,28 +16,28 @@ from typing import Final
 _LOG = logging.getLogger(__name__)
 
 MAX_MEMBERS: Final = 100_000
-"""The maximum number of memberships (pairs of a group and a user) in one listing."""
+"""The maximum number of memberships (pairs of a group and a user) per listing."""
 MAX_SEARCHES: Final = 10_000
-"""The maximum number of directory requests for one listing."""
+"""The maximum number of directory requests per listing."""
 
 MAX_USERS: Final = 200_000
-"""The maximum number of users in one listing."""
+"""The maximum number of users per listing."""
 MAX_LISTINGS: Final = 2
-"""The maximum number of concurrent listings per resolver, since checks take priority."""
+"""The maximum number of concurrent listings per resolver; low, because checks take priority."""
 LISTING_SECONDS: Final = 15.0
 """The time limit for listing members, including the wait for other listings."""
 USERS_SECONDS: Final = 300.0
-"""The same for listing users, which only commands do."""
+"""The time limit for listing users, which only commands do."""
 
 _NOT_REACHED: Final = "the preceding groups took too long"
 
 
 class ListingLimit(Exception):
-    """A listing has reached a limit, which the message names."""
+    """The listing reached a limit, which the message names."""
 
 
 class CannotListUsers(Exception):
-    """Not all users can be listed; the message states why."""
+    """The resolver cannot list all users; the message states the reason."""
 
 
 class GroupMembers:
@@ -47,13 +47,13 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self.users: dict[str, tuple[str, ...]] = {}
-        """Users by name, each with the nested groups leading to them, outermost first."""
+        """The path of nested groups from this group to each user, outermost first, by user name."""
         self.missing = _NOT_REACHED
-        """A human-readable reason why members may be missing; empty if none are."""
+        """A human-readable reason why members may be missing; empty if the list is complete."""
 
 
 class MemberListing:
-    """Collects group members within limits. Groups are incomplete until marked as done."""
+    """A bounded listing of group members. Groups count as incomplete until marked as done."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class MemberListing:
         max_members: int = MAX_MEMBERS,
         max_searches: int = MAX_SEARCHES,
     ) -> None:
-        """Start listing groups by name, with limits on memberships and directory requests."""
+        """Create an empty listing of the given groups, with limits on members and requests."""
         self.groups: Mapping[str, GroupMembers] = {name: GroupMembers() for name in groups}
         self._max_members = max_members
         self._max_searches = max_searches
@@ -81,7 +81,7 @@ class MemberListing:
         return self._max_members - self._members
 
     def add(self, group: str, user: str, nested: tuple[str, ...] = ()) -> None:
-        """Add a member, unless a shorter path (`nested`) is known. Raises ListingLimit."""
+        """Add a member, keeping the shortest path of nested groups. Raises ListingLimit."""
         users = self.groups[group].users
         path = users.get(user)
         if path is None:
@@ -99,22 +99,22 @@ class MemberListing:
         self.searches += 1
 
     def done(self, group: str, missing: str = "") -> None:
-        """Mark a group as done, with the reason if members may be missing."""
+        """Mark a group as done, with the reason (`missing`) if members may be missing."""
         self.groups[group].missing = missing
 
     def give_up(self, missing: str) -> None:
-        """Mark all pending groups as done, with the reason why members may be missing."""
+        """Mark all pending groups as done, with the reason (`missing`) why they are incomplete."""
         for name in self.pending:
             self.done(name, missing)
 
     def fork(self) -> "MemberListing":
-        """Return an empty listing of the same groups with the remaining limits."""
+        """Return an empty listing of the same groups with this listing's remaining limits."""
         return MemberListing(
             self.groups, max_members=self.room, max_searches=self._max_searches - self.searches
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:
-        """Add the results of the resolver `source` from a forked listing."""
+        """Add the results in a forked listing, which came from the resolver named `source`."""
         self.searches += other.searches
         for name, group in other.groups.items():
             for user, nested in group.users.items():
@@ -126,7 +126,7 @@ class MemberListing:
 
 
 class Listings:
-    """Lists a resolver's members and users within limits, if it supports this."""
+    """Lists a resolver's group members and users within limits, if the resolver supports this."""
 
     def __init__(self, name: str, resolver: object) -> None:
         self._name = name
@@ -140,7 +140,7 @@ class Listings:
         return self._members is not None
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups. Never raises; incomplete groups contain the reason."""
+        """List group members. Never raises; groups with missing members contain the reason."""
         if self._members is None:
             listing.give_up(f"the resolver {self._name!r} cannot list the members of groups")
             return

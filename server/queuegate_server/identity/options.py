@@ -1,4 +1,4 @@
-"""Settings of the group cache and of chains, and settings common to all resolvers."""
+"""Settings for the group cache and for chains, and settings common to all resolvers."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

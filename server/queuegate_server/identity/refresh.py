@@ -1,8 +1,8 @@
 """Refresh-ahead: looks up cached users again in the background.
 
-After an outage, all cached groups may have expired. If every check then looked up its user, checks
-would wait for lookups, and lookups for each other. So refreshes start in FIFO order, with bounded
-rate and concurrency, while checks use the cached groups.
+After an outage, all cached groups may have expired. If every check then had to look up its user,
+lookups would queue up and delay the checks. Instead, checks use the cached groups while refreshes
+run in FIFO order, with bounded rate and concurrency.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Final
 from queuegate_server.identity.resolver import Load
 
 MAX_QUEUED: Final = 100_000
-"""Users beyond this are queued at their next check."""
+"""The maximum queue length. Other users are queued at their next check."""
 
 
 def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
@@ -24,9 +24,9 @@ class RefreshQueue:
     """A FIFO queue of users to refresh.
 
     Args:
-        start: Starts a user's lookup and returns its task, or None if it is no longer needed.
+        start: Starts a user's lookup and returns its task; None if no refresh is needed anymore.
         load: Limits the rate and concurrency of refreshes.
-        call_later: Schedules a call, like the event loop's method.
+        call_later: Schedules a call, like `loop.call_later`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class RefreshQueue:
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
         self._start: Callable[[str], asyncio.Task[Any] | None] | None = start
-        """None once closed, to break the reference cycle with the owner of the lookups."""
+        """None after `close`, which breaks the reference cycle with the group resolver."""
         self._load = load
         self._call_later = call_later
         self._queue: OrderedDict[str, None] = OrderedDict()
@@ -49,7 +49,7 @@ class RefreshQueue:
         return len(self._queue)
 
     def add(self, user: str) -> bool:
-        """Start or queue a user's refresh; return whether it was started.
+        """Start or queue a user's refresh; return whether it has started.
 
         Does nothing while the resolver must not be queried.
         """
@@ -75,7 +75,7 @@ class RefreshQueue:
             self._timer = None
 
     def _schedule(self) -> None:
-        """Schedule a wake-up for when the rate allows a refresh, unless one must finish first."""
+        """Schedule a wake-up when the rate limit allows a refresh, unless all slots are in use."""
         if self._queue and self._timer is None and self._running < max(1, self._load.capacity):
             self._timer = self._call_later(self._load.wait(), self._wake_up)
 

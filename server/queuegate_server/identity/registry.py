@@ -1,9 +1,9 @@
-"""Resolver types: built-in ones, and entry points of other distributions.
+"""Resolver types: built-in types, and entry points in other distributions.
 
 A resolver type is a class with an attribute `Options`, a subclass of `ResolverOptions`. Its
-constructor takes an instance of `Options` and does no I/O. Built-in types are imported on demand,
-because reading the settings must not require every driver. Other distributions register theirs in
-the entry-point group `queuegate.resolvers`.
+constructor takes an instance of `Options` and does no I/O. Built-in types are imported on demand
+so that reading the settings does not require every driver. Other distributions register their types
+in the entry-point group `queuegate.resolvers`.
 """
 
 import importlib
@@ -28,9 +28,9 @@ CHAIN: Final = "chain"
 """The `type` of a chain in the settings; not available in policies."""
 
 YUNIKORN_DEFAULT: Final = "none"
-"""The type for YuniKorn partitions without one in the settings or the policy."""
+"""The default type for YuniKorn partitions if neither the settings nor the policy name one."""
 YARN_DEFAULT: Final = "no_groups"
-"""The type for YARN partitions without one in the settings."""
+"""The default type for YARN partitions if the settings name none."""
 
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
 
@@ -46,7 +46,7 @@ class ConfiguredResolver:
 
 
 class BadResolverType(Exception):
-    """A resolver type does not exist or cannot be used; the message states why."""
+    """The resolver type does not exist or cannot be used; the message states the reason."""
 
 
 class ResolverType(Protocol):
@@ -59,12 +59,12 @@ class ResolverType(Protocol):
 
 
 def types() -> frozenset[str]:
-    """Return the names of all types."""
+    """Return the names of all resolver types."""
     return frozenset(RESOLVER_TYPES) | _entry_points().keys()
 
 
 def resolver_type(name: str) -> ResolverType:
-    """Return the type with a name. Raises BadResolverType."""
+    """Return the resolver type with the given name. Raises BadResolverType."""
     path = RESOLVER_TYPES.get(name)
     if path is not None:
         module, _, class_name = path.partition(":")
@@ -79,7 +79,7 @@ def resolver_type(name: str) -> ResolverType:
 
 
 def options_type(name: str) -> type[ResolverOptions | ChainOptions]:
-    """Return the settings model of a type. Raises BadResolverType."""
+    """Return the settings model for the given resolver type. Raises BadResolverType."""
     if name == CHAIN:
         return ChainOptions
     if name not in types():

@@ -1,4 +1,4 @@
-"""Lookup outcomes, and the interfaces of resolvers and their wrappers."""
+"""Lookup outcomes, and interfaces for resolvers and their wrappers."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class NoSuchUser:
 
 @dataclass(frozen=True, slots=True)
 class LookupFailure:
-    """The source did not respond, or not completely, so nothing is known about the user.
+    """The outcome if the source failed or its response was incomplete; the user may exist.
 
     Must never be treated as an empty group list.
     """
@@ -37,11 +37,11 @@ class LookupFailure:
 
 
 Outcome = KnownUser | NoSuchUser | LookupFailure
-"""Three outcomes, not two: a failed lookup does not mean that the user is absent."""
+"""The outcome of a lookup. A failed lookup does not imply that the user does not exist."""
 
 
 class Source(Protocol):
-    """Looks up users: a resolver, or a guard around one."""
+    """A resolver or a guard around one."""
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user. Must not block the event loop, and must stop when cancelled.
@@ -54,16 +54,16 @@ class Source(Protocol):
 class Resolver(Source, Protocol):
     """A source of group memberships.
 
-    The constructor does no I/O; `open` does. Settings can therefore be checked without the source,
-    and a server can start while the source is down.
+    The constructor does no I/O, so settings can be checked without the source. `open` tolerates
+    faults, so a server can start while the source is down.
 
     A resolver without an external source sets the class attribute `is_local = True`. Its `resolve`
-    never suspends, and so needs no task, timeout or bulkhead. A resolver whose results depend on
-    the host sets `is_of_host = True`; a fleet does not share them.
+    must never suspend and therefore needs no task, timeout or bulkhead. A resolver whose results
+    depend on the host sets `is_of_host = True`; its results are not shared within a fleet.
     """
 
     async def open(self) -> None:
-        """Prepare for lookups, within 30 s. Must not raise because the source is down."""
+        """Prepare for lookups within 30 s. Must not raise if the source is down."""
 
     async def close(self) -> None:
         """Release all resources. Called once, even if `open` failed; must not hang."""
@@ -84,11 +84,11 @@ class Load(Protocol):
         """Return the seconds until the next refresh may start; 0 if it may start now."""
 
     def acquire(self) -> bool:
-        """Take a token for a refresh, and return whether there was one."""
+        """Acquire permission for one refresh from the rate limiter; return False if denied."""
 
 
 class GroupSource(Source, Protocol):
-    """A source of groups shared by partitions: a guarded resolver or a chain."""
+    """A guarded resolver or a chain, shared by partitions."""
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ class GroupSource(Source, Protocol):
         """The load on the source."""
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups. Never raises."""
+        """List group members. Never raises."""
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users. Raises CannotListUsers."""
+        """Return up to `limit` user names. Raises CannotListUsers if there are more."""

@@ -1,4 +1,4 @@
-"""Interfaces for sharing resolver results between servers, and for the lease of the caches.
+"""Interfaces for sharing resolver results between servers, and for the cache lease.
 
 Implemented in `fleet/`. Without a fleet, nothing is shared and the lease never expires.
 """
@@ -11,7 +11,7 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 
 
 class SharedResult(NamedTuple):
-    """A resolver's result and its lifetime. Failures are not shared."""
+    """A lookup outcome with its lifetime. Failures are not shared."""
 
     outcome: KnownUser | NoSuchUser
     resolved_at: float
@@ -21,23 +21,25 @@ class SharedResult(NamedTuple):
 
 
 class SharedGroups(Protocol):
-    """The groups of one partition's users, shared between servers."""
+    """A partition's lookup outcomes, shared between servers."""
 
     @property
     def resolver_fingerprint(self) -> bytes:
-        """Identifies the resolver's settings; equal on all servers that share its groups."""
+        """A fingerprint of the resolver's settings, equal on all servers that share its groups."""
 
     async def get(self, user: str) -> SharedResult | None:
-        """Return a user's valid result, or None. Never raises; takes at most a few milliseconds."""
+        """Return a user's unexpired result, or None. Never raises; takes at most a few ms."""
 
     def begin(self, user: str) -> Callable[[SharedResult], None] | None:
-        """Register a lookup. Return a nonblocking function that shares its result unless outdated
-        by then, or None if the result cannot be shared.
+        """Register a lookup.
+
+        Return a nonblocking function that shares the lookup's result unless it has become outdated;
+        None if the result cannot be shared.
         """
 
 
 class CacheLease(Protocol):
-    """The lease under which the group caches and the response cache may be used."""
+    """The right to use the group caches and the response cache, valid for a limited time."""
 
     @property
     def ends_at(self) -> float:
@@ -45,31 +47,31 @@ class CacheLease(Protocol):
 
     @property
     def max_age(self) -> float:
-        """The maximum age of a result in seconds, counted from the start of its lookup: shorter
-        while this server would miss invalidations.
+        """The maximum age of a result in seconds, measured from the start of its lookup. It is
+        shorter while this server would miss invalidations.
         """
 
     @property
     def generation(self) -> int:
-        """The number of expired leases. A result belongs to the lease in which it was requested."""
+        """The number of expired leases. A result belongs to the lease when it was requested."""
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Register a callback for the end of each lease, invoked before any further cache use."""
+        """Register a callback to be called when a lease ends, before the caches are used again."""
 
     def end_if_expired(self, now: float) -> bool:
-        """End the lease if it has expired, and return whether it has. Cached results must then be
+        """End the lease if it has expired; return whether it has. If so, cached results must be
         revalidated before use.
         """
 
 
 class EndlessLease:
-    """The lease of a server that shares nothing."""
+    """A lease that never expires, for a server without a fleet."""
 
     ends_at = max_age = math.inf
     generation = 0
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Never call back."""
+        """Do nothing, because the lease never ends."""
 
     def end_if_expired(self, now: float) -> bool:  # noqa: ARG002 - part of the interface
         """Return False."""

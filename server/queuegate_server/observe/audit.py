@@ -1,7 +1,7 @@
 """The audit log: JSON lines, encoded and written in batches by a thread.
 
-Calls wait for the write under the policy `block`, but not under `drop`. The buffer and all waits
-are bounded.
+With the policy `block`, calls wait for the write; with `drop`, they do not. The buffer and all
+waits are bounded.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ _LOG = logging.getLogger("queuegate_server.audit")
 ENTRY_OVERHEAD_BYTES: Final = 512
 """The memory used by a buffered entry in addition to its contents."""
 MAX_GROUP_BYTES: Final = 1_048_576
-"""The maximum size of a write: the whole buffer may not fit on the disk or into a file."""
+"""The maximum size of a write. The whole buffer might not fit on the disk or in one file."""
 WRITE_TIMEOUT: Final = 2.0
 SYNC_INTERVAL: Final = 1.0
 RETRY_INTERVAL: Final = 0.5
 CLOSE_TIMEOUT: Final = 5.0
 LOG_INTERVAL: Final = 10.0
-"""Seconds between log lines about a persistent error."""
+"""The minimum number of seconds between log lines about the same error."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -45,24 +45,24 @@ class _Entry(NamedTuple):
     number: int
     size: int
     written: "asyncio.Future[bool] | None"
-    """Completed on the event loop; None under the policy `drop`."""
+    """Resolved on the event loop once the entry is written; None with the policy `drop`."""
 
 
 @dataclass(slots=True)
 class AuditCounts:
-    """Counts of records since startup."""
+    """The numbers of lost records since startup."""
 
     written: int = 0
     dropped: int = 0
-    """Records lost under the policy `drop`."""
+    """Records lost with the policy `drop`."""
     refused: int = 0
-    """Records not written in time under the policy `block`; their calls failed."""
+    """Records not written in time with the policy `block`, so that their calls failed."""
     failed_writes: int = 0
     waiting_bytes: int = 0
 
 
 class AuditLog:
-    """A buffer of records from an event loop, written by a thread."""
+    """A buffer for records from an event loop, written by a thread."""
 
     def __init__(self, settings: Audit, target: Target) -> None:
         self.counts = AuditCounts()
@@ -82,22 +82,22 @@ class AuditLog:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the last write succeeded and no write hangs."""
+        """Whether the last write succeeded and the current one does not hang."""
         return self._last_succeeded and not self._hangs()
 
     @property
     def is_half_full(self) -> bool:
-        """Whether more than half of the buffer is in use, so deferrable records must wait."""
+        """Whether more than half of the buffer is in use; deferrable records must then wait."""
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
-        """Append records. Under the policy `block`, return False if they may not have been written,
-        because the buffer is full, or the write failed or took longer than WRITE_TIMEOUT.
+        """Append records. With the policy `block`, return False if the buffer is full, the write
+        failed, or it took longer than WRITE_TIMEOUT.
 
         Args:
-            records: Builds the records. Called once, in the thread.
+            records: A function that builds the records. Called once, in the thread.
             number: The number of records.
-            size: The approximate memory that `records` uses until then, in bytes.
+            size: The approximate memory used by `records` until it is called, in bytes.
         """
         size += ENTRY_OVERHEAD_BYTES
         written = self._loop.create_future() if self._blocks else None
@@ -128,7 +128,7 @@ class AuditLog:
             _LOG.error("records of the audit log are lost: it could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write hangs, so calls need not wait for the next one."""
+        """Return whether a write hangs, in which case calls must not wait."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 
@@ -165,7 +165,7 @@ class AuditLog:
             self.target.close()
 
     def _next_group(self) -> Sequence[_Entry]:
-        """Remove the first entries from the buffer."""
+        """Remove and return the first entries in the buffer, up to MAX_GROUP_BYTES."""
         most, size, number = min(MAX_GROUP_BYTES, self._settings.max_size), 0, 0
         for entry in self._entries:
             size += entry.size
@@ -180,7 +180,7 @@ class AuditLog:
         data = b"".join(lines for _, lines in entries if lines is not None)
         succeeded = self._try(lambda: self._write(data))
         while not succeeded and not self._blocks and not self._closing:
-            # Meanwhile, records that exceed the buffer are dropped and counted.
+            # If the buffer fills up in the meantime, new records are dropped and counted.
             time.sleep(RETRY_INTERVAL)
             succeeded = self._try(lambda: self._write(data))
         outcomes = [(entry, succeeded and lines is not None) for entry, lines in entries]
@@ -208,7 +208,7 @@ class AuditLog:
             self._writing_since = None
 
     def _try(self, work: Callable[[], None]) -> bool:
-        """Run a function and return whether it succeeded. Count and log a failure."""
+        """Run a function; return whether it succeeded. Failures are counted and logged."""
         try:
             work()
         except OSError as error:
@@ -261,7 +261,7 @@ def _complete(outcomes: Iterable[tuple[_Entry, bool]]) -> None:
 
 
 def _lines(entry: _Entry) -> bytes | None:
-    """Encode records as ASCII, so no name can break a line; return None if that fails."""
+    """Encode records in ASCII so that names cannot break lines; return None on failure."""
     try:
         return b"".join(_encode(record).encode() + b"\n" for record in entry.records())
     except Exception:  # a bug must not stop the thread

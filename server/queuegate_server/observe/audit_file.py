@@ -1,4 +1,4 @@
-"""The audit log file: lines are written completely or not at all, and files rotated by size."""
+"""The audit log file, with atomic writes and rotation by size."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ _RECORD_START: Final = b'{"time":'
 
 
 class Target(Protocol):
-    """The destination of lines. All methods are called from one thread and raise OSError."""
+    """A destination for audit lines. All methods are called from one thread and raise OSError."""
 
     failed_rotations: int
     """The number of failed rotations."""
@@ -55,14 +55,14 @@ class StandardOutput:
         self._torn = False
 
     def sync(self) -> None:
-        """Do nothing: there is no disk."""
+        """Do nothing, because standard output cannot be synced."""
 
     def close(self) -> None:
-        """Do nothing: standard output belongs to the process."""
+        """Do nothing, because standard output belongs to the process."""
 
 
 class AuditFile:
-    """A file written by this process only, reopened when another program moves or deletes it."""
+    """A file written only by this process, and reopened if another program moves or deletes it."""
 
     def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
         """Open the file, creating it with mode 0640 if necessary.
@@ -70,11 +70,11 @@ class AuditFile:
         Args:
             path: The file.
             max_size: The size at which the file is rotated, in bytes.
-            keep: The number of rotated files to keep. `path.1` is the newest.
-            syncs: Whether to sync a file to disk before opening the next one.
+            keep: The number of rotated files to keep; `path.1` is the newest.
+            syncs: Whether to sync a file to disk before rotating it.
 
         Raises:
-            BlockingIOError: Another process writes the file.
+            BlockingIOError: Another process has locked the file.
             OSError: The file cannot be opened.
         """
         self._path = path
@@ -122,7 +122,7 @@ class AuditFile:
         return descriptor
 
     def _reopen_if_moved(self) -> None:
-        """Reopen the file unless the path still refers to it."""
+        """Reopen the file if it has been moved or deleted."""
         if self._descriptor >= 0:
             try:
                 there = self._path.stat()
@@ -143,10 +143,10 @@ class AuditFile:
             self.close()
 
     def _rotate(self, size: int) -> int:
-        """Open a new file and return its size. On failure, the old file keeps growing."""
+        """Rotate the files; return the new file's size. On failure, the old file keeps growing."""
         try:
             if self._keep:
-                # Move files only up to the first gap, which a failed rotation may have left.
+                # Move files only up to the first gap, which may remain from a failed rotation.
                 numbers = range(1, self._keep)
                 free = next((n for n in numbers if not self._numbered(n).exists()), self._keep)
                 for number in range(free - 1, 0, -1):
@@ -167,7 +167,7 @@ class AuditFile:
         return self._path.with_name(f"{self._path.name}.{number}")
 
     def _truncate(self, size: int) -> None:
-        """Restore the size of the file after a failed write."""
+        """Restore the file's size after a failed write."""
         try:
             os.ftruncate(self._descriptor, size)
         except OSError:
@@ -175,10 +175,10 @@ class AuditFile:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file; return whether it ends in an incomplete line."""
+    """Lock the file; return whether it ends with an incomplete line."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode):
-        # Opened for reading and writing, a pipe accepts records even without a reader.
+        # A pipe opened for reading and writing would accept records without a reader.
         raise OSError(errno.EINVAL, _IS_A_PIPE)
     if not stat.S_ISREG(mode):
         return False
@@ -187,8 +187,9 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_torn_record(descriptor: int) -> bool:
-    """Remove an incomplete record from the end of the file; its call never got a response. Return
-    whether the file still ends in an incomplete line.
+    """Remove an incomplete record, whose call never got a response, from the end of the file.
+
+    Return whether the file still ends with an incomplete line.
     """
     start, tail = _tail(descriptor)
     if not tail or tail.endswith(b"\n"):
@@ -201,7 +202,7 @@ def _remove_torn_record(descriptor: int) -> bool:
 
 
 def _tail(descriptor: int) -> tuple[int, bytes]:
-    """Return the offset and contents of the last part of a file."""
+    """Return the offset and content of the last bytes of a file."""
     size = os.fstat(descriptor).st_size
     start = max(0, size - MAX_LINE_BYTES)
     return start, os.pread(descriptor, size - start, start)

@@ -1,4 +1,4 @@
-"""Bounded search for the newest records of an audit log."""
+"""A bounded search for the newest records in an audit log."""
 
 import json
 import os
@@ -16,16 +16,16 @@ MAX_READ_BYTES: Final = 16 << 20
 MAX_FILES: Final = 20
 _PARSED_AT_ONCE: Final = 100
 _PAUSE_SECONDS: Final = 0.0005
-"""Releases the interpreter lock about every millisecond for threads that handle checks."""
+"""A pause after about a millisecond of work, to release the GIL for threads that handle checks."""
 _BLOCK_BYTES: Final = 1 << 18
 
 
 class NewestRecords(NamedTuple):
-    """The matching records, newest first."""
+    """The newest matching records, newest first."""
 
     records: list[Mapping[str, Any]]
     searched_all: bool
-    """Whether these are all matching records; False if a bound stopped the search."""
+    """Whether the whole log was searched; False if a limit ended the search."""
 
 
 def newest_records(
@@ -42,13 +42,13 @@ def newest_records(
         keep: The maximum number of rotated files. `path.1` is the newest.
         matches: Returns whether a record matches.
         number: The maximum number of records to return.
-        markers: A fast prefilter: lines without any of these are skipped.
+        markers: A fast prefilter. Lines that contain none of these are skipped.
     """
     records: list[Mapping[str, Any]] = []
     budget = MAX_READ_BYTES
     parsed = 0
     with ExitStack() as opened:
-        # Open all files first: a rotation during the search would hide one.
+        # Open all files first, because a rotation during the search would hide one.
         files = [opened.enter_context(open_regular(path))]
         for rotated in range(1, min(keep, MAX_FILES) + 1):
             try:

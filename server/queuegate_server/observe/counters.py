@@ -1,4 +1,4 @@
-"""Counters of calls and lookups, collected at each scrape."""
+"""Counters for calls and lookups, read at each scrape."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 CALL_BUCKETS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 )  # fmt: skip
-"""Upper bounds in seconds: a check takes about 0.1 ms, and a lookup up to seconds."""
+"""Upper bounds in seconds. Checks take about 0.1 ms, and lookups up to a few seconds."""
 LOOKUP_BUCKETS: Final = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 INITIAL_CODES: Final = ("OK", "INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNKNOWN")
-"""Statuses exported from the start: Prometheus sees no increase when a series appears."""
+"""Statuses exported from startup, because Prometheus cannot detect an increase in a new series."""
 OUTCOMES: Final = ("found", "no_such_user", "could_not_ask")
 
 
@@ -25,30 +25,30 @@ class Histogram:
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Start at zero. `bounds` are in seconds, ascending, without infinity."""
+        """Create an empty histogram. `bounds` are ascending, in seconds, and exclude infinity."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
         """The sum of all durations."""
 
     def add(self, seconds: float) -> None:
-        """Count a duration."""
+        """Record a duration."""
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self.sum += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return each upper bound with its cumulative count."""
+        """Return the upper bounds, each with the cumulative count."""
         bounds = (*map(str, self._bounds), "+Inf")
         return list(zip(bounds, accumulate(self._counts), strict=True))
 
 
 class MethodCounters:
-    """Counters of the calls of a method."""
+    """Counters for one method's calls."""
 
     __slots__ = ("codes", "durations", "kind", "method", "service", "started")
 
     def __init__(self, kind: str, service: str, method: str) -> None:
-        """Start at zero. `kind` is `unary` or `bidi_stream`."""
+        """Create counters. `kind` is `unary` or `bidi_stream`."""
         self.kind = kind
         self.service = service
         self.method = method
@@ -58,26 +58,26 @@ class MethodCounters:
         self.durations = Histogram(CALL_BUCKETS)
 
     def end(self, code: str, seconds: float) -> None:
-        """Count a completed call."""
+        """Record a completed call."""
         self.codes[code] = self.codes.get(code, 0) + 1
         self.durations.add(seconds)
 
 
 class ResolverCounters:
-    """Counters of the lookups of a resolver."""
+    """Counters for one resolver's lookups."""
 
     def __init__(self) -> None:
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
         self.durations = Histogram(LOOKUP_BUCKETS)
 
     def add(self, outcome: Outcome, seconds: float) -> None:
-        """Count a lookup."""
+        """Record a lookup."""
         self.outcomes[outcome_name(outcome)] += 1
         self.durations.add(seconds)
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """Return the name of an outcome for metrics and spans."""
+    """Return an outcome's name in metrics and spans."""
     if isinstance(outcome, KnownUser):
         return "found"
     return "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"

@@ -1,4 +1,4 @@
-"""Log sampling: thousands of equal lines per second during an outage must not fill the disk."""
+"""Log sampling, so that repeated lines during an outage do not fill the disk."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_LINES: Final = 5
-"""The number of equal lines logged per window."""
+"""The maximum number of identical lines logged per window."""
 WINDOW_SECONDS: Final = 1.0
 MAX_WINDOWS: Final = 1024
-"""The maximum number of distinct lines tracked. Beyond it, the oldest is forgotten."""
+"""The maximum number of distinct lines tracked. The oldest is evicted."""
 MAX_FOREIGN_MESSAGE: Final = 500
 """The maximum length of a library's message, which may quote data sent by a client."""
 LIBRARIES: Final = "queuegate_server.libraries"
@@ -32,9 +32,9 @@ _SAMPLED: Final = (
     "grpc",
     "opentelemetry",
 )
-"""Loggers whose volume depends on callers. Other loggers are not sampled."""
+"""The sampled loggers, whose volume depends on callers."""
 _KEY_FIELDS: Final = ("method", "code", "reason")
-"""Fields that distinguish lines with equal messages. Each has a fixed set of values."""
+"""Fields that distinguish lines with the same message. Each has a fixed set of values."""
 
 _Key = tuple[object, ...]
 
@@ -48,9 +48,9 @@ class _Window:
 
 
 class LogSampler(logging.Filter):
-    """A filter that passes the first few equal warnings per second and counts the others.
+    """A filter that passes the first few identical warnings per second and counts the rest.
 
-    The count is reported in the field `suppressed` of the next such line or in a separate line.
+    The count is reported in the `suppressed` field of the next such line or of a separate line.
     Thread-safe.
     """
 
@@ -61,7 +61,7 @@ class LogSampler(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a line; add the number of suppressed lines to it."""
+        """Return whether to write a line. Adds the number of suppressed lines to the record."""
         if record.levelno < logging.WARNING or not record.name.startswith(_SAMPLED):
             return True
         key = _key(record.name, record.levelno, str(record.msg), record.__dict__)
@@ -74,7 +74,7 @@ class LogSampler(logging.Filter):
         return False
 
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
-        """Return whether a line is suppressed, and count it if so, without building a record."""
+        """Return whether to suppress a line, without building a record. Counts suppressed lines."""
         key = _key(name, level, message, fields)
         with self._lock:
             window = self._windows.get(key)
@@ -84,10 +84,10 @@ class LogSampler(logging.Filter):
         return True
 
     def _suppress(self, key: _Key, window: _Window) -> None:
-        """Count a suppressed line, and schedule a report for the end of the window."""
+        """Count a suppressed line, and schedule a report at the end of the window."""
         window.suppressed += 1
         if window.suppressed == 1:
-            with contextlib.suppress(RuntimeError):  # outside the loop; the next line reports it
+            with contextlib.suppress(RuntimeError):  # no running loop; the next line has the count
                 asyncio.get_running_loop().call_later(WINDOW_SECONDS, self._report, key)
 
     def _is_over(self, window: _Window) -> bool:
@@ -119,11 +119,11 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """Shorten a library's message. As a logging filter, always return True."""
+    """Shorten a library's message. Always returns True, as a logging filter that drops nothing."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()
-        except Exception:  # the library's arguments do not match its message
+        except Exception:  # the arguments do not match the message
             message = str(record.msg)
         record.msg, record.args = message[:MAX_FOREIGN_MESSAGE], ()
     return True
@@ -134,4 +134,4 @@ def _key(name: str, level: int, message: str, fields: Mapping[str, object]) -> _
 
 
 SAMPLER: Final = LogSampler()
-"""The sampler of this process."""
+"""The process-wide sampler."""

@@ -1,7 +1,7 @@
-"""Structured logs on stderr: JSON, or readable lines on a terminal.
+"""Structured logs on stderr: JSON, or human-readable lines on a terminal.
 
-Lines below a warning are held back until a server has announced its addresses, so that the
-announcement comes first. While stderr is blocked, lines are dropped and counted.
+Lines below the level `warning` are held back until a server has announced its addresses, so that
+the announcement comes first. While stderr is blocked, lines are dropped and counted.
 
 The rest of the server uses the standard `logging` module, with constant messages and fields in
 `extra`; only this module uses structlog.
@@ -30,7 +30,7 @@ from queuegate_server.observe.log_sampling import (
 
 
 def _add_time(form: str) -> Any:
-    """Return a processor that adds a record's creation time, since it may be written later."""
+    """Return a processor that adds the time at which a record was created, not written."""
 
     def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
         created = datetime.fromtimestamp(event["_record"].created, UTC)
@@ -51,10 +51,10 @@ _BRIEF: Final[list[Any]] = [
     structlog.stdlib.ExtraAdder(),
     _add_time("%H:%M:%SZ"),
 ]
-"""For terminals: without the date and the logger's name."""
+"""Processors for a terminal, without the date and the logger's name."""
 _INDENT: Final = "    "
 _COLUMNS: Final = 100
-"""The assumed width of a terminal that does not report one."""
+"""The assumed width of a terminal that does not report its width."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 WRITE_TIMEOUT_MS: Final = 100
 MAX_HELD_LINES: Final = 1_000
@@ -62,10 +62,10 @@ MAX_HELD_LINES: Final = 1_000
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """A handler that writes to stderr, and drops and counts lines while stderr is blocked.
+    """A handler that writes to stderr. While stderr is blocked, lines are dropped and counted.
 
-    The first dropped line waits for WRITE_TIMEOUT_MS. The count is logged once stderr is writable
-    again. Thread-safe.
+    The first line waits up to WRITE_TIMEOUT_MS before being dropped. The count is logged once
+    stderr is writable again. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         self._torn = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, preceded by a report of lost lines if there are any."""
+        """Write a line, preceded by the number of lost lines, if any."""
         try:
             descriptor = self.stream.fileno()
         except (OSError, ValueError):  # not a file, as in tests, or closed
@@ -89,7 +89,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def _write(self, descriptor: int, record: logging.LogRecord, lines: int) -> None:
-        """Write a line in pieces small enough not to block on a writable pipe."""
+        """Write a line in pieces so small that writing to a writable pipe does not block."""
         self.flush()
         text = ("\n" if self._torn else "") + self.format(record) + "\n"
         data = memoryview(text.encode(errors="backslashreplace"))
@@ -104,14 +104,14 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 
 
 def configure(level: str, form: str, *, worker: int | None = None, hold_back: bool = False) -> None:
-    """Send all logs of the process to stderr, escaped. Replaces any earlier configuration.
+    """Send all of the process's logs to stderr, escaped. Replaces any earlier configuration.
 
     Args:
-        level: The name of a logging level, in lower case.
+        level: The name of a logging level, in lowercase.
         form: `json`, `console`, or `auto` (`console` if stderr is a terminal).
         worker: The worker's index, added to each line as a field.
-        hold_back: Whether to hold back lines below a warning until `release`, the next warning, or
-            process exit.
+        hold_back: Whether to hold back lines below the level `warning` until `release`, the next
+            warning, or process exit.
     """
     on_terminal = sys.stderr.isatty()
     adding = _FULL
@@ -140,7 +140,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
-    # Unused, and slow when many calls fail.
+    # These fields are unused, and collecting them is slow when many calls fail.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     release()
     root = logging.getLogger()
@@ -151,7 +151,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
     for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
     warnings.showwarning = _log_warning
-    # By default, Python remembers every distinct warning forever to print it only once.
+    # By default, Python stores every distinct warning forever so as to print it only once.
     warnings.simplefilter("always", append=True)
 
 
@@ -163,7 +163,7 @@ def _log_warning(  # noqa: PLR0917 - the signature is Python's
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning from Python or a library. Its text may contain client data."""
+    """Log a warning from Python or a library. The text may contain client data."""
     del file, line
     fields = {
         "category": category.__name__,
@@ -201,7 +201,7 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
 
 
 def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
-    """Escape the message and any tracebacks, and indent the latter, so lines cannot be forged."""
+    """Escape the message and tracebacks, and indent tracebacks, so that lines cannot be forged."""
     event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):
         if event.get(key):
@@ -211,7 +211,7 @@ def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any
 
 
 def _wrap(_logger: object, _name: str, text: str) -> str:
-    """Wrap a line at spaces to the terminal's width, except for tracebacks. Continuation lines are
+    """Wrap a line, but not its traceback, at spaces to the terminal's width. Continuation lines are
     indented so that they cannot be mistaken for log lines.
     """
     try:

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _Call = grpc.aio.ServicerContext[bytes, bytes]
-_Unary = Callable[[bytes, _Call], Awaitable[bytes]]
+_UnaryMethod = Callable[[bytes, _Call], Awaitable[bytes]]
 _Stream = Callable[[AsyncIterator[bytes], _Call], AsyncIterator[bytes]]
 
 _EXPORT_SECONDS: Final = 5
 _CLOSE_SECONDS: Final = 3.0
 MAX_QUEUED_SPANS: Final = 2048
-"""The maximum number of queued spans. Further spans are dropped."""
+"""The maximum number of queued spans. Any more are dropped."""
 _PROPAGATED: Final = frozenset({"traceparent", "tracestate"})
-# https://opentelemetry.io/docs/specs/semconv/rpc/grpc/ lists the server errors.
+# As listed in https://opentelemetry.io/docs/specs/semconv/rpc/grpc/.
 _SERVER_ERRORS: Final = frozenset(
     {
         grpc.StatusCode.UNKNOWN,
@@ -49,14 +49,14 @@ _BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class TracingNotInstalled(Exception):
-    """Tracing is enabled, but the extra is not installed."""
+    """Tracing is enabled, but the optional dependency is not installed."""
 
 
 class Tracer:
-    """A factory for spans, which are exported by a background thread."""
+    """Records spans for calls and lookups, and exports them in a background thread."""
 
     def __init__(self, settings: Tracing) -> None:
-        """Set up the exporter. Raises TracingNotInstalled."""
+        """Start the exporter. Raises TracingNotInstalled."""
         try:
             from opentelemetry import context, trace  # noqa: PLC0415 - only if enabled
             from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - optional
@@ -74,7 +74,7 @@ class Tracer:
         self._propagator = TraceContextTextMapPropagator()
         self._tracer = self._provider.get_tracer("queuegate")
 
-    def unary(self, method: str, handler: _Unary) -> _Unary:
+    def unary(self, method: str, handler: _UnaryMethod) -> _UnaryMethod:
         """Wrap a unary method to record a span for each call."""
         describe = self._server_span(method)
 
@@ -134,7 +134,7 @@ class Tracer:
             for key, value in context.invocation_metadata() or ()
             if key in _PROPAGATED and isinstance(value, str)
         }
-        # Start from an empty context: the current one must not become the parent.
+        # Start from an empty context, because the current span must not become the parent.
         return self._propagator.extract(carrier, context=self._context.Context())
 
     def _end(self, span: "Span", code: grpc.StatusCode) -> None:
@@ -164,7 +164,7 @@ class Tracer:
 
 @dataclass(frozen=True, slots=True)
 class _TracedResolver:
-    """A resolver that records a span for each lookup and delegates all other methods."""
+    """A wrapper that records a span for each lookup and delegates everything else."""
 
     _name: str
     _resolver: Resolver
@@ -203,7 +203,7 @@ def _provider(settings: Tracing) -> "TracerProvider":
 
 
 def _code(context: Any, error: BaseException) -> grpc.StatusCode:
-    """Return the status of a call. gRPC reports either the code or its number."""
+    """Return a call's status. gRPC provides either the code or its number."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         return grpc.StatusCode.CANCELLED
     code = context.code()

@@ -1,4 +1,4 @@
-"""Resolvers without an external source: `none`, `no_groups`, and `test`, YuniKorn's table."""
+"""Resolvers without an external source: `none`, `no_groups`, and `test` (YuniKorn's table)."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -8,8 +8,8 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 _NO_GROUP_LIST: Final = LookupFailure("the test table has no group list for the user")
-# The users and ids are those in `pkg/common/security/usergroup_test_resolver.go` in YuniKorn, where
-# groups from 1000 up have names. Listing the groups of the last two users fails.
+# The users and ids come from YuniKorn's `pkg/common/security/usergroup_test_resolver.go`, where
+# groups from 1000 up have names. Listing the groups of the last two users fails there.
 _TABLE: Final[Mapping[str, Outcome]] = {
     "testuser1": KnownUser(("group1000", "group1001")),
     "testuser2": KnownUser(("100", "group1001", "group1002")),
@@ -35,14 +35,14 @@ class _LocalResolver:
 
 
 class NoResolver(_LocalResolver):
-    """Resolves users like YuniKorn without a resolver: each exists, in a group of the same name."""
+    """Resolves every user to one group of the same name, like YuniKorn without a resolver."""
 
     async def resolve(self, user: str) -> Outcome:
         """Return one group, named after the user."""
         return KnownUser((user,))
 
     async def members(self, listing: MemberListing) -> None:
-        """List the user with each group's name."""
+        """List the user with the group's name as each group's only member."""
         for name in listing.groups:
             listing.add(name, name)
             listing.done(name)
@@ -53,7 +53,7 @@ class NoResolver(_LocalResolver):
 
 
 class NoGroupsResolver(_LocalResolver):
-    """Resolves every user to no groups. Hadoop has no rule like that of `NoResolver`."""
+    """Resolves every user to no groups, for YARN: Hadoop has no equivalent of `NoResolver`."""
 
     async def resolve(self, _user: str) -> Outcome:
         """Return no groups."""

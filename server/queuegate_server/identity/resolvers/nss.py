@@ -1,9 +1,9 @@
-"""The host's users and groups: the sources in nsswitch.conf, queried through the C library.
+"""Looks up the host's users and groups through the C library and the sources in nsswitch.conf.
 
-The C functions behind `pwd`, `grp` and `os.getgrouplist` are called through ctypes, for two
+The C functions are called through ctypes instead of `pwd`, `grp` and `os.getgrouplist`, for two
 reasons. `os.getgrouplist` holds the GIL while it waits, so a hanging directory would block the
-whole process; ctypes releases it. And `pwd` and `grp` raise KeyError for every failure, so in a
-process without free file descriptors no user would seem to exist.
+whole process; ctypes releases the GIL. `pwd` and `grp` raise KeyError for every failure, so all
+users would seem not to exist if the process had no free file descriptors.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ _LISTING: Final = ""
 _NSSWITCH: Final = Path("/etc/nsswitch.conf")
 _DATABASES: Final = frozenset({"passwd", "group", "initgroups"})
 _COMPLETE: Final = frozenset({"files", "compat", "systemd", "altfiles", "db"})
-"""Sources that list all their users. Others, such as SSSD, may hide users and members."""
+"""Sources that always list all users and members. Others, such as SSSD, may not."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -39,7 +39,7 @@ INITIAL_GROUPS: Final = 64
 MAX_GROUPS: Final = 1024 * 1024
 
 _ABSENT: Final = frozenset({0, errno.ENOENT, errno.ESRCH})
-"""The results of getpwnam_r and getgrgid_r for a missing entry (POSIX: 0; others exist)."""
+"""Results of getpwnam_r and getgrgid_r for a missing entry: 0 in POSIX, others in practice."""
 
 _FAILURE_ERRNOS: Final = frozenset({
     errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE,
@@ -55,10 +55,10 @@ class NssOptions(ResolverOptions):
 
 
 class NssResolver:
-    """Resolves users with the host's user and group databases.
+    """Resolves users from the host's user and group databases.
 
-    These may query a directory that hangs, so lookups run in threads that can be abandoned: a
-    hanging lookup delays neither those of other users nor the exit of the process.
+    A database may hang, so lookups run in threads that can be abandoned. A hanging lookup does not
+    delay lookups of other users or the exit of the process.
     """
 
     Options = NssOptions
@@ -67,12 +67,12 @@ class NssResolver:
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
-        """Use the C library, or another blocking function, for lookups."""
+        """Create the resolver. `look_up` is a blocking function that replaces the C library."""
         self._threads = AbandonableThreadPool(options.threads, "os-accounts")
         self._look_up = look_up or look_up_account
 
     async def open(self) -> None:
-        """Do nothing: threads start on demand."""
+        """Do nothing. Threads are started on demand."""
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user in a thread."""
@@ -84,7 +84,7 @@ class NssResolver:
             return LookupFailure("all lookup threads are hanging")
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups in a thread."""
+        """List group members in a thread."""
         groups = tuple(listing.groups)
         try:
             members, missing = await self._threads.run(_LISTING, lambda: group_members(groups))
@@ -101,7 +101,7 @@ class NssResolver:
             listing.done(name, missing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of the host's accounts, read in a thread. Raises CannotListUsers."""
+        """Return the names of the host's accounts, using a thread. Raises CannotListUsers."""
         try:
             names = await self._threads.run(_LISTING, account_names)
         except (StillRunning, ThreadsExhausted):
@@ -111,12 +111,12 @@ class NssResolver:
         return names
 
     async def close(self) -> None:
-        """Stop the idle threads; hanging ones stop with the process."""
+        """Stop the idle threads. Hanging threads end with the process."""
         self._threads.close()
 
 
 def look_up_account(user: str) -> Outcome:
-    """Return all groups of a host user, primary group first. Blocks.
+    """Return all of a host user's groups, primary group first. Blocks.
 
     A nameless group is identified by its number, as in YuniKorn.
     """
@@ -132,7 +132,7 @@ def look_up_account(user: str) -> Outcome:
 
 
 def _encode(name: str) -> bytes | None:
-    """Encode a name for the C library; return None if no entry can have it."""
+    """Encode a name for the C library; return None if no entry can have this name."""
     try:
         encoded = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -144,14 +144,14 @@ def _encode(name: str) -> bytes | None:
 def group_members(
     groups: Iterable[str], nsswitch: Path = _NSSWITCH
 ) -> tuple[dict[str, set[str]], str]:
-    """Return each group's users, and why some may be missing (empty if none are). Blocks.
+    """Return each group's users, and why some may be missing; empty if complete. Blocks.
 
     Raises OSError if the database failed.
     """
     others = _other_sources(nsswitch)
     by_primary: defaultdict[int, set[str]] = defaultdict(set)
     if not others:
-        # This holds the GIL, so it must not wait for a directory.
+        # getpwall holds the GIL, so it is not called if it might wait for a directory.
         for account in pwd.getpwall():
             by_primary[account.pw_gid].add(account.pw_name)
     members: dict[str, set[str]] = {name: set() for name in groups}
@@ -173,7 +173,7 @@ def group_members(
 def account_names(nsswitch: Path = _NSSWITCH) -> list[str]:
     """Return the names of all accounts on the host. Blocks.
 
-    Raises CannotListUsers if the name service switch uses a source that may hide some.
+    Raises CannotListUsers if nsswitch.conf names a source that may not list all users.
     """
     if others := _other_sources(nsswitch):
         raise CannotListUsers(f"{others}, which may not list all users")
@@ -185,7 +185,7 @@ def _has_name(gid: int) -> bool:
 
 
 def _other_sources(nsswitch: Path) -> str:
-    """Return the sources that may hide users or members, as the start of a sentence."""
+    """Return the start of a sentence that names sources that may not list all users; or empty."""
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -205,12 +205,12 @@ def _group_text(gid: int) -> str:
     name = group_name(gid)
     try:
         return (name or b"").decode() or str(gid)
-    except UnicodeDecodeError:  # No ACL can name it.
+    except UnicodeDecodeError:  # No ACL can contain the name.
         return str(gid)
 
 
 class _Passwd(ctypes.Structure):
-    """The leading members of `struct passwd` on all systems, and space for the rest."""
+    """The members of `struct passwd` that are the same on all systems, and space for the rest."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -222,7 +222,7 @@ class _Passwd(ctypes.Structure):
 
 
 class _Group(ctypes.Structure):
-    """The leading members of `struct group` on all systems, and space for the rest."""
+    """The members of `struct group` that are the same on all systems, and space for the rest."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -234,7 +234,7 @@ class _Group(ctypes.Structure):
 
 
 def primary_group(user: bytes) -> int | None:
-    """Return a user's primary gid, or None if there is no such user. Blocks. Raises OSError."""
+    """Return a user's primary gid; None if there is no such user. Blocks. Raises OSError."""
     entry = _Passwd()
     if _read(_LIBC.getpwnam_r, ctypes.c_char_p(user), entry) is None:
         return None
@@ -242,12 +242,11 @@ def primary_group(user: bytes) -> int | None:
 
 
 def group_ids(user: bytes, primary: int) -> list[int]:
-    """Return the ids of all of a user's groups, possibly with duplicates. Blocks.
+    """Return the ids of all groups of a user, possibly with duplicates. Blocks.
 
     Raises:
-        OSError: The list is known to be incomplete. The C library returns the groups from the
-            sources that responded, and cannot report that another one failed; only the leftover
-            errno shows it.
+        OSError: The list is known to be incomplete. If a source fails, the C library still
+            returns the groups from the others, and only errno indicates the failure.
     """
     size = INITIAL_GROUPS
     while size <= MAX_GROUPS:
@@ -267,16 +266,19 @@ def group_ids(user: bytes, primary: int) -> list[int]:
 
 
 def group_name(gid: int) -> bytes | None:
-    """Return a group's name, or None if there is no such group. Blocks. Raises OSError."""
+    """Return a group's name; None if there is no such group. Blocks. Raises OSError."""
     entry = _Group()
     buffer = _read(_LIBC.getgrgid_r, ctypes.c_uint(gid), entry)
     return None if buffer is None else bytes(entry.name or b"")
 
 
 def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
-    """Return a group's gid and listed users, or None if there is none. Blocks. Raises OSError."""
+    """Return a group's gid and listed users; None if there is no such group. Blocks.
+
+    Raises OSError.
+    """
     entry = _Group()
-    # The buffer owns the strings, so it must live until they are copied.
+    # The buffer owns the strings and must outlive them.
     buffer = _read(_LIBC.getgrnam_r, ctypes.c_char_p(name), entry)
     if buffer is None:
         return None
@@ -288,7 +290,7 @@ def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
 
 
 def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[ctypes.c_char] | None":
-    """Fill in an entry and return the buffer with its strings, or None. Raises OSError."""
+    """Read an entry; return the buffer with its strings, or None if missing. Raises OSError."""
     size = INITIAL_BUFFER
     status = errno.ERANGE
     while status == errno.ERANGE and size <= MAX_BUFFER:
@@ -309,7 +311,7 @@ def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[cty
 def _ensure_files_can_be_opened() -> None:
     """Raise OSError if this process has run out of file descriptors.
 
-    Sources that read files would then fail, and a later source in nsswitch.conf that reads none
-    would report the entry as missing.
+    Otherwise, sources that read files would fail, and a later source in nsswitch.conf that reads no
+    files would report the entry as missing.
     """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

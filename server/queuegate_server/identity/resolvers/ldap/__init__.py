@@ -2,11 +2,11 @@
 
 resolver      the resolver's interface to the rest of the server
 options       the settings, checked without the network; defaults from presets and YuniKorn's Secret
-fields        the types of the settings
+fields        validated types for the settings
 driver        checks that python-ldap and the libraries needed by the settings are installed
-directory     one lookup: choice of server, retries
+directory     lookups: choice of server, retries
 pool          the servers: background connections, failover, fail-back
-bind          opens bound connections; kerberos_child is a program that binds with a ticket
+bind          opens bound connections; kerberos_child is a program that binds using Kerberos
 bridge        TCP, StartTLS and TLS; relays data between the server and libldap
 messages      splits the server's stream into messages and checks them
 certificates  trusted authorities, and advice on invalid certificates
@@ -17,9 +17,9 @@ entry         entries, and checks of their attributes
 search        the searches of one lookup: bases, limits, pages, ranges
 user_lookup   looks up a user's entry, and lists all users
 schema        checks that the directory has the attributes named in the settings
-notes         additional notes for `ldap-check`
+notes         hints on possible misconfigurations for `ldap-check`
 dn            parses and compares distinguished names; search bases
-group_kind    one kind of group: its search filters and names
+group_kind    a kind of group: search filters and names
 group_lookup  looks up a user's groups: memberOf, searches, nested groups
-member_lookup looks up a group's users: the reverse
+member_lookup looks up a group's users
 """

@@ -1,4 +1,4 @@
-"""Opens connections and binds, within one time limit."""
+"""Opens and binds connections within one time limit."""
 
 import asyncio
 import math
@@ -50,7 +50,7 @@ _OTHER_TICKET_FAULT: Final = (
 
 
 class Connector:
-    """Opens bound connections."""
+    """A factory for bound connections."""
 
     def __init__(
         self, options: LdapOptions, threads: AbandonableThreadPool, observe: StepObserver
@@ -60,9 +60,9 @@ class Connector:
         self._observe = observe
 
     async def connect(self, url: ServerUrl) -> LdapConnection:
-        """Return a bound connection, within `connect_timeout`. Raises LdapFault.
+        """Return a bound connection within `connect_timeout`. Raises LdapFault.
 
-        Retries once if the password is rejected but its file has changed meanwhile.
+        If the password is rejected but its file has changed in the meantime, retry once.
         """
         password = await self.password()
         try:
@@ -74,7 +74,7 @@ class Connector:
             return await self._connect(url, changed)
 
     async def password(self) -> bytes:
-        """Return the password file's content; empty without a file. Raises ServerFault."""
+        """Return the password file's content; empty if none is configured. Raises ServerFault."""
         advice = "check bind_password_file"
         try:
             async with asyncio.timeout(self._options.connect_timeout):
@@ -87,7 +87,7 @@ class Connector:
 
     async def _connect(self, url: ServerUrl, password: bytes) -> LdapConnection:
         seconds = self._options.connect_timeout
-        # On a timeout, the step in progress shows where the time was spent.
+        # On a timeout, the message includes the step that was still in progress.
         unfinished: list[str] = []
 
         def observe(step: LdapStep) -> None:
@@ -152,10 +152,10 @@ async def _bind_with_certificate(bridge: Bridge) -> None:
 async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
     """Bind a descriptor's connection using Kerberos, in a child process. Raises LdapFault.
 
-    During the bind, libkrb5 waits for the KDC without a time limit while the driver holds the GIL;
-    even in a thread, this would block the whole server. So a child process inherits libldap's end
-    of the socket pair, and is killed on timeout or cancellation. The bind applies to the
-    connection, which this process then uses.
+    During the bind, libkrb5 waits for the KDC without a time limit while the driver holds the GIL,
+    which would block the whole server even in a thread. Therefore, a child process inherits
+    libldap's end of the socket pair and binds; it is killed on timeout or cancellation. This
+    process then uses the bound connection.
     """
     seconds = math.ceil(options.connect_timeout) + 1
     try:
@@ -181,7 +181,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
 
 def _credentials(options: LdapOptions) -> dict[str, str]:
-    """Return environment variables for the credentials in the settings, if any."""
+    """Return environment variables for the configured Kerberos credentials."""
     variables: dict[str, str] = {}
     if options.keytab_file is not None:
         variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"

@@ -1,8 +1,8 @@
-"""Connects libldap to a server over an asyncio transport.
+"""Connects libldap to a directory server through an asyncio transport.
 
-libldap 2.5 cannot bound a TLS handshake. So asyncio handles TCP, StartTLS and TLS, and libldap gets
-one end of a nonblocking socket pair. The bridge relays data in both directions: each end stops
-reading while the other cannot send. Data from the server is checked.
+libldap 2.5 cannot bound the duration of a TLS handshake. Therefore, asyncio handles TCP, StartTLS
+and TLS, and libldap gets one end of a nonblocking socket pair. The bridge relays data in both
+directions with backpressure, and checks data from the server.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
-"""The maximum size of responses before a bind succeeds. Kerberos needs several responses."""
+"""The maximum total size of responses during the bind. Kerberos needs several."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64
 _FIRST_ID: Final = 1
 SASL_EXTERNAL_REQUEST: Final = (
@@ -43,10 +43,10 @@ SASL_EXTERNAL_REQUEST: Final = (
 
 
 class MessageReceiver(Protocol):
-    """Filters messages from a server to libldap."""
+    """A filter for messages from a server to libldap."""
 
     def admit(self, head: MessageHead) -> bool:
-        """Return whether to read a message, given its head. Raises ServerFault."""
+        """Return whether to read the message with the given head. Raises ServerFault."""
 
     def take(self, head: MessageHead, message: bytes) -> bool:
         """Return whether to forward a message. Raises ServerFault."""
@@ -56,7 +56,7 @@ class MessageReceiver(Protocol):
 
 
 class _End(asyncio.Protocol):
-    """One end of a bridge."""
+    """One end of a bridge, which forwards data to the other end (`peer`)."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -76,29 +76,29 @@ class _End(asyncio.Protocol):
             self.peer.transport.write(data)
 
     def pause_writing(self) -> None:
-        """Pause the peer's reading, because this end cannot send."""
+        """Stop the peer from reading while this end cannot send."""
         if self.peer:
             self.peer.hold()
 
     def resume_writing(self) -> None:
-        """Resume the peer's reading."""
+        """Let the peer read again."""
         if self.peer:
             self.peer.release()
 
     def hold(self) -> None:
-        """Pause reading until every `hold` has been undone by a `release`."""
+        """Pause reading. Calls nest: each needs a `release` before reading resumes."""
         self._holds += 1
         if self._holds == 1 and self.transport and not self.transport.is_closing():
             self.transport.pause_reading()
 
     def release(self) -> None:
-        """Undo one `hold`."""
+        """Undo one `hold`; the last one resumes reading."""
         self._holds -= 1
         if self._holds == 0 and self.transport and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Close the peer after it has sent all pending data."""
+        """Close the peer once it has sent all pending data."""
         self.transport = None
         if self.lost is None:
             self.lost = (
@@ -114,8 +114,8 @@ class _End(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection after sending all pending data."""
         # Closing an asyncio TLS transport twice clears its protocol; before Python 3.11.3, aborting
-        # it then raises AttributeError. So a transport is closed once, aborted once, and not
-        # touched after it is lost.
+        # it then raises AttributeError. Therefore, a transport is closed at most once, aborted at
+        # most once, and never used after its connection is lost.
         if self.lost is None and self.transport:
             self.transport.close()
 
@@ -128,26 +128,26 @@ class _End(asyncio.Protocol):
 
 
 class Bridge(_End):
-    """The server's end of a bridge; `hand_over` adds libldap's end."""
+    """The bridge's end toward the server; `hand_over` adds libldap's end."""
 
     def __init__(self, url: ServerUrl) -> None:
         super().__init__()
         self.url = url
         self.encrypted = False
         self.receiver: MessageReceiver | None = None
-        """None until the bind has succeeded or is left to libldap."""
+        """The message filter; None until the bind has succeeded or is left to libldap."""
         self._reader = MessageReader(self._admit)
         self._bytes_before_bind = 0
         self._expected: int | None = None
-        """The operation of the reply awaited by `request`."""
+        """The type of reply that `request` is waiting for."""
         self._reply: asyncio.Future[LdapReply] | None = None
         self._fault: ServerFault | None = None
         self._next_step: asyncio.TimerHandle | None = None
         self._propagate_loss: Callable[[], None] | None = None
-        """Propagates the loss of the connection; None while it is open."""
+        """Closes libldap's end after the server's connection is lost; None until then."""
 
     def data_received(self, data: bytes) -> None:
-        """Check data from the server and forward it."""
+        """Check and forward data from the server."""
         self._reader.add(data)
         if self._next_step is None and self._reader.size > LONG_BYTES and (wait := PACER.wait()):
             self._pause(wait)
@@ -155,14 +155,14 @@ class Bridge(_End):
             self._read_messages()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Propagate the loss after reading the remaining messages."""
+        """Close libldap's end after reading the remaining messages."""
         self.transport = None
         self._propagate_loss = partial(super().connection_lost, error)
         if self._next_step is None:
             self._finish()
 
     def _read_messages(self) -> None:
-        """Check messages for a few milliseconds; continue after a pause."""
+        """Check messages for up to a few milliseconds, then pause and continue."""
         if self._next_step is not None:
             return
         start = time.monotonic()
@@ -192,7 +192,7 @@ class Bridge(_End):
             self._finish()
 
     def _finish(self) -> None:
-        """Propagate the loss, and fail a pending `request`."""
+        """Close libldap's end, and fail a pending `request`."""
         if self._propagate_loss is not None:
             self._propagate_loss()
         self._fail_request()
@@ -201,7 +201,7 @@ class Bridge(_End):
         return (self.receiver or self).admit(head)
 
     def admit(self, head: MessageHead) -> bool:
-        """Admit only responses to a bind or a request for TLS."""
+        """Admit only responses to bind and StartTLS requests."""
         self._bytes_before_bind += head.size
         if self._bytes_before_bind > _MAX_BYTES_BEFORE_BIND:
             raise ServerFault("the server sent too much before the bind")
@@ -212,7 +212,7 @@ class Bridge(_End):
         return True
 
     def take(self, head: MessageHead, message: bytes) -> bool:
-        """Keep the reply to `request`; forward replies to libldap."""
+        """Return whether to forward a message to libldap. A reply to `request` is consumed."""
         try:
             check_message(message, _MAX_ELEMENTS_BEFORE_BIND)
         except TooManyElements:
@@ -225,7 +225,7 @@ class Bridge(_End):
         return False
 
     def close(self, reason: str = "") -> None:
-        """Close the connection after sending all pending data, or immediately for a reason."""
+        """Close the connection; immediately if a reason is given, else after sending all data."""
         if reason:
             self.abort(reason)
             self._fail_request()
@@ -233,9 +233,9 @@ class Bridge(_End):
             super().close()
 
     async def request(self, message: bytes, expected: int) -> LdapReply:
-        """Send a request with message id 1 and return the reply, whose operation is `expected`.
+        """Send a request with message id 1 and return the reply of type `expected`.
 
-        Only before `hand_over`. Raises ServerFault.
+        Must be called before `hand_over`. Raises ServerFault.
         """
         transport = self._open_transport()
         self._expected, self._reply = expected, asyncio.get_running_loop().create_future()
@@ -243,9 +243,9 @@ class Bridge(_End):
         return await self._reply
 
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
-        """Perform the TLS handshake; return the protocol and cipher. Raises ServerFault."""
+        """Perform a TLS handshake; return the protocol and cipher. Raises ServerFault."""
         if self._fault is not None or not self._reader.is_between_messages:
-            # An attacker on the network path could have injected it.
+            # An attacker on the network path could have injected the plain text.
             raise ServerFault(
                 "the server sent plain text instead of a TLS handshake",
                 "check whether the port speaks TLS",
@@ -278,7 +278,7 @@ class Bridge(_End):
         return f"{tls.version()}, {tls.cipher()[0]}"
 
     async def hand_over(self) -> int:
-        """Return a file descriptor for libldap, which must close it. Raises ServerFault."""
+        """Return libldap's file descriptor, which libldap must close. Raises ServerFault."""
         ours, theirs = socket.socketpair()
         try:
             for end in (ours, theirs):

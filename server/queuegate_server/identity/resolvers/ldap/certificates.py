@@ -1,12 +1,12 @@
-"""Directory certificates: trusted authorities, and advice for OpenSSL's verification errors."""
+"""Trusted certificate authorities, and advice on OpenSSL's verification errors."""
 
 import ssl
 from pathlib import Path
 from typing import Final, Literal
 
 VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
-"""The same on every Python version: certificates must conform to RFC 5280, and chains must end in a
-root certificate."""
+"""Verification flags, set explicitly because Python's defaults vary: certificates must conform to
+RFC 5280, and chains must end in a root certificate."""
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
@@ -44,22 +44,22 @@ _ADVICE: Final = {
     86: _KEY_IDENTIFIER,
     **dict.fromkeys((79, 80, 81, 82, 83, 84, 87, 88, 89, 90, 91, 92, 93, 94), _RFC_5280),
 }
-"""Advice by error code in OpenSSL's x509_vfy.h."""
+"""Advice by OpenSSL error code (x509_vfy.h)."""
 
 
 def certificate_advice(code: int) -> str:
-    """Return the advice for a certificate verification error."""
+    """Return advice for the given verification error code."""
     return _ADVICE.get(code, _OTHER_ADVICE)
 
 
 def tls_context(
     ca_file: Path | None, minimum: Literal["1.2", "1.3"], *, verify: bool
 ) -> ssl.SSLContext:
-    """Return a context for connections to a server. Blocks. Raises ValueError.
+    """Return an SSL context for connections to a server. Blocks. Raises ValueError.
 
     Args:
-        ca_file: The trusted certificates; None: the system's.
-        minimum: The minimum version of TLS.
+        ca_file: The trusted certificates; None: the system's trust store.
+        minimum: The minimum TLS version.
         verify: Whether to verify the server's certificate.
     """
     try:
@@ -68,7 +68,7 @@ def tls_context(
         raise ValueError(
             f"ca_file {ca_file} contains no certificates: {openssl_reason(error)}"
         ) from None
-    # Python's default differs by version: 3.13 added VERIFY_X509_STRICT.
+    # Python's defaults vary: 3.13 added VERIFY_X509_STRICT.
     context.verify_flags = VERIFY_FLAGS
     context.minimum_version = _TLS_VERSIONS[minimum]
     if not verify:
@@ -78,12 +78,12 @@ def tls_context(
 
 
 def check_authorities(context: ssl.SSLContext) -> None:
-    """Raise ValueError if neither a context nor OpenSSL's default directory has CA certificates."""
+    """Raise ValueError if the context and OpenSSL's default directory have no CA certificates."""
     folder = ssl.get_default_verify_paths().capath or ""
     if not context.cert_store_stats()["x509_ca"] and not (folder and any(Path(folder).iterdir())):
         raise ValueError("this machine has no CA certificates: install them, or set ca_file")
 
 
 def openssl_reason(error: OSError) -> str:
-    """Return why OpenSSL or the system rejected a file."""
+    """Return the reason why OpenSSL or the operating system rejected a file."""
     return getattr(error, "reason", None) or error.strerror or type(error).__name__

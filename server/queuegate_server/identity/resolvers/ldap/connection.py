@@ -1,7 +1,7 @@
-"""Concurrent requests on one connection, each with a time limit, without threads.
+"""A connection with concurrent requests and timeouts, without threads.
 
-Only python-ldap's asynchronous calls are used, on a nonblocking descriptor. Results are fetched
-when the event loop reports data, for a few milliseconds at a time.
+It uses only python-ldap's asynchronous calls, on a nonblocking descriptor. Results are fetched
+when the event loop reports data, for up to a few milliseconds at a time.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedR
 
 
 class Query(NamedTuple):
-    """The parameters of a search."""
+    """Search parameters."""
 
     base: str
     filter_text: str
@@ -50,7 +50,7 @@ class Query(NamedTuple):
 
 
 class LdapConnection:
-    """A connection used by libldap."""
+    """A connection through libldap."""
 
     def __init__(
         self, bridge: Bridge, descriptor: int, options: LdapOptions, observe: StepObserver
@@ -71,9 +71,9 @@ class LdapConnection:
         self.users = 0
         """The number of lookups using the connection."""
         self.long_work = asyncio.Lock()
-        """Held by the lookup that is processing a long result."""
+        """Held by a lookup while it processes a long result."""
         self.is_active_directory: bool | None = None
-        """None until it has been determined."""
+        """Whether the server is Active Directory; None until determined."""
         self.schema_lock = asyncio.Lock()
         self.known_attributes: frozenset[str] | None = None
         """The attributes in the server's schema; None until read, empty if unreadable."""
@@ -101,10 +101,10 @@ class LdapConnection:
         return len(self._pending)
 
     async def bind(self, name: str, password: bytes) -> None:
-        """Bind, anonymously if the name and password are empty. Raises LdapFault."""
+        """Bind; anonymously if the name and password are empty. Raises LdapFault."""
         if password and not (self._bridge.encrypted or self.options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
-        # Sent as bytes, because a password need not be UTF-8.
+        # The password is sent as bytes because it might not be valid UTF-8.
         await self._request(
             lambda: self._ldap.simple_bind(name, password), Allowance(0), (BIND_RESPONSE,)
         )
@@ -117,10 +117,10 @@ class LdapConnection:
         allowance: Allowance,
         controls: Sequence[Any] = (),
     ) -> SearchResult:
-        """Send one search request; return its complete result. Raises LdapFault.
+        """Send one search request and return its complete result. Raises LdapFault.
 
-        The server is asked not to exceed `size_limit` entries, unless that is 0. The allowance is
-        enforced.
+        The server is asked to send no more than `size_limit` entries (0: unlimited). `allowance` is
+        enforced by the client.
         """
         seconds = max(1, round(self.options.operation_timeout))
         self.used_at = time.monotonic()
@@ -150,7 +150,7 @@ class LdapConnection:
             self.close(fault.detail)
             raise
         except LdapFault:
-            # A denied read is a response as well.
+            # A refusal is also a response.
             return
 
     async def _request(
@@ -204,7 +204,7 @@ class LdapConnection:
         )
         if not sent and self.in_flight:
             return fault
-        # A server that responds to other requests is just slow; a silent server hangs.
+        # A server that responds to other requests is only slow; a silent one hangs.
         if self.heard_at == heard_at:
             self.close(fault.detail)
         return fault
@@ -220,7 +220,7 @@ class LdapConnection:
         self.heard_at = time.monotonic()
 
     def _read(self) -> None:
-        """Fetch results from libldap; continue after a pause if this takes long."""
+        """Fetch results from libldap, with pauses if this takes long."""
         start = time.monotonic()
         while self.lost is None and self._read_one():
             if (worked := time.monotonic() - start) > STEP_SECONDS:
@@ -230,13 +230,13 @@ class LdapConnection:
         PACER.wait(time.monotonic() - start)
 
     def _resume_reading(self) -> None:
-        # libldap may have read all available data, so the descriptor may not become readable.
+        # Do not wait for the descriptor: libldap may have buffered all available data already.
         if self.lost is None:
             self._loop.add_reader(self._descriptor, self._read)
             self._read()
 
     def _read_one(self) -> bool:
-        """Fetch one entry, reference or result; return False if there is none."""
+        """Fetch one entry, reference or result; return whether there was one."""
         try:
             kind, entries, message, controls = self._ldap.result3(
                 ldap.RES_ANY, 0, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
@@ -245,11 +245,11 @@ class LdapConnection:
             if message := message_id(error):
                 self._pending.settle(message, to_fault(error))
             else:
-                # The error concerns the connection, not a request.
+                # The error affects the whole connection.
                 self.close(self._bridge.lost or to_fault(error).detail)
             return True
         except Exception as error:
-            # For example, a DN that is not UTF-8; the request is unknown.
+            # For example, a DN is not valid UTF-8. The error does not identify the request.
             self.close(f"the server sent an unreadable response: {type(error).__name__}")
             return True
         if kind is None:
@@ -263,12 +263,12 @@ class LdapConnection:
         return True
 
     def _close_soon(self, reason: str) -> None:
-        """Give libldap time to read the last data before disconnecting."""
+        """Close the connection after giving libldap time to read the last data."""
         if self.lost is None:
             self._loop.call_later(_LAST_BYTES_SECONDS, self.close, reason)
 
     def close(self, reason: str = "closed") -> None:
-        """Close the connection and fail all requests on it."""
+        """Close the connection and fail all of its requests."""
         if self.lost is not None:
             return
         self.lost = reason
@@ -276,14 +276,14 @@ class LdapConnection:
         self._pending.fail_all(reason)
         self._loop.remove_reader(self._descriptor)
         self._writable.close()
-        self._ldap = None  # Its destructor closes the descriptor.
+        self._ldap = None  # The destructor closes the descriptor.
         self._bridge.abort(reason)
 
 
 class _WritableDescriptor:
-    """Waits until at least three quarters of a Unix socket's send buffer is free.
+    """Waits until at least three quarters of a Unix socket's send buffer are free.
 
-    Requests are smaller than that, and libldap cannot track a partially sent request.
+    Any request then fits, which is required because libldap cannot resume a partial send.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -295,7 +295,7 @@ class _WritableDescriptor:
         self._closed = False
 
     async def wait(self) -> None:
-        """Return when there is space, or after `close`."""
+        """Wait for enough free space, or `close`."""
         while not self._closed and not self._poll.poll(0):
             self._changed.clear()
             self._loop.add_writer(self._descriptor, self._wake)

@@ -1,8 +1,8 @@
-"""Defaults for options that are not set: presets, and YuniKorn's LDAP Secret.
+"""Defaults for unset options: presets, and YuniKorn's LDAP Secret.
 
-The Secret is mounted as a directory with one file per key. The keys, their defaults and which are
-required follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
-`pkg/common/security`. They are read with the settings; only the password is read again later.
+The Secret is mounted as a directory with one file per key. The keys, the required ones and the
+defaults follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
+`pkg/common/security`. The files are read with the settings; only the password is read again later.
 """
 
 import re
@@ -27,7 +27,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "freeipa": {
         "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
-        # FreeIPA writes nested memberships into memberOf, alongside roles and rules.
+        # FreeIPA's memberOf includes nested memberships, roles and rules.
         "groups_from": "member_of",
         "group_filter": "(objectClass=ipaUserGroup)",
     },
@@ -47,10 +47,10 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "primary_group": "gid_number",
     },
 }
-"""Preset options by type of directory."""
+"""Preset options by directory type."""
 
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
-"""Where YuniKorn expects its Secret."""
+"""The directory in which YuniKorn expects its Secret."""
 
 TRIMMED_FILE: Final = "BindPassword"
 _REQUIRED: Final = (
@@ -64,14 +64,14 @@ _NUMBER: Final = re.compile(r"\+?0*([0-9]{1,5})")
 
 
 class BadSecrets(ValueError):
-    """Keys are missing or invalid; the message completes a sentence about the directory."""
+    """Keys are missing or invalid. The message is a predicate for the directory's name."""
 
 
 def read_secrets(folder: Path) -> dict[str, Any]:
-    """Return resolver options from the keys in a directory. Blocks. Raises BadSecrets.
+    """Return resolver options for the keys in a Secret's directory. Blocks. Raises BadSecrets.
 
-    Values are trimmed. As in YuniKorn, optional values that are not booleans mean false. The
-    password stays in its file, TRIMMED_FILE, and is trimmed when read.
+    Values are trimmed. As in YuniKorn, invalid values of optional booleans mean false. The password
+    remains in its file, TRIMMED_FILE, and is trimmed when read.
     """
     try:
         texts = {
@@ -102,7 +102,7 @@ def read_secrets(folder: Path) -> dict[str, Any]:
         "bind_dn": texts["BindUser"],
         "bind_password_file": str(folder / TRIMMED_FILE),
         "verify_certificate": texts.get("Insecure") not in _TRUE,
-        # YuniKorn reads memberOf, regardless of GroupAttr and ReturnAttr.
+        # YuniKorn reads memberOf regardless of GroupAttr and ReturnAttr.
         "groups_from": "member_of",
         "group_name_from": "rdn",
         "primary_group": "user_name",
@@ -117,6 +117,6 @@ def _port(text: str) -> int:
 
 
 def preset_defaults(given: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the defaults of the preset in the settings; an unknown preset is reported later."""
+    """Return the configured preset's defaults. Unknown presets are reported later."""
     name = given.get("preset")
     return PRESETS.get(name, {}) if isinstance(name, str) else {}

@@ -1,4 +1,4 @@
-"""Opens bridges: resolves a server's name, connects, and starts TLS as configured."""
+"""Opens bridges: resolves the server's name, connects, and starts TLS as configured."""
 
 import asyncio
 import os
@@ -15,9 +15,9 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning, ThreadsExhausted
 
 _TCP_USER_TIMEOUT_MS: Final = 10_000
-"""How long sent data may remain unacknowledged."""
+"""How long sent data may remain unacknowledged before the connection fails."""
 _START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
-"""An extended request with message id 1."""
+"""An extended request for StartTLS, with message id 1."""
 
 
 async def open_bridge(
@@ -25,7 +25,7 @@ async def open_bridge(
 ) -> Bridge:
     """Connect to a server, with TLS as configured. Raises LdapFault.
 
-    The caller bounds the time; a cancelled call leaves no connection open.
+    The caller must bound the time; cancellation leaves no connection open.
     """
     with timed_step("resolve", str(url), observe) as step:
         addresses = await resolve_host(url.host, url.port, threads)
@@ -57,7 +57,7 @@ async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> 
 
 
 async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:
-    """Connect to the first address that responds, and return it."""
+    """Connect to the first address that responds; return the address."""
     fault = "it has no address"
     loop = asyncio.get_running_loop()
     share = seconds / max(1, len(addresses))

@@ -1,4 +1,4 @@
-"""Lookups in an open directory: choice of server, and retries. Needs the driver."""
+"""Lookups in an open directory: choice of server, and retries. Requires the driver."""
 
 import asyncio
 import unicodedata
@@ -31,12 +31,15 @@ _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
 
 
 class Directory:
-    """An open directory."""
+    """A directory, queried through a pool of servers."""
 
     def __init__(
         self, options: LdapOptions, statistics: LdapStatistics, observe: StepObserver | None = None
     ) -> None:
-        """Create a closed directory. Steps are passed to `observe` if given, else counted."""
+        """Create a directory without connections.
+
+        Steps are passed to `observe` if given; otherwise, they are counted in `statistics`.
+        """
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
@@ -58,24 +61,24 @@ class Directory:
             return LookupFailure(fault.text)
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups. Raises ListingLimit."""
+        """List group members. Raises ListingLimit."""
         try:
             await self._on_connection(partial(self._list_members, listing))
         except LdapFault as fault:
             listing.give_up(fault.text)
 
     async def all_users(self, limit: int) -> list[str]:
-        """Return the names of all users that match the settings. Raises CannotListUsers."""
+        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
         try:
             return await self._on_connection(partial(self._lookup.list_users, limit))
         except LdapFault as fault:
             raise CannotListUsers(fault.text) from None
 
     async def examine(self, url: ServerUrl, user: str) -> tuple[Outcome, list[str]]:
-        """Look up a user on one server, using a separate connection, within `lookup_timeout`.
+        """Look up a user on one server through a new connection, within `lookup_timeout`.
 
         Returns the outcome, and human-readable notes on possible misconfigurations. Raises
-        LdapFault if the server could not be queried.
+        LdapFault if the query failed.
         """
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME, []
@@ -101,7 +104,7 @@ class Directory:
         self._threads.close()
 
     async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
-        """Call `work` with a connection; retry once on another one if the server fails."""
+        """Call `work` with a connection; if the server fails, retry once with another one."""
         server, connection = await self.pool.connection()
         try:
             outcome = await work(connection)
@@ -128,9 +131,9 @@ class Directory:
 
 
 def _is_possible_name(user: str) -> bool:
-    """Return whether a text can be a user's name."""
+    """Return whether a user may have this name."""
     return (
         0 < len(user) <= _MAX_NAME_CHARS
-        # Control characters, lone surrogates, and unassigned code points.
+        # Reject control characters, lone surrogates and unassigned code points.
         and not any(unicodedata.category(char) in ("Cc", "Cs", "Cn") for char in user)
     )

@@ -1,4 +1,4 @@
-"""Server addresses: URLs, hosts' IP addresses, and domains' SRV records."""
+"""Server addresses from URLs, DNS and SRV records."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ class ServerUrl(NamedTuple):
 
     @property
     def encrypted(self) -> bool:
-        """Whether the connection starts with TLS."""
+        """Whether the connection uses TLS from the start."""
         return self.scheme == "ldaps"
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class ServerUrl(NamedTuple):
 
 
 def is_domain(text: str) -> bool:
-    """Return whether a text is a valid DNS name, ignoring its top-level domain."""
+    """Return whether a text is a valid DNS name. The top-level domain is not checked."""
     return _DOMAIN.fullmatch(text) is not None
 
 
@@ -53,14 +53,14 @@ def is_host(text: str) -> bool:
         ipaddress.ip_address(text)
         return True
     try:
-        # The system's resolver and TLS encode internationalized names like this.
+        # The system's resolver and TLS use the same encoding for internationalized names.
         return is_domain(text.encode("idna").decode())
     except UnicodeError:
         return False
 
 
 def parse_url(text: str) -> ServerUrl:
-    """Return the server address in a URL. Raises ValueError."""
+    """Parse a URL. Raises ValueError."""
     if not text.isprintable() or " " in text:
         raise ValueError("contains spaces or control characters")
     try:
@@ -85,7 +85,7 @@ def parse_url(text: str) -> ServerUrl:
 
 
 async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> tuple[str, ...]:
-    """Return the IP addresses of a host. Raises ServerFault."""
+    """Return a host's IP addresses. Raises ServerFault."""
     try:
         return await look_up_host(threads, host, port)
     except OSError as error:
@@ -107,11 +107,11 @@ async def discover_servers(
     timeout: float,  # noqa: ASYNC109 - passed to the library
     resolver: "dns.asyncresolver.Resolver | None" = None,
 ) -> tuple[ServerUrl, ...]:
-    """Return the servers in a domain's SRV records (RFC 2782), in order of preference.
+    """Return the servers from a domain's SRV records (RFC 2782), in order of preference.
 
-    Raises SetupFault if DNS has no servers, and ServerFault if it does not respond.
+    Raises SetupFault if there are none, and ServerFault if DNS does not respond.
     """
-    # Imported here because it is slow, and only `discover` needs it.
+    # Imported here because the import is slow and only needed for `discover`.
     from dns import asyncresolver, exception, name, rdatatype  # noqa: PLC0415
     from dns.rdtypes.IN.SRV import SRV  # noqa: PLC0415
 

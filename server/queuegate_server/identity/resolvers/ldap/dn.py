@@ -1,4 +1,4 @@
-"""Distinguished names (RFC 4514), parsed by the driver and compared independently of spelling."""
+"""Distinguished names (RFC 4514): parsing by the driver, and comparison regardless of spelling."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 
 MAX_DN_BYTES: Final = 8192
 """The maximum length of a DN, as in OpenLDAP. The driver's parsing time is quadratic in the number
-of components: 300 000 of them block the process for seconds."""
+of components, so a DN with 300 000 of them would block the process for seconds."""
 
 ParsedDn = list[list[tuple[str, str, int]]]
-"""Components as returned by the driver, each with one or more attributes and their values."""
+"""DN components as returned by the driver, each with one or more attributes and values."""
 NormalizedDn = tuple[tuple[tuple[str, str], ...], ...]
-"""Equal for all spellings of a DN; the root DN has no components."""
+"""A DN in a form that is the same for all spellings. The root DN has no components."""
 
 _SHORT_NAMES: Final = {
     "2.5.4.3": "cn", "commonname": "cn",
@@ -29,11 +29,11 @@ _SHORT_NAMES: Final = {
     "0.9.2342.19200300.100.1.1": "uid", "userid": "uid",
     "0.9.2342.19200300.100.1.25": "dc", "domaincomponent": "dc",
 }  # fmt: skip
-"""Short names of attributes by OID and alias (RFC 4514, section 3, and RFC 4519)."""
+"""Short attribute names by OID and alias (RFC 4514, section 3, and RFC 4519)."""
 
 
 def long_dn(length: int) -> SetupFault:
-    """Return the fault for a DN that is too long."""
+    """Return the fault for a DN of excessive length, in bytes."""
     return SetupFault(
         f"the directory sent a DN of {length} bytes, but the limit is {MAX_DN_BYTES}",
         "shorten it: it belongs to a user or group, or an attribute that lists them contains it",
@@ -41,9 +41,9 @@ def long_dn(length: int) -> SetupFault:
 
 
 def parse_dn(text: str) -> ParsedDn | None:
-    """Parse a DN into its components, in textual order; return None if it is not a DN.
+    """Parse a DN into components, in textual order; return None if it is invalid.
 
-    Raises SetupFault if it is too long.
+    Raises SetupFault if the DN is too long.
     """
     if len(text) > MAX_DN_BYTES:
         raise long_dn(len(text))
@@ -55,7 +55,7 @@ def parse_dn(text: str) -> ParsedDn | None:
 
 
 def normalize(parsed: ParsedDn) -> NormalizedDn:
-    """Normalize a DN's case, spacing and width, which comparisons ignore (RFC 4518)."""
+    """Normalize case, spacing and width, which are ignored when comparing DNs (RFC 4518)."""
     return tuple(
         tuple(sorted((short_name(attribute), _fold(value)) for attribute, value, _ in rdn))
         for rdn in parsed
@@ -63,7 +63,7 @@ def normalize(parsed: ParsedDn) -> NormalizedDn:
 
 
 def short_name(attribute: str) -> str:
-    """Return the lowercase short name of an attribute in a DN, given its OID, alias or name."""
+    """Return an attribute's short name in lowercase, given its OID, alias or name."""
     name = attribute.lower()
     return _SHORT_NAMES.get(name, name)
 
@@ -78,13 +78,13 @@ class SearchBase:
     def __init__(
         self, dns: str | Sequence[str], scope: Literal["base", "one", "sub"] = "sub"
     ) -> None:
-        """Use one or more valid DNs; the root DN is empty."""
+        """Use one or more valid DNs; an empty string is the root DN."""
         self.dns: Final = (dns,) if isinstance(dns, str) else tuple(dns)
         self.scope: Final = scope
         self._bases = tuple(normalize(parse_dn(dn) or []) for dn in self.dns)
 
     def contains(self, dn: NormalizedDn) -> bool:
-        """Return whether a search may return an entry with this DN."""
+        """Return whether an entry with the given DN may be in search results."""
         return any(
             (depth := len(dn) - len(base)) >= 0
             and dn[depth:] == base
@@ -93,6 +93,6 @@ class SearchBase:
         )
 
     def contains_entry(self, dn: str) -> bool:
-        """Return the same for a DN's text; False if it is invalid."""
+        """Return whether `contains` is true for the DN in a text; False if it is invalid."""
         parsed = parse_dn(dn)
         return parsed is not None and self.contains(normalize(parsed))

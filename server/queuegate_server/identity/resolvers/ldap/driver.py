@@ -1,4 +1,4 @@
-"""Checks that the driver and the libraries needed by the settings are installed."""
+"""Checks that the driver and the libraries required by the settings are installed."""
 
 import ctypes
 import importlib
@@ -11,15 +11,15 @@ _KERBEROS_MECHANISM: Final = b"GSSAPI"
 
 
 class DriverUnusable(ValueError):
-    """The driver or a library is missing; the message contains the remedy."""
+    """The driver or a required library is missing; the message contains the remedy."""
 
 
 def check_driver(*, kerberos: bool, discovery: bool) -> None:
-    """Load the driver.
+    """Load the driver, and check that the required libraries are available.
 
     Args:
-        kerberos: Whether Kerberos binds are needed.
-        discovery: Whether servers are discovered through DNS.
+        kerberos: Whether Kerberos binds are configured.
+        discovery: Whether server discovery through DNS is configured.
 
     Raises:
         DriverUnusable: The driver or a required module is missing.
@@ -45,8 +45,8 @@ def check_driver(*, kerberos: bool, discovery: bool) -> None:
 
 
 def _has_mechanism(name: bytes) -> bool:
-    """Return whether the driver's SASL library has a mechanism."""
-    # The driver does not expose this list, so SASL's functions are called through its library.
+    """Return whether the driver's SASL library has the given mechanism."""
+    # The driver does not expose the mechanisms, so SASL is called through the driver's library.
     library = ctypes.CDLL(importlib.import_module("_ldap").__file__)
     try:
         library.sasl_client_init(None)

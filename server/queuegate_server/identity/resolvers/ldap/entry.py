@@ -1,4 +1,4 @@
-"""Directory entries, and checks of the attributes sent by servers."""
+"""Directory entries, and checks of attributes sent by servers."""
 
 import re
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ class LdapEntry:
         self._attributes = {name.lower(): values for name, values in attributes.items()}
 
     def values(self, attribute: str) -> list[bytes]:
-        """Return an attribute's values; empty if the entry does not have it."""
+        """Return an attribute's values; an empty list if the entry lacks the attribute."""
         return self._attributes.get(attribute.lower(), [])
 
     def value_range(self, attribute: str) -> "ValueRange | None":
-        """Return the values sent as `attribute;range=…`; None if there are none.
+        """Return the values sent as `attribute;range=…`, or None.
 
-        Raises ServerFault if there are several ranges, or if the bounds do not match the values.
+        Raises ServerFault if there are several ranges, or the bounds do not match the values.
         """
         prefix = f"{attribute}{RANGE_OPTION}".lower()
         parts = [
@@ -51,10 +51,10 @@ class LdapEntry:
         return ValueRange(start, values, is_last)
 
     def check_names(self, requested: frozenset[str]) -> None:
-        """Raise SetupFault if an attribute was sent under a name that was not `requested`.
+        """Raise SetupFault if an attribute was sent under a name not in `requested`.
 
-        Treating the attribute as missing would give a wrong result. `requested` contains lowercase
-        names without ranges.
+        The name may be an alias, and treating the requested attribute as missing would give a wrong
+        result. `requested` contains lowercase names without ranges.
         """
         has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
         for name in self._attributes:
@@ -66,7 +66,7 @@ class LdapEntry:
                     raise _option_fault(name)
                 continue
             is_alias = short_name(attribute) in map(short_name, requested)
-            # The OID may be that of any attribute.
+            # An OID may identify any attribute.
             if has_oid or is_alias or "." in attribute:
                 raise SetupFault(
                     f"the directory sent the attribute {name:.200}, but was asked for "
@@ -76,9 +76,10 @@ class LdapEntry:
                 )
 
     def check_options(self, attribute: str) -> None:
-        """Raise SetupFault if an attribute's values were sent with an option other than a range.
+        """Raise SetupFault if the attribute was sent with an option other than a range.
 
-        They are values of the attribute as well (RFC 4512, 2.5.2.1).
+        Values with options belong to the attribute (RFC 4512, 2.5.2.1), so ignoring them would give
+        a wrong result.
         """
         attribute = attribute.lower()
         for name in self._attributes:
@@ -105,7 +106,7 @@ class ValueRange(NamedTuple):
     """A range of an attribute's values (MS-ADTS 3.1.1.3.1.3.3)."""
 
     start: int
-    """The number of preceding values."""
+    """The index of the first value."""
     values: list[bytes]
     is_last: bool
     """Whether this is the last range."""

@@ -1,6 +1,6 @@
-"""Directory faults, and their mapping from the driver's errors. Messages contain no secrets.
+"""Directory faults, and the conversion of driver errors to faults. Messages contain no secrets.
 
-The driver's errors are identified by name, so that this module does not import the driver.
+Driver errors are identified by name so that this module need not import the driver.
 """
 
 import re
@@ -9,10 +9,10 @@ from typing import Any, Final
 
 
 class LdapFault(Exception):
-    """A directory could not be queried."""
+    """A directory query failed."""
 
     def __init__(self, detail: str, advice: str = "") -> None:
-        """Create a fault with a description and optional advice."""
+        """Create a fault with a description of the problem and optional advice."""
         super().__init__(detail)
         self.detail = detail
         self.advice = advice
@@ -32,18 +32,18 @@ class BadCredentials(ServerFault):
 
 
 class SetupFault(LdapFault):
-    """The directory responded, but a retry is useless until its setup or ours changes."""
+    """The query cannot succeed until the setup of the directory or of this server is corrected."""
 
 
 class NoSuchEntry(SetupFault):
-    """The base of a search does not exist or is not visible to the bind account."""
+    """The search base does not exist or is not visible to the bind account."""
 
 
 class TooManyEntries(LdapFault):
-    """The result exceeds the size limit of the server or of the request."""
+    """The result exceeds the server's or the request's size limit."""
 
     received = 0
-    """The number of entries received before the limit."""
+    """The number of entries received before the limit was reached."""
 
 
 _FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {
@@ -93,12 +93,12 @@ _AD_REASONS: Final[Mapping[str, str]] = {
     "773": "the password must be changed first",
     "775": "the account is locked",
 }
-"""Active Directory's reasons for result code 49, by their code."""
+"""Reasons for result code 49 (invalid credentials) in Active Directory, by subcode."""
 _MAX_INFO_CHARS: Final = 200
 
 
 def message_id(error: Exception) -> int:
-    """Return the message id in a driver error; 0 if it has none."""
+    """Return the message id in a driver error; 0 if there is none."""
     number = _facts(error).get("msgid", 0)
     return number if isinstance(number, int) and number > 0 else 0
 
@@ -140,6 +140,6 @@ def _describe(error: Exception) -> str:
 
 
 def _facts(error: Exception) -> Mapping[str, Any]:
-    # ldap.TIMEOUT has none.
+    # ldap.TIMEOUT has no arguments.
     first = error.args[0] if error.args else None
     return first if isinstance(first, Mapping) else {}

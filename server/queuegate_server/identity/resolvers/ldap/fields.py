@@ -1,6 +1,6 @@
-"""Validated types for the settings of the resolver `ldap`.
+"""Validated types for the settings of the `ldap` resolver.
 
-Errors do not quote the value, which may be a secret under the wrong key; the caller adds the key.
+Errors do not quote values, which may be secrets under the wrong key. The caller adds the key.
 """
 
 import re

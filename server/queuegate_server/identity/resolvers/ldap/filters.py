@@ -1,11 +1,11 @@
-"""Search filters (RFC 4515), parsed with the settings and safely filled in for each user."""
+"""Search filters (RFC 4515), validated with the settings; user names are inserted safely."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
-"""Our placeholder for the user's name, and YuniKorn's."""
+"""Placeholders for the user's name: queuegate's, and YuniKorn's."""
 MAX_DEPTH: Final = 32
 MAX_CHARS: Final = 8192
 _ATTRIBUTE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)(?:;[A-Za-z0-9-]+)*"
@@ -17,31 +17,31 @@ _ESCAPES: Final = {ord(char): f"\\{ord(char):02x}" for char in "\\*()\0"}
 
 
 class BadFilter(ValueError):
-    """A filter is invalid; the message completes a sentence about it."""
+    """The filter is invalid. The message is a predicate, such as "is too long"."""
 
 
 class Assertion(NamedTuple):
-    """One comparison in a filter."""
+    """A comparison in a filter."""
 
     attribute: str
     operator: str
-    """`=`, `~=`, `>=`, `<=`, or a matching rule, ending in `:=`."""
+    """`=`, `~=`, `>=`, `<=`, or a matching rule ending in `:=`."""
     value: str
     """The value as written, including escapes and placeholders."""
 
 
 def escape(text: str) -> str:
-    """Escape a text as a value that matches only this text."""
+    """Escape a text for use as a literal value."""
     return text.translate(_ESCAPES)
 
 
 def escape_bytes(value: bytes) -> str:
-    """Escape bytes as a value."""
+    """Escape bytes for use as a literal value."""
     return "".join(f"\\{byte:02x}" for byte in value)
 
 
 def parenthesize(text: str) -> str:
-    """Add missing parentheses: directories also accept filters such as `uid=%s`."""
+    """Add missing parentheses, because directories accept filters such as `uid=%s`."""
     text = text.strip()
     return text if text.startswith("(") else f"({text})"
 
@@ -58,11 +58,11 @@ def assertions(text: str) -> tuple[Assertion, ...]:
 
 
 def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the attributes not in `known` (lowercase) that prevent a filter from matching any
-    entry.
+    """Return the unknown attributes that prevent a filter from matching any entry. `known` contains
+    lowercase names.
 
-    A comparison with an unknown attribute is undefined (RFC 4511, 4.5.1.7). A conjunction that
-    contains one cannot be true; a disjunction can, if another part can.
+    A comparison with an unknown attribute is undefined (RFC 4511, 4.5.1.7). A conjunction with such
+    a comparison cannot be true; a disjunction can be true if one of its other operands can.
     """
     tree = _parse(text)
     if _can_match(tree, known):
@@ -100,7 +100,7 @@ def _parse(text: str) -> "_Combination | Assertion":
 
 
 def _filter(text: str, at: int, depth: int) -> "tuple[int, _Combination | Assertion]":
-    """Parse the filter at a position; return the position after it, and the filter."""
+    """Parse the filter at a position; return the position after the filter, and the filter."""
     if depth > MAX_DEPTH:
         raise BadFilter(f"is nested deeper than {MAX_DEPTH} levels")
     _expect(text, at, "(")
@@ -138,7 +138,7 @@ class UserFilter:
     """A filter with placeholders for the user's name."""
 
     def __init__(self, text: str) -> None:
-        """Parse a filter. Raises BadFilter if it is invalid or does not mention the user."""
+        """Parse a filter. Raises BadFilter if it is invalid or has no placeholder."""
         self._parts = _PLACEHOLDER.split(parenthesize(text))
         if len(set(_PLACEHOLDER.findall(text))) > 1:
             raise BadFilter("mixes %s and {user}; use one of them")
@@ -164,7 +164,7 @@ class UserFilter:
         return tuple(dict.fromkeys(name.attribute for name in self._names))
 
     def for_user(self, user: str) -> str:
-        """Return the filter for a user, with the name escaped."""
+        """Return the filter for a user, whose name is escaped."""
         return escape(user).join(self._parts)
 
     def for_anyone(self) -> str:
@@ -172,10 +172,10 @@ class UserFilter:
         return "*".join(self._parts)
 
     def users(self, values: Callable[[str], Iterable[str]], *, fold: bool) -> tuple[str, ...]:
-        """Return the user names with which the filter matches an entry.
+        """Return the user names for which the filter matches an entry.
 
-        `values` returns the entry's values of an attribute. `fold` ignores case in the text around
-        the name.
+        `values` returns the entry's values for an attribute. If `fold` is set, the text around the
+        name is compared ignoring case.
         """
         names: dict[str, None] = {}
         for name in self._names:
@@ -188,7 +188,7 @@ class UserFilter:
         return tuple(names)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
-        """Return attribute-value pairs; a user's entry has at least one of them."""
+        """Return pairs of an attribute and a value, one of which must be in the user's entry."""
         return tuple(
             (name.attribute, user.join(map(_unescape, _PLACEHOLDER.split(name.value))))
             for name in self._names

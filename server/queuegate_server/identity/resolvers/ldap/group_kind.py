@@ -1,4 +1,4 @@
-"""One kind of group: its search filters, and the names in its DNs."""
+"""Kinds of groups: search filters, and group names in DNs."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -13,32 +13,32 @@ from queuegate_server.identity.resolvers.ldap.options import GroupOptions
 
 _MAX_CACHED_DNS: Final = 65_536
 _MAX_CACHED_CHARS: Final = 256
-"""Longer DNs are not cached, so that the cache does not grow to gigabytes."""
+"""The maximum length of cached DNs; without it, the cache could grow to gigabytes."""
 
 
 class GroupDn(NamedTuple):
     """A group's distinguished name."""
 
     key: str
-    """Equal for all spellings of the DN."""
+    """A key that is the same for all spellings of the DN."""
     is_below_base: bool
     """Whether the group is below `group_base`."""
     name: str | None
-    """The group's name; None if the entry must be read for it."""
+    """The group's name; None if it is not in the DN, so that the entry must be read."""
 
 
 class GroupKind:
-    """One kind of group. Parses and caches group DNs: many users share few groups."""
+    """A kind of group. Parsed DNs are cached, because many users are in the same groups."""
 
     def __init__(self, options: GroupOptions, *, lower_case: bool = False) -> None:
-        """Describe a kind of group. `lower_case` converts group names to lowercase."""
+        """Create a kind of group. `lower_case` converts group names to lowercase."""
         self.options = options
         self._apply_case = str.lower if lower_case else str
         # The DN is always returned, and usually contains the name.
         self.attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )
-        """The attributes to request."""
+        """The group attributes to request."""
         base = SearchBase(options.group_base or "")
         # Caching a method would create a reference cycle.
         parse = partial(_parse, options, base, self._apply_case)
@@ -46,17 +46,17 @@ class GroupKind:
         self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
 
     def parse(self, dn: str) -> GroupDn | None:
-        """Parse a group's DN; return None if it is invalid or the root DN. Raises SetupFault."""
+        """Parse a group's DN; return None for an invalid DN or the root DN. Raises SetupFault."""
         return (self._parse if len(dn) > _MAX_CACHED_CHARS else self._parse_and_cache)(dn)
 
     def name_in(self, entry: LdapEntry) -> str | None:
-        """Return the name in a group's entry, or None."""
+        """Return the group's name from its entry, or None."""
         values = entry.values(self.options.group_name_attribute)
         texts = sorted(filter(None, map(decode_value, values)))
         return self._apply_case(texts[0]) if texts else None
 
     def member_filters(self, members: list[str], rule: str = "") -> list[str]:
-        """Return filters for groups that list any of these members."""
+        """Return filters for groups that list any of the given members."""
         return [
             f"({attribute}{rule}={escape(member)})"
             for member in members
@@ -91,7 +91,7 @@ def _name_in(options: GroupOptions, parsed: ParsedDn) -> str | None:
 
 
 def decode_value(value: bytes) -> str | None:
-    """Decode a value; return None if it is not UTF-8."""
+    """Decode a value; return None if it is not valid UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

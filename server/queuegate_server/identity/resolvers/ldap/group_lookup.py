@@ -1,6 +1,6 @@
-"""Looks up a user's groups: memberOf, group searches, nested groups and the primary group.
+"""Looks up a user's groups from memberOf, group searches, nested groups and the primary group.
 
-Raises LdapFault rather than return an incomplete list.
+If the list may be incomplete, raises LdapFault instead.
 """
 
 import logging
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_NAME_BYTES: Final = 1024
-"""The limit for group names in requests."""
+"""The maximum length of group names in requests."""
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
 _GID: Final = "gidNumber"
@@ -36,7 +36,7 @@ _MIN_SID_BYTES: Final = 12
 
 
 def member_of_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the user attributes that list groups; none with in-chain searches."""
+    """Return the user attributes that list groups; none if in-chain searches are used."""
     if options.nested == "in_chain":
         return ()
     return tuple(
@@ -55,7 +55,7 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 class GroupLookup:
-    """One lookup of one user's groups, kept in order of discovery, up to `max_groups`."""
+    """A lookup of one user's groups. Collects up to `max_groups` groups in order of discovery."""
 
     def __init__(
         self,
@@ -75,7 +75,10 @@ class GroupLookup:
         self._names: dict[str, None] = {}
 
     async def groups(self, requested_name: str) -> tuple[str, ...]:
-        """Return the names of all groups, primary group first, given the name in the request."""
+        """Return the names of all groups, primary group first.
+
+        `requested_name` is the user's name as in the request.
+        """
         options, first = self._options, self._kinds[0]
         if options.primary_group == "user_name":
             self._add_name(requested_name, requested_name)
@@ -98,7 +101,7 @@ class GroupLookup:
         return tuple(self._names)
 
     def _add_name(self, name: str | None, source: str) -> None:
-        """Add a group's name, unless it is missing or invalid: no ACL can name such a group."""
+        """Add a group's name, unless it is missing or no ACL can contain it."""
         if name and len(name.encode()) <= _MAX_NAME_BYTES and not CONTROL_CHARACTER.search(name):
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
@@ -106,7 +109,7 @@ class GroupLookup:
             self._statistics.note_skipped(source)
 
     async def _add_member_of(self, kind: GroupKind) -> list[str]:
-        """Add the groups in the user's memberOf; return the DNs of new ones."""
+        """Add the groups in the user's memberOf attribute; return the DNs of new groups."""
         new: list[str] = []
         nameless: list[str] = []
         attribute = kind.options.member_of_attribute
@@ -134,7 +137,7 @@ class GroupLookup:
     async def _add_groups_with(
         self, kind: GroupKind, members: list[str], step: StepName
     ) -> list[str]:
-        """Add the groups that list any of these DNs; return the DNs of new ones."""
+        """Add the groups with any of the given DNs as members; return the DNs of new groups."""
         parts = kind.member_filters(members)
         results = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
         return await self._add_entries(kind, chain.from_iterable(results))
@@ -178,7 +181,7 @@ class GroupLookup:
         return await self._add_entries(kind, entries)
 
     async def _add_in_chain(self, kind: GroupKind, above: list[str]) -> None:
-        """Add all groups that contain the user or one of these DNs, directly or through nesting."""
+        """Add all groups that contain the user or a DN in `above`, directly or through nesting."""
         if not await self._session.is_active_directory():
             raise SetupFault(
                 "the server is not Active Directory, which in-chain searches require",
@@ -189,7 +192,7 @@ class GroupLookup:
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
-        """Add parent groups of all kinds, one search per kind and level; a cycle ends the walk."""
+        """Add parent groups of all kinds, with one search per kind and level. Detects cycles."""
         kinds = [kind for kind in self._kinds if kind.options.groups_from != "member_uid"]
         for _ in range(self._options.nested_depth):
             if not above:
@@ -209,7 +212,7 @@ class GroupLookup:
             )
 
     async def _gather(self, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run requests concurrently, leaving half of the connection's capacity to other lookups."""
+        """Run requests concurrently, using at most half of the connection's capacity."""
         return await gather(calls, max(1, self._options.max_in_flight // 2))
 
     async def _search(
@@ -236,7 +239,7 @@ class GroupLookup:
         return await self._below_base(kind, entries)
 
     async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
-        """Drop entries outside `group_base`, which searches should not return."""
+        """Drop entries outside `group_base`, which a faulty server may send."""
         inside: list[LdapEntry] = []
         async for entry in self._session.in_steps(entries):
             group = kind.parse(entry.dn)
@@ -247,7 +250,7 @@ class GroupLookup:
         return inside
 
     async def _add_entries(self, kind: GroupKind, entries: Iterable[LdapEntry]) -> list[str]:
-        """Add groups from their entries; return the DNs of new ones."""
+        """Add the groups in the given entries; return the DNs of new groups."""
         new: list[str] = []
         async for entry in self._session.in_steps(entries):
             group = self._add_dn(kind, entry.dn)
@@ -258,13 +261,13 @@ class GroupLookup:
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:
-        """Return a group if it is new and below the base, else None. Does not add its name."""
+        """Add a group's DN, but not its name; return None if known or outside `group_base`."""
         group = kind.parse(dn)
         if group is None:
             self._statistics.note_skipped(dn)
             return None
         if not group.is_below_base:
-            # Legal in memberOf: FreeIPA also lists roles and rules there.
+            # Not an error: in FreeIPA, memberOf also lists roles and rules.
             self._statistics.other_base += 1
             self._statistics.other_base_example = dn
             return None
@@ -290,9 +293,10 @@ def _gid(entry: LdapEntry) -> str:
 
 
 def _ad_primary_group_filter(user: LdapEntry) -> str:
-    """Return the filter for the group identified by a user's primaryGroupID.
+    """Return the filter for the group with a user's primaryGroupID.
 
-    Its SID differs from the user's in the last number (MS-ADTS 3.1.1.1.3, MS-DTYP 2.4.2).
+    The SIDs of the user and the group differ only in the last number (MS-ADTS 3.1.1.1.3,
+    MS-DTYP 2.4.2).
     """
     numbers, sids = (user.values(name) for name in _AD_PRIMARY_GROUP)
     number = numbers[0] if len(numbers) == 1 else b""
@@ -308,7 +312,7 @@ def _ad_primary_group_filter(user: LdapEntry) -> str:
 
 
 def _any_of(parts: list[str]) -> Iterator[str]:
-    """Yield disjunctions of the parts, each small enough for servers."""
+    """Yield disjunctions of the given filters, each small enough for servers."""
     chunk: list[str] = []
     length = 0
     for part in parts:

@@ -1,4 +1,4 @@
-"""The steps of lookups and connections, for metrics and `ldap-check`."""
+"""Records the steps of lookups and connections, for metrics and `ldap-check`."""
 
 import logging
 import time
@@ -23,7 +23,7 @@ StepName = Literal[
 
 @dataclass(slots=True)
 class LdapStep:
-    """One step at one server, and its result."""
+    """A step performed on a server, with its result."""
 
     name: StepName
     server: str
@@ -31,19 +31,19 @@ class LdapStep:
     detail: str = ""
     """A description of the result."""
     fault: str = ""
-    """Why the step failed; empty if it succeeded."""
+    """The reason for a failure; empty on success."""
     advice: str = ""
     is_unfinished: bool = False
-    """Whether the step was abandoned, such as on a timeout."""
+    """Whether the step was abandoned, for example on a timeout."""
 
 
 StepObserver = Callable[[LdapStep], None]
-"""Called with each finished step."""
+"""Called with each step, successful or not."""
 
 
 @contextmanager
 def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[LdapStep]:
-    """Time a step and report it, even if it fails or is cancelled."""
+    """Measure and report a step, even if it fails or is cancelled."""
     step = LdapStep(name, server)
     start = time.perf_counter()
     try:
@@ -61,7 +61,7 @@ def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[L
 
 @dataclass(slots=True)
 class StepCount:
-    """How often a step was performed on a server, and the total time taken."""
+    """The number of times a step was performed on a server, and the total time taken."""
 
     succeeded: int = 0
     failed: int = 0
@@ -81,13 +81,13 @@ class LdapStatistics:
     outside_base: int = 0
     skipped_names: int = 0
     other_base: int = 0
-    """Groups outside `group_base` listed in users' memberOf attributes."""
+    """The number of groups in users' memberOf attributes that are outside `group_base`."""
     other_base_example: str = ""
-    """The DN of such a group."""
+    """The DN of one such group."""
     log_rate: TokenBucket = field(
         default_factory=lambda: TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
     )
-    """The rate limit on log lines about entries, since one lookup may cause thousands."""
+    """A rate limiter for log lines about entries: one lookup may cause thousands."""
 
     def note_outside(self, dn: str, base: str) -> None:
         """Count an ignored entry outside a base, and log it within the rate limit."""

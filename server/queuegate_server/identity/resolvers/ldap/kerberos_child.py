@@ -1,7 +1,7 @@
-"""A program that binds with GSSAPI on an inherited descriptor and leaves the connection open.
+"""A program that binds with GSSAPI on an inherited descriptor, leaving the connection open.
 
-Arguments: the descriptor, the host of the service ticket, and the time limit in seconds. On
-failure, the program prints the name and text of the driver's error.
+Its arguments are the descriptor, the host name for the service ticket, and the time limit in
+seconds. On failure, it prints the name and text of the driver's error.
 """
 
 import os
@@ -13,9 +13,9 @@ import ldap
 if __name__ == "__main__":
     signal.alarm(int(sys.argv[3]))
     handle = ldap.initialize(f"ldap://{sys.argv[2]}", fileno=int(sys.argv[1]))
-    # Use the configured host, since reverse DNS could return another one.
+    # Use the configured host name: reverse DNS could return a different one.
     handle.set_option(ldap.OPT_X_SASL_NOCANON, ldap.OPT_ON)
-    # TLS already encrypts, and Active Directory rejects a second layer.
+    # The connection is already encrypted, and Active Directory rejects a second layer.
     handle.set_option(ldap.OPT_X_SASL_SSF_MAX, 0)
     try:
         handle.sasl_non_interactive_bind_s("GSSAPI")

@@ -1,27 +1,27 @@
-"""Splits long processing of directory responses into short steps, with pauses to serve calls.
+"""Splits the processing of large directory responses into short steps, with pauses for calls.
 
-gRPC delivers one call at a time, and each delivery takes several iterations of the event loop. So
-pauses are longer than steps, and shared by all connections and lookups.
+gRPC delivers one call at a time, and each delivery takes several iterations of the event loop.
+Therefore, pauses are longer than steps, and all connections and lookups pause together.
 """
 
 import time
 from typing import Final
 
 LONG_BYTES: Final = 65_536
-"""Larger responses are read in steps."""
+"""The size in bytes above which responses are read in steps."""
 STEP_SECONDS: Final = 0.003
 """The maximum duration of a step."""
 FREE_SECONDS: Final = 0.001
-"""The maximum duration of processing that is not split into steps, as most is."""
+"""The maximum duration of processing that is not split into steps, which is the usual case."""
 _SHORT_SECONDS: Final = 0.0003
-"""The maximum duration of a step that needs no pause, as for typical responses."""
+"""The maximum duration of a step that is not followed by a pause, as with typical responses."""
 _PAUSE_FACTOR: Final = 2
-"""The duration of a pause, as a multiple of the preceding step's."""
+"""The ratio of a pause's duration to that of the preceding step."""
 _MAX_PAUSE_SECONDS: Final = 0.1
 
 
 class Pacer:
-    """Paces the long processing of all tasks in a process."""
+    """Schedules the steps of all tasks in a process."""
 
     def __init__(self) -> None:
         """Create a pacer that is ready for a step."""
@@ -38,4 +38,4 @@ class Pacer:
 
 
 PACER: Final = Pacer()
-"""The pacer of this process."""
+"""The process-wide pacer."""

@@ -1,8 +1,8 @@
-"""Looks up group members: the reverse of a lookup of a user's groups.
+"""Looks up group members, the reverse of `group_lookup`.
 
-Members are found like groups in `group_lookup`: by memberOf, by DNs or names listed in groups,
-through nested groups, and by primary groups. The list may include users whose own lookup would not
-confirm the membership; that lookup is authoritative.
+Members are found through memberOf, the DNs or names listed in groups, nested groups and primary
+groups. The list may include users who are not members according to `group_lookup`, which is
+authoritative.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,16 +26,16 @@ from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 _CHUNK: Final = 100
-"""The number of DNs read in one search."""
+"""The number of DNs per search."""
 _MAX_DEPTH: Final = 50
-"""The maximum nesting depth where Active Directory itself sets no bound."""
+"""The maximum nesting depth for in-chain searches, which Active Directory does not limit."""
 _MAX_SAME_NAME: Final = 100
 """The maximum number of groups with the same name."""
 _SID: Final = "objectSid"
 _GID: Final = "gidNumber"
 _RID_BYTES: Final = 4
 _RDN_ATTRIBUTES: Final = ("cn", "ou", "uid")
-"""The attributes to search for groups whose names are in their DNs."""
+"""The attributes searched for a group's name if names are taken from DNs."""
 _NO_BASE: Final = "the resolver has no group_base below which to search for groups"
 _UNREADABLE_DN: Final = "a member has a DN that no filter can contain"
 _ADVICE: Final = "the members of smaller groups can be listed"
@@ -50,7 +50,7 @@ class _Group(NamedTuple):
     kind: GroupKind
     name: str
     rid: int | None
-    """In Active Directory, the group's number in users' primaryGroupID."""
+    """In Active Directory, the group's primaryGroupID in user entries."""
 
 
 class _DirectMembers(NamedTuple):
@@ -62,7 +62,7 @@ class _DirectMembers(NamedTuple):
 
 
 class MemberLookup:
-    """Lists the members of groups on one connection."""
+    """Lists group members through one connection."""
 
     def __init__(
         self,
@@ -78,14 +78,15 @@ class MemberLookup:
         self._listing = listing
         self._direct: dict[str, _DirectMembers] = {}
         self._users: dict[NormalizedDn, tuple[str, ...]] = {}
-        """User names by entry; empty for entries that are not users."""
+        """User names by DN; empty for entries that are not users."""
         nested = {"off": 0, "walk": self._options.nested_depth, "in_chain": _MAX_DEPTH}
         self._depth = nested[self._options.nested]
 
     async def run(self) -> None:
-        """List the members of all pending groups. Raises ListingLimit.
+        """List the members of the pending groups. Raises ListingLimit.
 
-        Raises ServerFault if the server failed; another one may list the pending groups.
+        Raises ServerFault if the server failed. The groups still pending may then be listed using
+        another server.
         """
         for name in self._listing.pending:
             try:
@@ -97,7 +98,7 @@ class MemberLookup:
             self._listing.done(name, missing)
 
     async def _list(self, name: str) -> str:
-        """Add the members of a group; return why some may be missing."""
+        """Add a group's members; return the reason why some may be missing, or an empty text."""
         if self._options.primary_group == "user_name":
             self._listing.add(name, name)
         if self._options.primary_group == "gid_number":
@@ -115,10 +116,10 @@ class MemberLookup:
     async def _add_below(
         self, name: str, level: list[tuple[_Group, tuple[str, ...]]], missing: dict[str, None]
     ) -> None:
-        """Add the members of groups, and of groups nested in them, to the group `name`.
+        """Add the direct and nested members of the groups in `level` to the listed group `name`.
 
-        `level` contains the groups, each with the path of nested groups leading to it. `missing`
-        collects the reasons why members may be missing.
+        `level` contains each group with its path from the listed group. Reasons why members may be
+        missing are added to `missing`.
         """
         seen = {group.key for group, _ in level}
         for _ in range(self._depth + 1):
@@ -212,7 +213,7 @@ class MemberLookup:
         return _DirectMembers(tuple(dict.fromkeys(users)), tuple(groups), missing)
 
     async def _values(self, group: _Group) -> list[bytes]:
-        """Return the values of a group's member attributes."""
+        """Return a group's members as listed in its member attributes."""
         attributes = group.kind.options.member_attribute
         self._listing.count_search()
         entry = await self._session.read("member search", group.dn, attributes)
@@ -228,9 +229,9 @@ class MemberLookup:
         return values
 
     async def _ensure_readable(self, group: _Group) -> None:
-        """Raise SetupFault if a group has members, but none that are readable.
+        """Raise SetupFault if a group has members that the bind account may not read.
 
-        The right to search an attribute, which user lookups need, does not include reading it.
+        User lookups only require the right to search the attribute.
         """
         attributes = group.kind.options.member_attribute
         present = "".join(f"({attribute}=*)" for attribute in attributes)
@@ -241,7 +242,7 @@ class MemberLookup:
             )
 
     async def _parse_dns(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
-        """Return the DNs among values, by their normalized form."""
+        """Return the valid DNs among the given values, by normalized form."""
         dns: dict[NormalizedDn, ParsedDn] = {}
         async for dn in self._session.in_steps(filter(None, map(decode_value, values))):
             if parsed := parse_dn(dn):
@@ -249,7 +250,7 @@ class MemberLookup:
         return dns
 
     async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
-        """Return the names of the users among DNs."""
+        """Return the names of the users among the given DNs."""
         new = {
             key: dn
             for key, dn in dns.items()
@@ -264,7 +265,7 @@ class MemberLookup:
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
-        """Return the groups among DNs, except kinds that list members by name."""
+        """Return the groups among the given DNs, except kinds that list members by name."""
         below_groups: list[_Group] = []
         for kind in self._kinds:
             base = kind.options.group_base
@@ -330,7 +331,7 @@ def _key(dn: str) -> NormalizedDn:
 
 
 def _rdn_filter(dn: ParsedDn) -> str:
-    """Return a filter for entries with a DN's first component; empty if that is not text."""
+    """Return a filter for entries with a DN's first component; empty if it is not text."""
     if any(kind & ldap.AVA_BINARY for _, _, kind in dn[0]):
         return ""
     parts = [f"({attribute}={escape(value)})" for attribute, value, _ in dn[0]]
@@ -342,6 +343,6 @@ def _any_of(dns: Iterable[ParsedDn]) -> str:
 
 
 def _rid(entry: LdapEntry) -> int | None:
-    """Return the last number in a group's SID (MS-DTYP 2.4.2)."""
+    """Return the last number in a group's SID (MS-DTYP 2.4.2), or None."""
     sids = entry.values(_SID)
     return int.from_bytes(sids[0][-_RID_BYTES:], "little") if sids else None

@@ -1,8 +1,8 @@
-"""Splits a directory server's stream into messages (RFC 4511, section 4.1.1) and checks them.
+"""Splits a server's stream into messages (RFC 4511, section 4.1.1) and checks them.
 
-libldap waits for messages of any size, accepts any final response as the requested one, and reads
-malformed entries as entries without attributes. Such messages are not valid responses, so libldap
-only receives messages checked here.
+libldap waits for messages of any size, accepts any final response regardless of its type, and
+treats malformed entries as entries without attributes. Therefore, it only receives messages that
+were checked here.
 """
 
 import re
@@ -19,7 +19,7 @@ EXTENDED_RESPONSE: Final = 0x78
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The maximum size of any message, in bytes."""
 MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
-"""The same for messages other than entries: result codes with text, referrals, controls."""
+"""The lower limit for messages other than entries: results with text, referrals and controls."""
 
 _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
@@ -30,21 +30,22 @@ _ENUMERATED: Final = 0x0A
 _CONTROLS: Final = 0xA0
 _REFERRAL: Final = 0xA3
 _RESULT_ENDS: Final = {BIND_RESPONSE: (0x87,), SEARCH_DONE: (), EXTENDED_RESPONSE: (0x8A, 0x8B)}
-"""Tags that may follow the common parts of a result, in order: credentials; name and value."""
+"""The tags allowed after a result's common fields, in order: credentials; name and value."""
 _LONG_FORM: Final = 0x80
 _MAX_LENGTH_BYTES: Final = 4
 _MAX_ID: Final = 2**31 - 1
 _REFERRAL_CODE: Final = 10
 _ATTRIBUTE: Final = re.compile(rb"[A-Za-z0-9._-]+(?:;[A-Za-z0-9._=*+-]+)*")
-"""An attribute description (RFC 4512, 2.5), extended as servers do: `_` in names, and the bounds of
-ranges in options."""
+"""An attribute description (RFC 4512, 2.5), with the common extensions `_` in names, and range
+bounds in options."""
 _SHOWN_BYTES: Final = 100
 _SMALLEST_CONTENT: Final = 5
-"""A one-byte message id and an empty operation, with tags and lengths."""
+"""The minimum content size: a one-byte message id and an empty operation, each with tag and
+length."""
 
 
 class MalformedMessage(ServerFault):
-    """A server sent bytes that are not an LDAP message."""
+    """The server sent data that is not a valid LDAP message."""
 
     def __init__(self, reason: str = "") -> None:
         detail = "the server sent a response that is not LDAP"
@@ -52,23 +53,23 @@ class MalformedMessage(ServerFault):
 
 
 class TooManyElements(Exception):
-    """A message exceeds its limit on entries, attributes and values."""
+    """The message has more entries, attributes and values than allowed."""
 
 
 class MessageHead(NamedTuple):
-    """The head of a message, available before the rest has arrived."""
+    """A message's head, which is available before the rest has arrived."""
 
     id: int
     operation: int
     size: int
-    """The size in bytes, including the head."""
+    """The size of the message in bytes, including the head."""
 
 
 class LdapReply(NamedTuple):
     """The result of a request."""
 
     code: int
-    """The result code: 0 is success."""
+    """The result code; 0 means success."""
     text: str
 
 
@@ -78,8 +79,8 @@ class MessageReader:
     def __init__(self, admit: Callable[[MessageHead], bool]) -> None:
         """Create a reader.
 
-        `admit` is called with each head, and returns whether to read the message or drop its bytes
-        on arrival. It may raise ServerFault.
+        `admit` is called with each message head, and returns False if the message must be discarded
+        as it arrives. It may raise ServerFault.
         """
         self._admit = admit
         self._buffer = bytearray()
@@ -88,12 +89,12 @@ class MessageReader:
 
     @property
     def is_between_messages(self) -> bool:
-        """Whether all bytes so far belonged to complete messages."""
+        """Whether the stream so far consists of complete messages."""
         return not self._buffer and not self._dropping
 
     @property
     def size(self) -> int:
-        """The number of unread bytes."""
+        """The number of buffered bytes."""
         return len(self._buffer)
 
     def add(self, data: bytes) -> None:
@@ -101,9 +102,9 @@ class MessageReader:
         self._buffer += data
 
     def messages(self) -> Iterator[tuple[MessageHead, bytes | None]]:
-        """Yield complete messages, and None for dropped ones. Raises ServerFault.
+        """Yield heads with complete messages, or None if discarded. Raises ServerFault.
 
-        The caller may stop at any time, and call again for the rest.
+        The caller may stop iterating at any time, and call again for the rest.
         """
         buffer = self._buffer
         while True:
@@ -130,7 +131,7 @@ class MessageReader:
 
 
 def _read_head(buffer: bytearray) -> MessageHead | None:
-    """Return the head at the start of a buffer; None if incomplete. Raises ServerFault."""
+    """Return the message head at the start of a buffer; None if incomplete. Raises ServerFault."""
     if not buffer:
         return None
     if buffer[0] != _SEQUENCE:
@@ -154,7 +155,7 @@ def _read_head(buffer: bytearray) -> MessageHead | None:
 
 
 def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Return a message's id, and the position after it."""
+    """Read the message id at a position; return the id, and the position after it."""
     if data[at] != _INTEGER:
         raise MalformedMessage
     length = data[at + 1]
@@ -170,7 +171,7 @@ def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Read the length at a position; return the start of the content, and the length."""
+    """Read the length field at a position; return the start and length of the content."""
     length = data[at]
     at += 1
     if length < _LONG_FORM:
@@ -185,13 +186,13 @@ def _read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def check_message(message: bytes, max_elements: int) -> int:
-    """Check a complete message; return its number of elements.
+    """Check a complete message; return the number of elements.
 
     Elements are entries, attributes, values, referrals and controls.
 
     Raises:
         MalformedMessage: The message does not conform to RFC 4511.
-        TooManyElements: The message has more than `max_elements`.
+        TooManyElements: The message has more than `max_elements` elements.
     """
     check = _Check(message, max_elements)
     try:
@@ -216,14 +217,14 @@ def read_result(message: bytes) -> LdapReply:
 
 
 def _operation_part(message: bytes) -> tuple[int, int]:
-    """Return the start and length of the operation's first part."""
+    """Return the start and length of the operation's first field."""
     _, at = _read_id(message, _read_length(message, 1)[0])
     at, _ = _read_length(message, at + 1)
     return _read_length(message, at + 1)
 
 
 class _Check:
-    """Checks one message. Positions beyond its end raise IndexError."""
+    """The check of one message. Reads beyond the end raise IndexError."""
 
     def __init__(self, message: bytes, max_elements: int) -> None:
         self._message = message
@@ -272,7 +273,7 @@ class _Check:
             name = self._message[start:at]
             if not _ATTRIBUTE.fullmatch(name):
                 raise MalformedMessage(f"{_escape(name)} is not an attribute name")
-            # A repeated attribute would have two lists of values (RFC 4511, 4.5.2).
+            # Attributes must not be repeated (RFC 4511, 4.5.2).
             if name.lower() in names:
                 raise MalformedMessage(f"an entry has the attribute {_escape(name)} twice")
             names.add(name.lower())
@@ -286,7 +287,7 @@ class _Check:
         start, at = self._open(_ENUMERATED, at, end)
         encoded = self._message[start:at]
         code = int.from_bytes(encoded, "big", signed=True)
-        # Integers use the fewest bytes possible (X.690, 8.3.2).
+        # Integers are encoded in the fewest possible bytes (X.690, 8.3.2).
         if code < 0 or len(encoded) != code.bit_length() // 8 + 1:
             raise MalformedMessage(f"a result code is encoded as {_escape(encoded)}")
         if len(encoded) > _MAX_LENGTH_BYTES:
@@ -320,7 +321,7 @@ class _Check:
                 raise MalformedMessage
 
     def _texts(self, at: int, end: int) -> None:
-        """Check values. Fast, because there may be very many."""
+        """Check a set of values. Optimized, because there may be very many."""
         message = self._message
         left = self._max_elements - self.elements
         while at < end:
@@ -339,7 +340,7 @@ class _Check:
         self.elements = self._max_elements - left
 
     def _open(self, tag: int, at: int, end: int) -> tuple[int, int]:
-        """Return the start and end of an element's content."""
+        """Return the start and end of the content of the element at a position."""
         if at >= end or self._message[at] != tag:
             raise MalformedMessage
         start, length = _read_length(self._message, at + 1)
@@ -348,7 +349,7 @@ class _Check:
         return start, start + length
 
     def _skip(self, tag: int, at: int, end: int) -> int:
-        """Return the position after an element."""
+        """Return the position after the element at a position."""
         return self._open(tag, at, end)[1]
 
     def _count(self) -> None:
@@ -358,5 +359,5 @@ class _Check:
 
 
 def _escape(data: bytes) -> str:
-    """Return the start of a name, escaping everything except printable ASCII."""
+    """Return the start of a name, with everything except printable ASCII escaped."""
     return ascii(data[:_SHOWN_BYTES].decode("latin-1"))

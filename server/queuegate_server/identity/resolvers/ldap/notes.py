@@ -1,4 +1,4 @@
-"""Additional notes for `ldap-check`: ignored memberships, and names with domain parts."""
+"""Hints for `ldap-check`: ignored memberships, unreadable attributes, names with domain parts."""
 
 import asyncio
 import contextlib
@@ -18,11 +18,11 @@ from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 _MAX_ENTRIES: Final = 100
 _MAX_DN_CHARS: Final = 200
 
-LookUp = Callable[[str, LdapConnection], Awaitable[Outcome]]
+LookupFunction = Callable[[str, LdapConnection], Awaitable[Outcome]]
 
 
 class Notes:
-    """Collects notes with further searches on a connection."""
+    """Collects notes on a lookup by running further searches on its connection."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class Notes:
         self._statistics = statistics
         self._session = SearchSession(connection, lambda: Allowance(_MAX_ENTRIES))
 
-    async def about(self, user: str, outcome: Outcome, look_up: LookUp) -> list[str]:
-        """Return notes on a lookup, except those whose searches failed."""
-        # Not reported, because a server never takes these steps.
+    async def about(self, user: str, outcome: Outcome, look_up: LookupFunction) -> list[str]:
+        """Return notes on a lookup's outcome, except notes whose searches failed."""
+        # These steps are not reported, because normal lookups do not include them.
         self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]
@@ -54,7 +54,7 @@ class Notes:
                     notes += [note async for note in source]
         return notes
 
-    async def _domain_part(self, user: str, look_up: LookUp) -> AsyncIterator[str]:
+    async def _domain_part(self, user: str, look_up: LookupFunction) -> AsyncIterator[str]:
         name = user.rpartition("\\")[2].partition("@")[0]
         if not name or name == user:
             return

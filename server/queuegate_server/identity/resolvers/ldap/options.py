@@ -1,7 +1,7 @@
-"""Settings of the resolver `ldap`, checked without the network.
+"""Settings for the `ldap` resolver, checked without the network.
 
-Anything that would make every lookup fail, whatever the directory, is an error in the settings,
-including a missing driver or an unreadable file.
+Anything that would make every lookup fail regardless of the directory is a settings error, such as
+a missing driver or an unreadable file.
 """
 
 import ssl
@@ -51,7 +51,7 @@ PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"
 
 
 class GroupOptions(Section):
-    """How to find one kind of group."""
+    """Search options for the first kind of group."""
 
     groups_from: Literal["member_of", "member_dn", "member_uid"] = "member_dn"
     """member_of: an attribute of the user; member_dn, member_uid: a search for groups that list the
@@ -71,7 +71,7 @@ class GroupOptions(Section):
 
 
 class MoreGroups(GroupOptions):
-    """How to find another kind of group."""
+    """Search options for a further kind of group."""
 
     preset: PresetName | None = None
     """The type of directory; supplies defaults for options that are not set."""
@@ -142,7 +142,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     user_match: Literal["exact", "casefold"] = "exact"
     """How closely the name in the entry must match the requested one: directories ignore case,
     spaces and width."""
-    # Groups: the inherited options describe the first kind.
+    # Groups. The inherited options apply to the first kind of group.
     more_groups: tuple[MoreGroups, ...] = Field((), max_length=7)
     """Other kinds of groups; group_base defaults to that of the first kind."""
     name_case: Literal["preserve", "lower"] = "preserve"
@@ -187,7 +187,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         if not isinstance(given, dict):
             return given
         if not given:
-            # The policy names `ldap` without settings for it, as with YuniKorn.
+            # As in YuniKorn, the policy names `ldap` and the settings do not define it.
             given = {"secrets_dir": DEFAULT_SECRETS}
         folder = given.get("secrets_dir")
         from_secrets: dict[str, Any] = {}
@@ -224,7 +224,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         return self
 
     def _conflicts(self) -> Mapping[str, object]:
-        """Return messages about conflicting options, each with whether it applies."""
+        """Return all messages about conflicting options, each mapped to whether it applies."""
         encrypted = self.start_tls or all(parse_url(url).encrypted for url in self.urls)
         is_simple = self.bind == "simple"
         by_password = self.bind_dn or self.bind_password_file
@@ -268,7 +268,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         }
 
     def contradictions(self) -> Mapping[str, str]:
-        """Return time limits that never apply because the lookup times out first."""
+        """Return messages about time limits that never apply because the lookup times out first."""
         limits = self.model_dump(include={"connect_timeout", "operation_timeout"})
         return {
             key: f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
@@ -280,7 +280,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
 
     @property
     def group_kinds(self) -> tuple[GroupOptions, ...]:
-        """The options for each kind of group, the first kind first."""
+        """The options for each kind of group, starting with the first kind."""
         base = {"group_base": self.group_base}
         more = (
             each if each.group_base else each.model_copy(update=base) for each in self.more_groups
@@ -291,14 +291,14 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def _uses_tls(self) -> bool:
         return self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
 
-    # The files below are read at each use instead of being watched: connections are rarely opened,
-    # and each must use the files' current content.
+    # The files below are read for each new connection instead of being watched, because connections
+    # are rarely opened and must use the current content.
 
     def password(self) -> bytes:
-        """Return the password file's current content; empty without a file. Blocks.
+        """Return the password file's current content; empty if no file is configured. Blocks.
 
-        Raises OSError, or ValueError for a file without a password: an empty password would make
-        the bind anonymous (RFC 4513, 5.1.2).
+        Raises OSError. Raises ValueError if the password is empty, because the bind would then be
+        anonymous (RFC 4513, 5.1.2).
         """
         file = self.bind_password_file
         if file is None:
@@ -313,16 +313,17 @@ class LdapOptions(GroupOptions, ResolverOptions):
         return password
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return a context with the current certificate files. Blocks, for 20 ms with the system's
-        certificates. Raises ValueError.
+        """Return an SSL context with the current certificate files. Raises ValueError.
+
+        Blocks; for 20 ms with the system's certificates.
         """
         context = tls_context(self.ca_file, self.tls_min_version, verify=self.verify_certificate)
         if self.ca_file is None and self.verify_certificate and self._uses_tls:
             check_authorities(context)
         if self.cert_file and self.key_file:
             try:
-                # With an empty password, an encrypted key is an error; without one, OpenSSL would
-                # prompt.
+                # With an empty password, an encrypted key is an error; with no password, OpenSSL
+                # would prompt for one.
                 context.load_cert_chain(self.cert_file, self.key_file, password="")
             except OSError as error:
                 raise ValueError(

@@ -1,9 +1,9 @@
-"""Requests in flight on one connection, and checks of the server's responses.
+"""Requests in flight on a connection, and checks of the server's responses.
 
-A response of the wrong type, a duplicate response, or one without a request closes the connection
-and fails its requests. A response that is merely too large fails its own request: the directory is
-trusted with group memberships, but not with this server's memory and time, and one oversized entry
-must not block other lookups.
+A response of the wrong type, a duplicate response, or a response without a request closes the
+connection and fails all of its requests. An oversized response only fails its own request, so that
+one oversized entry does not block other lookups. The directory is trusted for group memberships,
+but not to limit its use of this server's memory and time.
 """
 
 import asyncio
@@ -33,34 +33,34 @@ from queuegate_server.identity.resolvers.ldap.messages import (
 _MAX_HELD_BYTES: Final = 64 * 2**20
 """The maximum total size of incomplete responses to lookups."""
 _ELEMENT_BYTES: Final = 64
-"""Python's overhead per value."""
+"""The memory overhead of a value in Python, in bytes."""
 _MAX_LATE: Final = 1024
-"""The maximum number of abandoned requests whose responses are still expected."""
+"""The maximum number of abandoned requests tracked so that their late responses are recognized."""
 _MAX_DROPPED: Final = 10_000
-"""The maximum number of entries in late responses on one connection."""
+"""The maximum number of late messages on one connection."""
 _FINAL: Final = (SEARCH_DONE, BIND_RESPONSE)
 _BASE_BYTES: Final = 2**20
 _ENTRY_BYTES: Final = 512
 _BASE_ELEMENTS: Final = 4096
 _ENTRY_ELEMENTS: Final = 4
-"""The entry itself, its name attribute with a value, and one spare."""
+"""The elements allowed per entry: the entry, its name attribute with a value, and one spare."""
 MAX_LOOKUP_BYTES: Final = 16 * 2**20
 MAX_LISTING_BYTES: Final = 64 * 2**20
-"""The same for listing members or users, which no check waits for."""
+"""The maximum size of responses when listing members or users; no check waits for those."""
 
 
 class Allowance:
-    """The remaining allowance of bytes and elements for the responses to some requests."""
+    """The bytes and elements that responses may still use."""
 
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
-        """Allow for entries or values with names of typical length.
+        """Allow for entries or values of typical size.
 
         Args:
-            entries: Their number.
-            advice: What to do if the responses exceed the allowance.
-            is_for_listing: Whether the requests list members or users, one at a time.
+            entries: The number of entries or values.
+            advice: Advice for the fault raised when the allowance is exceeded.
+            is_for_listing: Whether the requests list members or users.
         """
         most = MAX_LISTING_BYTES if is_for_listing else MAX_LOOKUP_BYTES
         self._max_bytes = min(_BASE_BYTES + _ENTRY_BYTES * entries, most)
@@ -70,7 +70,7 @@ class Allowance:
         self.is_for_listing = is_for_listing
 
     def charge(self, size: int, elements: int) -> None:
-        """Deduct from the allowance. Raises SetupFault if it is exhausted."""
+        """Deduct bytes and elements. Raises SetupFault if the allowance is exceeded."""
         self._bytes_left -= size
         self.elements_left -= elements
         if self._bytes_left < 0:
@@ -86,47 +86,47 @@ class Allowance:
 
 
 class SearchResult(NamedTuple):
-    """The complete result of one request."""
+    """A request's complete result."""
 
     entries: list[tuple[str, Any]]
-    """DNs and attributes, without references to other servers, which are not followed."""
+    """Entries as DNs and attributes; references to other servers are omitted."""
     controls: Sequence[Any]
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A request in flight, with its partial response."""
+    """A request in flight and the part of its response received so far."""
 
     operations: tuple[int, ...]
-    """The operations allowed in its response."""
+    """The message types allowed in the response."""
     allowance: Allowance
     future: asyncio.Future[SearchResult]
     entries: list[tuple[str, Any]] = field(default_factory=list)
     held: int = 0
     """The approximate memory used by the response, in bytes."""
     is_complete: bool = False
-    """Whether the final message of the response has arrived."""
+    """Whether the response's final message has arrived."""
 
 
 class PendingRequests:
-    """The requests in flight on one connection, by message id."""
+    """The requests in flight on a connection."""
 
     def __init__(
         self, abandon: Callable[[int], None], close: Callable[[str], None], hear: Callable[[], None]
     ) -> None:
-        """Create an empty table of requests.
+        """Create an empty collection of requests.
 
         Args:
             abandon: Notifies the server of an abandoned request.
-            close: Closes the connection for a reason.
-            hear: Called at the start of each message, including dropped ones.
+            close: Closes the connection, given the reason.
+            hear: Called when each message starts to arrive, including discarded messages.
         """
         self._abandon = abandon
         self.close = close
         self._hear = hear
         self._pending: dict[int, _Request] = {}
         self._late: dict[int, _Request] = {}
-        """Abandoned requests, whose late responses are dropped."""
+        """Abandoned requests by message id. Their late responses are discarded."""
         self._held = 0
         self._dropped = Allowance(_MAX_DROPPED)
 
@@ -137,7 +137,7 @@ class PendingRequests:
     def add(
         self, message: int, operations: tuple[int, ...], allowance: Allowance
     ) -> asyncio.Future[SearchResult]:
-        """Add a request just sent; return the future of its result."""
+        """Add a request that was just sent; return a future for its result."""
         request = _Request(operations, allowance, asyncio.get_running_loop().create_future())
         self._pending[message] = request
         return request.future
@@ -156,19 +156,19 @@ class PendingRequests:
         self._abandon(message)
 
     def fail_all(self, reason: str) -> None:
-        """Fail all requests, because the connection is closed."""
+        """Fail all requests because the connection was closed."""
         pending, self._pending = self._pending, {}
         for request in pending.values():
             if not request.future.done():
                 request.future.set_exception(ServerFault(reason))
 
     def add_entries(self, message: int, entries: list[tuple[str, Any]]) -> None:
-        """Add entries to the result of a request."""
+        """Add entries to a request's result."""
         if request := self._pending.get(message):
             request.entries += entries
 
     def settle(self, message: int, result: Sequence[Any] | LdapFault) -> None:
-        """Complete a request, with the controls of its result or a fault."""
+        """Complete a request with the controls in its final message, or with a fault."""
         request = self._pending.pop(message, None)
         if request is None:
             return
@@ -183,7 +183,7 @@ class PendingRequests:
             request.future.set_result(SearchResult(request.entries, result))
 
     def admit(self, head: MessageHead) -> bool:
-        """Return whether to read a message, given its head. Raises ServerFault."""
+        """Return whether to read the message with the given head. Raises ServerFault."""
         self._hear()
         is_notice = head.id == 0 and head.operation == EXTENDED_RESPONSE
         request = self._pending.get(head.id) or self._late.get(head.id)
@@ -196,15 +196,15 @@ class PendingRequests:
         if head.id in self._late:
             self._drop(head)
             return False
-        # Charged here, so that an oversized message is never buffered.
+        # Charging before the message arrives avoids buffering oversized messages.
         return request is None or self._charge(head.id, request.allowance, head.size, 0)
 
     def take(self, head: MessageHead, message: bytes) -> bool:
-        """Check a message, and return whether to forward it to libldap. Raises ServerFault."""
+        """Check a message; return whether to forward it to libldap. Raises ServerFault."""
         request = self._pending.get(head.id)
         if request is None:
             if head.id:
-                # The request was abandoned while this message arrived.
+                # The request was abandoned while this message was arriving.
                 self._drop(head)
             else:
                 check_message(message, MAX_CONTROL_MESSAGE_BYTES)
@@ -224,7 +224,7 @@ class PendingRequests:
         return True
 
     def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
-        """Deduct from a request's allowance; fail the request if the allowance is exhausted."""
+        """Deduct from a request's allowance; if it is exceeded, fail the request."""
         try:
             allowance.charge(size, elements)
         except SetupFault as fault:
@@ -233,7 +233,7 @@ class PendingRequests:
         return True
 
     def _hold(self, message: int, request: _Request, size: int) -> bool:
-        """Account for a partial response's memory; fail the request if it exceeds the limit."""
+        """Account for a partial response's memory; if the limit is exceeded, fail the request."""
         if request.allowance.is_for_listing:
             return True
         request.held += size
@@ -251,7 +251,7 @@ class PendingRequests:
             request.future.set_exception(fault)
 
     def _drop(self, head: MessageHead) -> None:
-        """Count a late message. Raises ServerFault if there are too many."""
+        """Count a late message, which is discarded. Raises ServerFault if there were too many."""
         try:
             self._dropped.charge(head.size, 1)
         except SetupFault:

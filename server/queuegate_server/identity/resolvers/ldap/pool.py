@@ -1,4 +1,4 @@
-"""The servers of a directory, with background connections, failover and fail-back."""
+"""A directory's servers, with background connections, failover and fail-back."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_FAILED_REQUESTS: Final = 3
-"""The number of failed requests in a row after which a connected server is avoided."""
+"""The number of consecutive failed lookups after which a connected server is avoided."""
 _JITTER: Final = 0.2
 _MAX_DOUBLINGS: Final = 20
 _POLL_PASSWORD_SECONDS: Final = 1.0
@@ -29,7 +29,7 @@ _DISCOVER_EVERY_SECONDS: Final = 300.0
 
 
 class ServerPool:
-    """The servers of a directory, the preferred one first."""
+    """A directory's servers, in order of preference."""
 
     def __init__(self, options: LdapOptions, connector: Connector) -> None:
         self.options = options
@@ -39,7 +39,7 @@ class ServerPool:
         self._discovery_fault: LdapFault = ServerFault("DNS has not returned the servers yet")
 
     async def open(self) -> None:
-        """Start connecting; does not wait for a connection."""
+        """Start connecting, without waiting for a connection."""
         if self.options.discover:
             self._discovery = asyncio.create_task(self._discover(self.options.discover))
         else:
@@ -48,7 +48,7 @@ class ServerPool:
     async def connection(
         self, avoid: "ServerConnection | None" = None
     ) -> tuple["ServerConnection", LdapConnection]:
-        """Return a server, preferably not `avoid`, and its connection. Raises LdapFault."""
+        """Return a server, preferably other than `avoid`, and its connection. Raises LdapFault."""
         if not self.servers:
             raise self._discovery_fault
         faults: list[str] = []
@@ -62,7 +62,7 @@ class ServerPool:
         raise ServerFault("no directory server answers: " + "; ".join(faults), advice)
 
     async def use(self, urls: Sequence[ServerUrl]) -> None:
-        """Use these servers from now on, and close the connections to the old ones."""
+        """Replace the servers with the given ones; close connections to removed servers."""
         old = self.servers
         self.servers = tuple(
             ServerConnection(url, self, is_preferred=position == 0)
@@ -101,9 +101,10 @@ class ServerPool:
 
 
 class ServerConnection:
-    """The connection to one server: opened, tested and replaced by a background task.
+    """The connection to one server, which a background task opens, tests and replaces.
 
-    The preferred server always has one; the others have one only while it is needed.
+    The connection to the preferred server is always kept open, those to other servers only while
+    needed.
     """
 
     def __init__(self, url: ServerUrl, pool: ServerPool, *, is_preferred: bool) -> None:
@@ -114,7 +115,7 @@ class ServerConnection:
         self._is_preferred = is_preferred
         self._connection: LdapConnection | None = None
         self._fault: LdapFault | None = None
-        """Why the server is avoided."""
+        """The reason why the server is avoided, if any."""
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._waiting = 0
@@ -130,15 +131,15 @@ class ServerConnection:
         return self._connection is not None and self._connection.lost is None
 
     def start(self) -> None:
-        """Start the background task, which connects at once if this is the preferred server."""
+        """Start the background task, which immediately connects to the preferred server."""
         self._keeper = asyncio.create_task(self._keep(), name=f"ldap {self.url}")
         if self._is_preferred:
             self._wanted.set()
 
     async def connection(self) -> LdapConnection:
-        """Return a connection that has responded recently. Raises LdapFault.
+        """Return a recently tested connection. Raises LdapFault.
 
-        Waits for the first connection attempt, but not for a failed server.
+        Waits for the first connection attempt, but does not wait for a failed server.
         """
         self._wanted.set()
         while True:
@@ -148,7 +149,7 @@ class ServerConnection:
             if connection is not None and connection.lost is None:
                 silent = time.monotonic() - connection.heard_at
                 if silent > 2 * self._options.keepalive_interval:
-                    # The process was suspended, or the machine was migrated.
+                    # The process was probably suspended, or the machine migrated.
                     with contextlib.suppress(LdapFault):
                         await connection.verify()
                 if connection.lost is None:
@@ -166,7 +167,7 @@ class ServerConnection:
         self._failed_requests = 0
 
     def note_failure(self, connection: LdapConnection, fault: LdapFault) -> None:
-        """Record a failed lookup. All lookups lost with one connection count as one failure."""
+        """Record a failed lookup. All failures due to one lost connection count as one."""
         if connection.lost is not None:
             if connection is self._last_lost:
                 return
@@ -215,7 +216,7 @@ class ServerConnection:
         self._changed.set()
 
     async def _use(self, connection: LdapConnection, previous_fault: LdapFault | None) -> None:
-        """Use a new connection until it is lost, unless too many requests failed meanwhile."""
+        """Use a new connection until it is lost, or too many lookups in a row have failed."""
         if self._fault is not None and self._fault is not previous_fault:
             connection.close("the server failed")
             return
@@ -228,13 +229,13 @@ class ServerConnection:
         await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Wait before reconnecting to a failed server, with backoff while another is available."""
+        """Wait before reconnecting to a failed server, with backoff if another is available."""
         options = self._options
         if isinstance(fault, BadCredentials):
             await self._wait_for_password()
             return
         seconds = options.retry_after
-        # This server itself is not connected.
+        # This server is not connected, so any match is another one.
         if any(server.is_connected for server in self._pool.servers):
             doublings = min(max(self._failed_attempts - 1, 0), _MAX_DOUBLINGS)
             seconds = min(options.retry_after * 2.0**doublings, options.fail_back_after)
@@ -255,7 +256,7 @@ class ServerConnection:
                     return
 
     async def _watch(self, connection: LdapConnection) -> None:
-        """Test and replace a connection; return when it is closed."""
+        """Test and replace a connection until it is closed."""
         options = self._options
         spread = random.uniform(0.9, 1)  # noqa: S311 - no secret
         expires_at = connection.opened_at + options.max_age * spread
@@ -279,7 +280,7 @@ class ServerConnection:
                 with contextlib.suppress(LdapFault):
                     await connection.verify()
         if not self._is_preferred and not self._waiting:
-            # A lookup lost with the connection may already be waiting for the next one.
+            # Lookups that failed with the connection may already be waiting for the next one.
             self._wanted.clear()
         if self._connection is connection:
             self._connection = None

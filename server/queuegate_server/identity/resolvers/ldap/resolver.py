@@ -1,4 +1,4 @@
-"""The resolver `ldap`. Modules that need the driver are imported when it is opened."""
+"""The `ldap` resolver. Modules that require the driver are imported by `open`."""
 
 import logging
 import os
@@ -28,8 +28,8 @@ class LdapResolver:
         self.statistics = LdapStatistics()
 
     async def open(self) -> None:
-        """Start connecting; does not fail if the directory is down."""
-        # Keep libldap from reading ~/.ldaprc and ./ldaprc.
+        """Start connecting. Does not fail if the directory is down."""
+        # Prevent libldap from reading ~/.ldaprc and ./ldaprc.
         os.environ.setdefault("LDAPNOINIT", "1")
         options = self._options
         if not options.verify_certificate:
@@ -56,14 +56,14 @@ class LdapResolver:
         return await self.directory.resolve(user)
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups."""
+        """List group members."""
         if self.directory is None:
             listing.give_up("the resolver is not open")
         else:
             await self.directory.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users. Raises CannotListUsers."""
+        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
         if self.directory is None:
             raise CannotListUsers("the resolver is not open")
         return await self.directory.all_users(limit)

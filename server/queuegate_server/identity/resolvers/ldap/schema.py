@@ -1,8 +1,8 @@
-"""Checks that the directory's schema has the attributes named in the settings.
+"""Checks that the directory's schema contains the attributes named in the settings.
 
-A comparison with an unknown attribute matches nothing and is not an error, so with a misspelled
-filter users would seem not to exist or to have no groups. So when a lookup finds no user or no
-groups, the schema is read once per connection, if the bind account may read it.
+A comparison with an unknown attribute matches nothing without causing an error. If the settings
+misspell an attribute, users would seem not to exist or to have no groups. Therefore, when a lookup
+finds no user or no groups, the schema is read, once per connection and if it is readable.
 """
 
 import re
@@ -19,9 +19,9 @@ _MAX_ATTRIBUTES: Final = 20_000
 _TYPE: Final = re.compile(
     r"\(\s*(?P<oid>[\w.-]+)(?:\s+NAME\s+(?P<names>'[^']*'|\((?:\s*'[^']*')*\s*\)))?"
 )
-"""The start of an attribute type description (RFC 4512, 4.1.2)."""
+"""Matches the start of an attribute type description (RFC 4512, 4.1.2)."""
 _IS_SCHEMA: Final = "objectclass"
-"""Every schema has this attribute."""
+"""An attribute in every schema; without it, the result is not a schema."""
 
 
 async def check_user_filter(connection: LdapConnection, options: LdapOptions) -> None:
@@ -83,7 +83,7 @@ async def _read_schema(connection: LdapConnection) -> frozenset[str]:
             async for each in session.in_steps(types):
                 names.update(_names(each.decode("utf-8", "replace")))
     except (LdapFault, UnicodeDecodeError):
-        # The lookup itself has succeeded.
+        # The check is optional, because the lookup itself has succeeded.
         return frozenset()
     return frozenset(names) if _IS_SCHEMA in names else frozenset()
 

@@ -1,4 +1,4 @@
-"""The searches of one lookup on one connection: each is bounded, and either complete or failed."""
+"""Bounded searches for one lookup on one connection. Results are complete, or a fault is raised."""
 
 import asyncio
 import time
@@ -27,13 +27,13 @@ _SCOPES: Final = {"base": ldap.SCOPE_BASE, "one": ldap.SCOPE_ONELEVEL, "sub": ld
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
 _MORE_PAGES: Final = 100
-"""Extra pages and ranges allowed, because a server may send fewer entries in each."""
+"""The number of extra pages or ranges allowed, because servers may send smaller ones."""
 _USUAL_RANGE: Final = 1000
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
 
 class LimitExceeded(SetupFault):
-    """There are more entries than allowed; an incomplete list would be a wrong result."""
+    """There are more entries than allowed. An incomplete list would be wrong."""
 
     def __init__(self, limit: int, advice: str = _RAISE_MAX_GROUPS) -> None:
         excess = f"are more than {limit} entries" if limit > 1 else "is more than one entry"
@@ -41,17 +41,18 @@ class LimitExceeded(SetupFault):
 
 
 class SearchSession:
-    """The searches of one lookup. All methods raise LdapFault.
+    """The searches for one lookup. All methods raise LdapFault.
 
-    As a context manager, it keeps an aging connection from being closed.
+    As a context manager, it prevents the connection from being closed due to age.
     """
 
     def __init__(
         self, connection: LdapConnection, allowance: Allowance | Callable[[], Allowance]
     ) -> None:
-        """Search on a connection.
+        """Create a session on a connection.
 
-        `allowance` is shared by all responses, or a function that returns one for each.
+        `allowance` is either shared by all responses, or a function that returns an allowance for
+        each response.
         """
         self._connection = connection
         self._allowance = allowance
@@ -66,17 +67,17 @@ class SearchSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release the connection."""
+        """Mark the connection as no longer in use."""
         self._release_lock()
         self._connection.users -= 1
         if not self._connection.users:
             self._connection.quiet.set()
 
     async def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Yield items, with pauses for other tasks whenever a step has taken long enough.
+        """Yield items, pausing for other tasks after each step of a few milliseconds.
 
-        Lookups on one connection process long results one at a time, so that the first finishes
-        soon.
+        Lookups on the same connection process long results one at a time, so that the first lookup
+        is not delayed by the others.
         """
         start = time.monotonic()
         end = start + FREE_SECONDS
@@ -109,10 +110,10 @@ class SearchSession:
         scope: int = ldap.SCOPE_SUBTREE,
         advice: str = _RAISE_MAX_GROUPS,
     ) -> list[LdapEntry]:
-        """Return the entries below a base that match a filter.
+        """Return the entries below `base` that match the filter.
 
-        A result that exceeds the server's size limit is fetched in pages. More than `limit` entries
-        are a fault, with this advice.
+        If the result exceeds the server's size limit, it is fetched in pages. If there are more
+        than `limit` entries, a fault with the given advice is raised.
         """
         allowance = self._next_allowance()
         query = Query(base, filter_text, attributes, scope)
@@ -147,8 +148,9 @@ class SearchSession:
         limit: int,
         advice: str,
     ) -> list[LdapEntry]:
-        """Return the matching entries below any DN of a base, including any that the server wrongly
-        sent from elsewhere, without duplicates.
+        """Return the matching entries below any of the base's DNs, without duplicates.
+
+        Entries that a faulty server sent from outside the base are included.
         """
         results = await gather(
             [
@@ -167,7 +169,7 @@ class SearchSession:
         )
         if len(results) == 1:
             return results[0]
-        # One of the DNs may be below another.
+        # Searches may overlap, because a DN may be below another one.
         entries: dict[object, LdapEntry] = {}
         async for entry in self.in_steps(entry for result in results for entry in result):
             parsed = parse_dn(entry.dn)
@@ -179,7 +181,7 @@ class SearchSession:
     async def read(
         self, step_name: StepName, dn: str, attributes: Sequence[str]
     ) -> LdapEntry | None:
-        """Return the entry with a DN; None if it does not exist or is not visible."""
+        """Return the entry with the given DN; None if it does not exist or is not visible."""
         allowance = self._next_allowance()
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
@@ -205,11 +207,11 @@ class SearchSession:
         limit: int | None = None,
         advice: str = _RAISE_MAX_GROUPS,
     ) -> list[bytes]:
-        """Return all values of an attribute, even if it is sent in ranges.
+        """Return all values of an attribute, even if the server sends them in ranges.
 
-        Active Directory leaves a long attribute empty and sends `attribute;range=0-1499`; the rest
-        is requested until a range ends in `*`. More values than `limit` (None: `max_groups`) are a
-        fault, with this advice.
+        If there are many values, Active Directory leaves the attribute empty and sends
+        `attribute;range=0-1499`; the rest is requested until a range ends in `*`. If there are more
+        values than `limit` (None: `max_groups`), a fault with the given advice is raised.
         """
         if limit is None:
             limit = self.options.max_groups
@@ -239,7 +241,7 @@ class SearchSession:
         raise ServerFault(f"the server sent {attribute} in too many ranges")
 
     async def is_active_directory(self) -> bool:
-        """Return whether the server is Active Directory; determined once per connection."""
+        """Return whether the server is Active Directory. Determined once per connection."""
         connection = self._connection
         if connection.is_active_directory is None:
             root = await self.read("root entry", "", ["supportedCapabilities"])
@@ -248,7 +250,7 @@ class SearchSession:
         return connection.is_active_directory
 
     async def _search_in_pages(self, query: Query, limit: int) -> list[LdapEntry]:
-        """Return all entries, or stop as soon as there are more than `limit`."""
+        """Return all entries. Stops once there are more than `limit`."""
         entries: list[LdapEntry] = []
         cookie = b""
         size = min(self.options.page_size, limit + 1)
@@ -285,7 +287,7 @@ class SearchSession:
     async def _unpaged_entries(
         self, result: SearchResult, requested: Sequence[str]
     ) -> list[LdapEntry]:
-        """Return the entries of a result for which paging was not requested."""
+        """Return the entries in a result for which paging was not requested."""
         if _page_cookie(result.controls):
             raise ServerFault(
                 "the server sent a page of a result, although paging was not requested"
@@ -303,13 +305,13 @@ class SearchSession:
 
 
 def _page_cookie(controls: Sequence[Any]) -> bytes | None:
-    """Return the cookie for the next page: empty after the last page, None without paging."""
+    """Return the cookie for the next page; empty after the last page, None without paging."""
     pages = (each for each in controls if isinstance(each, SimplePagedResultsControl))
     return next((bytes(page.cookie) for page in pages), None)
 
 
 async def gather(calls: Sequence[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
-    """Return the results of all calls, `at_once` of them at a time; a failure cancels the rest."""
+    """Run up to `at_once` calls concurrently; return all results. A failure cancels the rest."""
     if len(calls) == 1:
         return [await calls[0]]
     results: list[T | None] = [None] * len(calls)

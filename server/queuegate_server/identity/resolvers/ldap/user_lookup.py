@@ -1,4 +1,4 @@
-"""Looks up a user on a connection, and lists all users."""
+"""Looks up users, and lists all users."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ class Users:
         self._folds_case = options.user_match == "casefold"
 
     def names(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the names by which requests may refer to an entry's user."""
+        """Return the names that requests may use for the user with the given entry."""
 
         def texts(attribute: str) -> Iterator[str]:
             return filter(None, map(decode_value, entry.values(attribute)))
@@ -53,7 +53,7 @@ class Users:
         return self.filter.users(texts, fold=self._folds_case)
 
     def spelling(self, entry: LdapEntry, user: str) -> str | None:
-        """Return a user's name as spelled in an entry; None if the entry is not the user's.
+        """Return a user's name as spelled in the entry; None if it is another user's entry.
 
         Raises SetupFault if the entry has no readable name.
         """
@@ -88,11 +88,11 @@ class UserLookup:
         self._statistics = statistics
         self._attributes = (*users.filter.attributes, *user_attributes(options))
         self._users_without = dict.fromkeys(member_of_attributes(options), 0)
-        """The number of users without a value, by attribute that lists groups. Attributes are
-        removed once a user has a value, or after the warning."""
+        """The number of users without a value, for each attribute that lists groups. Attributes
+        are removed once a user has a value, or after the warning."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
-        """Look up a user. Raises LdapFault, including when several entries match."""
+        """Look up a user. Raises LdapFault if the query failed or several entries match."""
         filter_text = self._users.filter.for_user(user)
         allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
         with SearchSession(connection, allowance) as session:
@@ -142,7 +142,7 @@ class UserLookup:
         return [*names]
 
     def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return an entry's user names. Raises SetupFault if it has no readable one."""
+        """Return the user names in an entry. Raises SetupFault if none are readable."""
         attributes = self._users.filter.attributes
         if not any(map(entry.values, attributes)):
             raise SetupFault(
@@ -154,7 +154,7 @@ class UserLookup:
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
     ) -> tuple[LdapEntry, str] | NoSuchUser:
-        """Return a user's entry, and the name as spelled in it. Raises SetupFault."""
+        """Return the user's entry and the name as spelled in it. Raises SetupFault if ambiguous."""
         inside = [entry for entry in entries if self._is_in_user_base(entry)]
         if entries and not inside:
             return _OUTSIDE_BASE
@@ -170,14 +170,14 @@ class UserLookup:
         return matching[0] if matching else _NO_SUCH_USER
 
     def _is_in_user_base(self, entry: LdapEntry) -> bool:
-        """Return whether an entry is below `user_base`; a proxy may wrongly return others."""
+        """Return whether an entry is below `user_base`. A faulty proxy may send other entries."""
         if self._users.base.contains_entry(entry.dn):
             return True
         self._statistics.note_outside(entry.dn, "user_base")
         return False
 
     def _note_missing_attributes(self, user: LdapEntry) -> None:
-        """Warn once about each attribute that no user has, probably because it is not readable."""
+        """Warn once about each attribute that no user has, probably because it is unreadable."""
         for attribute, count in tuple(self._users_without.items()):
             if user.values(attribute) or user.value_range(attribute):
                 del self._users_without[attribute]
