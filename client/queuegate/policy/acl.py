@@ -1,4 +1,4 @@
-"""Access control lists, and YuniKorn's grammar for them.
+"""Access control lists and YuniKorn's grammar for them.
 
 The grammar follows YuniKorn's `NewACL` (`pkg/common/security/acl.go`). `yarn_acl.py` parses YARN's
 grammar into the same `Acl`.
@@ -21,18 +21,20 @@ WHITE_SPACE: Final = (
 
 
 class AclNames(StrEnum):
-    """Names allowed in an ACL (partition setting `acl_names`). Each choice includes the previous
-    ones.
+    """The set of names allowed in an ACL (partition setting `acl_names`). Each set includes the
+    previous one.
     """
 
     YUNIKORN = "yunikorn"
-    """Names that YuniKorn's ACL parser accepts: without `:`, `#` and `/`, and without dots in
-    groups."""
+    """Names accepted by YuniKorn's ACL parser, which rejects `:`, `#` and `/`, and dots in group
+    names.
+    """
     EXTENDED = "extended"
-    """Names that YuniKorn's limits accept, including `system:serviceaccount:ns:name` and dotted
-    groups."""
+    """Names accepted by YuniKorn's limits, including `system:serviceaccount:ns:name` and dotted
+    groups.
+    """
     ANY = "any"
-    """All names without a space, comma or control character, except `*`."""
+    """Any name except `*` without spaces, commas and control characters."""
 
 
 _ANY: Final = rf"(?!\*(?:[ ,]|\Z))[^ ,{CONTROL_CHARACTERS}]++"
@@ -49,7 +51,7 @@ _GROUP_PATTERNS: Final = {
 
 
 def _lists_of(user: str, group: str) -> re.Pattern[str]:
-    """Return the pattern of an ACL that lists only matching users and groups."""
+    """Return a pattern for ACLs whose users all match `user` and whose groups all match `group`."""
     users, groups = (f"(?:{name}(?:,{name})*+)?" for name in (user, group))
     return re.compile(f"{users}(?: {groups})?")
 
@@ -67,7 +69,7 @@ class AclError(ValueError):
 
 
 class Acl(NamedTuple):
-    """A parsed ACL. An ACL that lists nobody grants nothing."""
+    """A parsed ACL. An empty ACL grants no access."""
 
     text: str = ""
     users: frozenset[str] = _NOBODY
@@ -78,7 +80,7 @@ class Acl(NamedTuple):
     dropped_groups: tuple[str, ...] = ()
     """Invalid names in the group list, in order. They never match."""
     proxies: frozenset[str] = _NOBODY
-    """Services granted access for any user they act for (Hadoop's `~name`)."""
+    """Services granted access on behalf of any user (Hadoop's `~name`)."""
 
     def with_shared_names(self) -> "Acl":
         """Return an equal ACL with interned names, for long-term storage."""
@@ -88,7 +90,7 @@ class Acl(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """True if the ACL grants access to nobody."""
+        """Whether the ACL grants access to nobody."""
         return not (self.allows_all or self.users or self.groups or self.proxies)
 
 
@@ -163,7 +165,7 @@ def _share(names: frozenset[str]) -> frozenset[str]:
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the users and groups of an ACL that are valid names in a YuniKorn ACL."""
+    """Return the users and groups in an ACL whose names belong to the given set."""
     user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
@@ -172,6 +174,6 @@ def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset
 
 
 def names_for(kind: str, name: str) -> AclNames | None:
-    """Return the narrowest choice that allows a name of a `user` or `group`, or None."""
+    """Return the narrowest set that contains the given `user` or `group` name, or None."""
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
     return next((names for names in AclNames if patterns[names].fullmatch(name)), None)

@@ -1,8 +1,8 @@
 """Decide who may access an application.
 
-Access is granted to the owner of an application, to users and groups listed in its own ACLs, to
-the administrators of its queue and that queue's ancestors, and to the cluster's administrators.
-YARN's documentation and Hadoop's code differ in which of these lists apply to an action.
+Access is granted to an application's owner, to users and groups listed in its own ACLs, to
+administrators of its queue or of the queue's ancestors, and to the cluster's administrators. YARN's
+documentation and Hadoop's code differ in which of these lists apply to an action.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
 
 class Action(StrEnum):
-    """The kind of access to an application."""
+    """A kind of access to an application."""
 
     VIEW = auto()
     """View the application."""
@@ -61,7 +61,7 @@ class AccessList(NamedTuple):
 class Application(NamedTuple):
     """A YARN application. `queue` is a path returned by `Partition.path`.
 
-    The ACLs are texts, or already parsed with the cluster's semantics.
+    ACLs are given as text, or already parsed with the cluster's semantics.
     """
 
     queue: str
@@ -71,7 +71,7 @@ class Application(NamedTuple):
 
 
 class ApplicationDecision(NamedTuple):
-    """A decision about an application, with the evaluated lists."""
+    """A decision on access to an application, with the evaluated lists."""
 
     decision: Decision | None
     """The decision; None if it depends on unknown groups."""
@@ -90,7 +90,7 @@ _REASONS: Final = {
 
 
 class ApplicationsUnsupported(Exception):
-    """The partition belongs to YuniKorn, which has no ACLs for applications."""
+    """The partition belongs to YuniKorn, which has no application ACLs."""
 
 
 def decide_application(
@@ -106,7 +106,7 @@ def decide_application(
     """Decide whether a user may access a YARN application.
 
     Args:
-        partition: The partition of the application's queue.
+        partition: The partition that contains the application's queue.
         application: The application.
         action: The requested action.
         user: The name of the user.
@@ -149,8 +149,8 @@ def decide_application(
 def evaluate(
     lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
 ) -> ApplicationDecision:
-    """Return the decision of the first list that names everyone, the user or the user's proxy, or
-    if none does, of the first that names a group.
+    """Return the grant by the first list that names everyone, the user or the service, or if none
+    does, by the first list that names one of the user's groups.
     """
     for count, listed in enumerate(lists, start=1):
         acl = listed.acl
@@ -203,7 +203,7 @@ def _parse(acl: Acl | str, semantics: Semantics) -> Acl:
 
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
-    """Yield the ACLs from a queue up to the root, and under documented semantics the cluster's."""
+    """Yield the ACLs from a queue up to the root, then, under documented semantics, the cluster's."""
     for queue in partition.upwards(path):
         if submit:
             yield AccessList(AccessListKind.QUEUE_SUBMIT, queue.path, queue.submit_acl)

@@ -32,10 +32,10 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class ChainIndexes:
-    """Limits the indexes of a partition's chains.
+    """A size limit for the indexes of a partition's chains.
 
     Every fourth evaluation without an index builds one and evicts the oldest. Frequently used
-    queues soon get an index, while a scan of many queues builds few indexes that are never used.
+    queues soon get an index, while a scan of many queues builds few useless ones.
     """
 
     __slots__ = ("_chains", "_misses", "_names")
@@ -47,7 +47,7 @@ class ChainIndexes:
         self._misses = 0
 
     def note_miss(self, chain: "Chain") -> None:
-        """Count an evaluation without an index, and build one on every fourth.
+        """Record an evaluation without an index, and build an index on every fourth.
 
         The index of the level above is built first, because siblings share it.
         """
@@ -67,7 +67,7 @@ class ChainIndexes:
 
 
 class OwnLevel(NamedTuple):
-    """The names that a queue's own ACLs add to a chain, or the end of the chain."""
+    """The names added to a chain by a queue's own ACLs, or the end of the chain."""
 
     end: Decision | None = None
     """The decision that ends the chain, if an ACL allows everyone."""
@@ -77,7 +77,7 @@ class OwnLevel(NamedTuple):
 
 
 def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> OwnLevel:
-    """Return the level of a queue.
+    """Return the level defined by a queue's own ACLs.
 
     Args:
         queue: The path of the queue.
@@ -139,8 +139,9 @@ class Chain:
         self.groups = groups
         """The groups granted access by this level; empty if no decision depends on them."""
         self.services = services
-        """The services granted access for any user they act for (Hadoop's `~name`); empty if no
-        decision depends on them."""
+        """The services granted access on behalf of any user (Hadoop's `~name`); empty if no
+        decision depends on them.
+        """
         self.otherwise: Decision | None = None if groups else above.otherwise
         """The decision if no user matches; None if it depends on the groups."""
         self.size: int = len(users) + len(groups) + above.size
@@ -156,18 +157,18 @@ class Chain:
         return Chain(above, queue, users, groups, services)
 
     def levels(self) -> "Iterator[Chain]":
-        """Yield this level and those above it, except the ChainEnd."""
+        """Yield this level and all levels above it, except the ChainEnd."""
         level = self
         while not isinstance(level, ChainEnd):
             yield level
             level = level.above
 
     def build_index(self) -> None:
-        """Store the merged names of this level and all levels above it."""
+        """Build the index from the names at this level and all levels above it."""
         self.index = self.merged()
 
     def merged(self) -> Index:
-        """Return the names of this level and all levels above it, with their nearest queues."""
+        """Return the names listed at this level or above, each with its nearest queue's path."""
         if self.index is not None:
             return self.index
         levels = [self]
@@ -249,7 +250,7 @@ class ChainEnd(Chain):
 def _grant(reason: Reason, queue: str, subject: str) -> Decision:
     if not queue:
         reason = Reason.CLUSTER_ADMIN
-    # Three times as fast as the constructor of the named tuple.
+    # Three times as fast as the NamedTuple constructor.
     return tuple.__new__(Decision, (True, reason, queue, subject))
 
 

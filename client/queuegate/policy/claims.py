@@ -23,7 +23,7 @@ EVERYONE = Subject(SubjectKind.EVERYONE, WILDCARD)
 
 
 class Use(NamedTuple):
-    """The use of a queue."""
+    """A kind of access to a queue."""
 
     access: Access
     queue: str
@@ -31,7 +31,9 @@ class Use(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """The use of a queue and, optionally, of all queues below it, existing or yet to be created."""
+    """A kind of access to a queue and, optionally, to all queues below it, existing or yet to be
+    created.
+    """
 
     access: Access
     queue: str
@@ -64,7 +66,7 @@ class Everyone:
 
 @dataclass(frozen=True, slots=True)
 class NotBoth:
-    """Nobody is allowed both uses."""
+    """Nobody has both kinds of access."""
 
     first: Use
     second: Use
@@ -72,7 +74,7 @@ class NotBoth:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Everyone who is allowed the inner use is also allowed the outer one."""
+    """Everyone with the inner kind of access also has the outer kind."""
 
     inner: Use
     outer: Use
@@ -89,12 +91,12 @@ Claim: TypeAlias = Only | Never | Everyone | NotBoth | Within | NoNewAccess
 
 
 class Answer(NamedTuple):
-    """The policy's decision about a use by some person."""
+    """The policy's decision on a person's access to a queue."""
 
     use: Use
     is_allowed: bool
     is_old: bool = False
-    """Whether the decision is the old policy's."""
+    """Whether the old policy made the decision."""
 
 
 class Refutation(NamedTuple):
@@ -108,7 +110,7 @@ def refute(partition: Partition, claim: Claim, world: World) -> Refutation | Non
     """Return a counterexample to a claim, or None if the claim is proved.
 
     Args:
-        partition: The partition of the claim's queues.
+        partition: The partition to which the claim applies.
         claim: The claim.
         world: The people who may exist.
     """
@@ -156,10 +158,10 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
 
 
 def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str]) -> bool:
-    """Return whether the queue's own ACLs evidently list only these names.
+    """Return whether the unparsed texts of the queue's own ACLs list only these names.
 
-    Texts are compared without parsing, which would dominate the time for a claim about many queues.
-    An entry that parsing would change or drop matches none of the names.
+    Parsing them would dominate the run time for a claim about many queues. An entry that parsing
+    would change or drop matches none of the names, so the result is then false.
     """
     queue = partition.queues.get(use.queue)
     if queue is None:
@@ -175,7 +177,7 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """Yield the use of each queue below, including queues yet to be created, if the claim covers
+    """Yield the access to each queue below, existing or yet to be created, if the claim covers
     them.
     """
     if uses.with_below:
@@ -191,7 +193,7 @@ def _refute_exclusion(
     applies: tuple[Subject, ...],
     excused: frozenset[Subject],
 ) -> Refutation | None:
-    """Return a person with access, to whom all of `applies` apply and none of `excused`.
+    """Return a person with access who matches all subjects in `applies` and none in `excused`.
 
     Each name is checked once, at the first queue that lists it. If everyone may use the topmost
     queue, no other queue is checked.
@@ -223,7 +225,7 @@ def _refute_exclusion(
 
 
 def _is_recovery(partition: Partition, use: Use) -> bool:
-    """Return whether nobody may use a queue because it is a recovery queue."""
+    """Return whether access is always denied because the queue is a recovery queue."""
     return (
         RECOVERY_QUEUE in use.queue
         and partition.chain(use.queue, use.access).otherwise is IN_RECOVERY_QUEUE
@@ -233,9 +235,9 @@ def _is_recovery(partition: Partition, use: Use) -> bool:
 def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
-    """Return a person without access to the queue or to the recovery queue below it."""
+    """Return a person without access to the queue, or to a queue below that inherits no grants."""
     checked = [Use(uses.access, uses.queue)]
-    # Queues below a queue yet to be created do not inherit its grants.
+    # Queues below a queue that is yet to be created do not inherit its grants.
     is_created = partition.creates(uses.queue)
     checked += (
         use for use in _below(partition, uses) if is_created or _is_recovery(partition, use)
@@ -300,7 +302,7 @@ def _subject(written: str) -> Subject:
 
 
 def holds(partition: Partition, answer: Answer, person: Person) -> bool:
-    """Return whether `decide` confirms an answer of a refutation."""
+    """Return whether `decide` confirms the decision in a refutation."""
     decision = decide(
         partition,
         answer.use.queue,

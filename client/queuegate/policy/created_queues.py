@@ -26,7 +26,7 @@ _NOBODY: Final = " "
 
 
 class TemplateKind(StrEnum):
-    """The kind of queues that a template applies to, as named in the configuration."""
+    """The kind of queue to which a template applies, as named in the configuration."""
 
     LEAF_OF_MANAGED = "leaf-queue-template"
     """Queues below a creator with `auto-create-child-queue.enabled`."""
@@ -37,7 +37,7 @@ class TemplateKind(StrEnum):
     PARENT = "auto-queue-creation-v2.parent-template"
     """Parent queues below such a creator. Takes precedence over `ANY`."""
 
-    # As for Access.
+    # As in Access, for speed.
     __hash__ = str.__hash__
 
 
@@ -55,7 +55,7 @@ class Template(NamedTuple):
 
     kind: TemplateKind
     path: str
-    """The path of the parents of the queues that it applies to. The last levels may be `*`."""
+    """The path of the queues whose children use the template. The last levels may be `*`."""
     submit_acl: str | None
     admin_acl: str | None
 
@@ -74,7 +74,7 @@ class CreatedAcls(NamedTuple):
 
 @dataclass(frozen=True)
 class QueueCreation:
-    """A capacity scheduler's rules for queue creation. Immutable."""
+    """A capacity scheduler's queue creation rules. Immutable."""
 
     creators: Mapping[str, Creator]
     """The creators by queue path."""

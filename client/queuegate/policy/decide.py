@@ -15,7 +15,7 @@ from queuegate.policy.tree import Partition
 
 
 class Chains(Protocol):
-    """The chains of a partition's queues."""
+    """A partition's chains, by queue and kind of access."""
 
     def chain(self, path: str, access: Access) -> Chain:
         """Return the chain of a queue."""
@@ -47,7 +47,7 @@ def decide(
 
 
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
-    """Return the nearest existing ancestor of a missing queue, whose ACLs were evaluated instead.
+    """Return the existing ancestor whose ACLs were evaluated in place of a missing queue's.
 
     Empty if the queue exists or will be created, or if the decision does not depend on it.
     """
@@ -71,7 +71,7 @@ def usable(
     Returns None if `groups` is None and a decision depends on them.
     """
     allowed = []
-    # By chain, because queues without their own ACLs share their parent's.
+    # Keyed by chain, because queues without their own ACLs share their parent's chain.
     decisions: dict[Chain, Decision] = {}
     for path in paths:
         chain = partition.chain(path, access)

@@ -1,4 +1,4 @@
-"""The kinds of access to a queue, and decisions about them."""
+"""Kinds of access to a queue, and access decisions."""
 
 from collections.abc import Mapping
 from enum import StrEnum, auto
@@ -14,19 +14,19 @@ with an older version then query the server instead.
 
 
 class Access(StrEnum):
-    """The kind of access to a queue."""
+    """A kind of access to a queue."""
 
     SUBMIT = auto()
     """Submit an application."""
     ADMIN = auto()
     """Administer the queue."""
 
-    # Members are dictionary keys, and Enum's own hash runs in Python code.
+    # Members are dictionary keys, and Enum.__hash__ is slow because it is implemented in Python.
     __hash__ = str.__hash__
 
 
 class Reason(StrEnum):
-    """Why access was granted or denied."""
+    """The reason for which access was granted or denied."""
 
     UNSPECIFIED = auto()
     """A reason from a server newer than this client."""
@@ -51,12 +51,12 @@ class Reason(StrEnum):
     UNKNOWN_QUEUE = auto()
     """Denied: the target queue of a move does not exist."""
 
-    # As for Access.
+    # As in Access, for speed.
     __hash__ = str.__hash__
 
 
 class Outcome(NamedTuple):
-    """The meaning of a reason."""
+    """Properties that a reason implies for a decision."""
 
     grants: bool
     """Whether access is granted."""

@@ -1,13 +1,13 @@
-"""Compare two versions of a partition: who gains and who loses access to each queue.
+"""Compare two versions of a partition to find out who gains or loses access to each queue.
 
-A queue inherits all grants of its ancestors, so its difference follows from the difference at its
-parent and the names in its own ACLs. A queue with unchanged ACLs, below a parent without a
-difference, costs one comparison.
+A queue inherits all its ancestors' grants, so its difference follows from its parent's difference
+and the names in its own ACLs. A queue with unchanged ACLs, below a parent without a difference,
+costs one comparison.
 
 A queue that exists in only one version is compared with its nearest existing ancestor in the other,
-or with the queue created there from templates. Paths with a level `*` represent queues of any name
-yet to be created. Queues are compared by full path, because a short name in the capacity scheduler
-may refer to another queue in the new version.
+or with the queue created there from templates. A path with a `*` level represents queues yet to be
+created, under any name. Queues are compared by full path, because a short name in the capacity
+scheduler may refer to another queue in the new version.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Selection:
 
     names: Names = _NOBODY
     everyone: bool = False
-    """True for everyone except `names`."""
+    """Whether everyone except `names` is selected."""
 
     def __contains__(self, name: object) -> bool:
         return (name in self.names) is not self.everyone
@@ -51,7 +51,7 @@ NOBODY: Final = Selection()
 
 @dataclass(slots=True, eq=False)
 class QueueDifference:
-    """A difference at a queue that is not inherited from its parent."""
+    """A difference in access to a queue that its parent does not share."""
 
     queue: str
     access: Access
@@ -71,7 +71,7 @@ def written(kind: SubjectKind, name: str) -> str:
 
 
 def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
-    """Expand an ACL to its own names, which reveal any change in access."""
+    """Expand an ACL to the names that it lists, which suffice to detect any change in access."""
     return tuple(
         frozenset(written(kind, name) for name in names)
         for kind, names in (
@@ -92,8 +92,8 @@ def compare(
         old: The old version.
         new: The new version, for the same scheduler.
         access: The kind of access.
-        expand: Returns the names to compare: by default, the names in the ACLs. `people` replaces
-            groups by their members.
+        expand: Returns the names to compare, by default those in the ACLs. `people` replaces groups
+            with their members.
     """
     differences: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):
@@ -108,7 +108,7 @@ def compare(
 
 @dataclass(slots=True, eq=False)
 class _Level:
-    """The names that a queue adds to those of its ancestors."""
+    """The names added by a queue to those listed by its ancestors."""
 
     above: "_Level | None"
     users: Names
@@ -124,7 +124,7 @@ class _Level:
         return self._parts
 
     def all(self) -> Names:
-        """Return the names of this level and all levels above it."""
+        """Return the names listed at this level and all levels above it."""
         parts: list[Names] = []
         level: _Level | None = self
         while level is not None:
@@ -191,7 +191,7 @@ class _Reader:
         self._sides = {"": _CLOSED}
 
     def side(self, path: str) -> _Side:
-        """Return who has access to a queue. Created queues pass no grants on to queues below."""
+        """Return the names with access to a queue. Grants at a created queue are not inherited."""
         side = self._sides.get(path)
         if side is None:
             created = self._partition.created(path)
@@ -275,10 +275,10 @@ def _compare(
     *,
     is_whole: bool,
 ) -> ComparedQueue:
-    """Compare a queue between the versions.
+    """Compare access to a queue in the two versions.
 
-    If `is_whole`, compare all names, since the queue does not inherit from its parent in both
-    versions.
+    If `is_whole`, compare all names, because the queue inherits nothing from its parent in at least
+    one version.
     """
     if before.level is None and after.level is None and before.is_open is after.is_open:
         return _SAME
@@ -305,7 +305,7 @@ def _compare(
 
 
 def _whole(one: _Side, other: _Side) -> Selection:
-    """Return who has access on `one` side only."""
+    """Return the names with access only on the side `one`."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -314,7 +314,7 @@ def _whole(one: _Side, other: _Side) -> Selection:
 
 
 def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
-    """Return who has access on `one` side only, given the result for the parent."""
+    """Return the names with access only on the side `one`, given the result for the parent."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -346,7 +346,7 @@ def _new_in(selection: Selection, inherited: Selection) -> Selection:
 def _inherited(
     parent: ComparedQueue, gained: Selection, lost: Selection
 ) -> tuple[tuple[QueueDifference, ...], tuple[QueueDifference, ...]]:
-    """Return the ancestors' differences that a queue inherits in full, and those in part."""
+    """Return the ancestors' differences inherited in full, and those inherited in part."""
     above = parent.whole if parent.starting is None else (*parent.whole, parent.starting)
     if gained is parent.gained and lost is parent.lost:
         return above, parent.part
@@ -380,7 +380,7 @@ def _meets(selection: Selection, above: Selection) -> bool:
 
 
 def people(members: Mapping[str, Names]) -> Expander:
-    """Return an expansion of ACLs to users and group members.
+    """Return an expander that replaces groups with their members.
 
     Proxies become `~name`. Groups missing from `members` are treated as empty.
     """

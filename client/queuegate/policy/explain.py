@@ -52,9 +52,9 @@ class Step:
     queue: str
     """The path of the queue; empty for the ACL of the cluster's administrators."""
     kind: Access | None
-    """None for a rule."""
+    """The kind of ACL; None for a rule."""
     acl: Acl | None
-    """None for a rule."""
+    """The parsed ACL; None for a rule."""
     outcome: StepOutcome
     matched_subject: str = ""
     template: Template | None = None
@@ -68,7 +68,7 @@ class Explanation:
     decision: Decision | None
     """The result of `decide`; None if it depends on unknown groups."""
     evaluated_queue: str
-    """The queue, if it exists or will be created, or its nearest existing ancestor."""
+    """The queue if it exists or will be created, otherwise its nearest existing ancestor."""
     steps: tuple[Step, ...]
     will_be_created: bool = False
     """Whether YARN will create the queue on submission."""
@@ -131,7 +131,7 @@ def _acls_upwards(
 
 
 def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> StepOutcome | None:
-    """Return the outcome of the ACL that granted access, or None for any other ACL.
+    """Return the ACL's outcome if it granted access, or None.
 
     Access is granted by the matched queue's first ACL that lists the subject.
     """

@@ -19,7 +19,7 @@ DEFAULT_PARTITION: Final = "default"
 CONTROL_CHARACTERS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 """Control characters, for use in the character class of a regular expression."""
 CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
-"""Forbidden in names in requests, and in group names from a directory."""
+"""Matches a character that is forbidden in request names and in group names from a directory."""
 
 _SIMILAR: Final = 0.65
 """The minimum difflib ratio of similar names."""
@@ -48,11 +48,11 @@ def is_queue_name(text: str) -> bool:
 
 
 def queue_path(text: str) -> str | None:
-    """Return a full path (`root`, or `root.` and valid names joined by dots) in lower case.
+    """Return a full path (`root`, or `root.` and valid names joined by dots) in lowercase.
 
     Returns None if the text is not a full path.
     """
-    # Checked before lower-casing, which turns the Kelvin sign (U+212A) into an ASCII `k`.
+    # Checked before lowercasing, which turns the Kelvin sign (U+212A) into an ASCII `k`.
     if not text.isascii():
         return None
     path = text.lower()
@@ -81,7 +81,7 @@ def is_at_or_below(path: str, prefix: str) -> bool:
 
 
 def is_recovery_path(path: str) -> bool:
-    """Return whether a lower-case path is at or below the recovery queue."""
+    """Return whether a lowercase path is at or below the recovery queue."""
     return path.startswith(RECOVERY_QUEUE) and (
         len(path) == len(RECOVERY_QUEUE) or path[len(RECOVERY_QUEUE)] == SEPARATOR
     )

@@ -1,4 +1,4 @@
-"""Queues, with their own ACLs."""
+"""Queues and their own ACLs."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ _ADMIN: Final = Access.ADMIN
 
 
 class QueueAcls(NamedTuple):
-    """The configured ACLs of a queue, as texts or parsed."""
+    """A queue's configured ACLs, as text or parsed."""
 
     path: str
     """The full path, in the partition's spelling."""
@@ -21,8 +21,8 @@ class QueueAcls(NamedTuple):
 class Queue:
     """A queue of a partition. Immutable.
 
-    ACLs given as texts are parsed on first use, since requests concern only a few of a hundred
-    thousand queues.
+    ACLs given as text are parsed on first use, since requests involve only a few of up to 100 000
+    queues.
     """
 
     __slots__ = ("_admin_acl", "_parse", "_submit_acl", "path")
@@ -67,7 +67,7 @@ class Queue:
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether two queues with the same grammar grant access to the same names."""
+        """Return whether another queue's ACLs, in the same grammar, list the same names."""
         if not (
             _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class
             or _same_names(self.admin_acl, other.admin_acl)

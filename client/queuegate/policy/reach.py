@@ -28,13 +28,13 @@ class SubjectKind(StrEnum):
     GROUP = auto()
     """The members of a group."""
     PROXY = auto()
-    """A service granted access for every user it acts for (Hadoop's `~name`)."""
+    """A service granted access on behalf of any user (Hadoop's `~name`)."""
 
-    # As for Access.
+    # As in Access, for speed.
     __hash__ = str.__hash__
 
 
-# Accessing enumeration members took a third of the time of `who_can`.
+# Constants, because accessing enum members took a third of `who_can`'s run time.
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
 _USER: Final = SubjectKind.USER
@@ -47,7 +47,7 @@ class Grant(NamedTuple):
     queue: str
     """The path of the queue with the ACL; empty for the cluster's administrators."""
     acl: Access | None
-    """The ACL of that queue; None if the cluster does not enforce ACLs."""
+    """The kind of ACL; None if the cluster does not enforce ACLs."""
     kind: SubjectKind
     name: str
     """`*` for everyone."""
@@ -84,7 +84,7 @@ class EffectiveAcl:
         return {queue.path: queue for queue in self.partition.upwards(self.path)}
 
     def users_of(self, queue: str) -> frozenset[str]:
-        """Return the users listed in the submit ACL of a queue on the path."""
+        """Return the users listed in the submit ACL of `queue`, which is at or above `path`."""
         return self._queues[queue].submit_acl.users
 
     @property
@@ -93,7 +93,7 @@ class EffectiveAcl:
         return self.open_by and grant_of(self.partition, self.path, self.access, self.open_by, "")
 
     def grant(self, kind: SubjectKind, name: str) -> Grant:
-        """Return the grant of a listed name. Raises KeyError if the name is not listed."""
+        """Return the grant for a listed name. Raises KeyError if the name is not listed."""
         listed = {
             SubjectKind.USER: self.users,
             SubjectKind.GROUP: self.groups,
@@ -119,13 +119,15 @@ class QueueUsers(NamedTuple):
     """The people who may use a queue."""
 
     everyone: Grant | None
-    """The grant that allows everyone, if any. `users` then contains only users listed as well."""
+    """The grant that allows everyone, if any. If set, `users` contains only users who are also
+    listed by name.
+    """
     users: dict[str, list[Grant]]
     """Each user's grants. A grant for the user's own name comes first."""
     unexpanded: list[Grant]
-    """The groups with unknown members."""
+    """The groups whose members are unknown."""
     proxies: list[Grant]
-    """The services granted access for every user they act for."""
+    """The services granted access on behalf of any user."""
 
 
 def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveAcl:
@@ -163,7 +165,7 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
     }
     for user, queue in acl.users.items():
         kind = _SUBMIT if user in first[queue] else _ADMIN
-        # Three times as fast as the constructor of the named tuple.
+        # Three times as fast as the NamedTuple constructor.
         users[user] = [_new_tuple(Grant, (queue, kind, _USER, user))]
     unexpanded = []
     for group in acl.groups:
@@ -184,14 +186,14 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
 def grant_of(
     partition: Partition, path: str, access: Access, decision: Decision, user: str
 ) -> Grant:
-    """Return the grant behind a decision of `decide`.
+    """Return the grant on which a decision by `decide` is based.
 
     Args:
         partition: The partition of the queue.
         path: The requested path.
         access: The requested kind of access.
         decision: A decision that grants access.
-        user: The requesting user, since users and groups can share a name.
+        user: The user name, required because users and groups can share a name.
 
     Raises:
         ValueError: The decision denies access.
@@ -223,7 +225,9 @@ def _queue(partition: Partition, path: str, deciding: str) -> Queue | None:
 
 
 def _grant(queue: Queue | None, access: Access, kind: SubjectKind, name: str) -> Grant:
-    """Return the grant of a name listed at a queue, or of a cluster administrator without one."""
+    """Return the grant for a name listed at a queue, or for a cluster administrator if there is no
+    queue.
+    """
     if queue is None:
         return Grant(CLUSTER, Access.ADMIN, kind, name)
     if access is Access.SUBMIT and _lists(queue.submit_acl, kind, name):

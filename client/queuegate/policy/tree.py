@@ -31,7 +31,7 @@ MAX_SHARED_ACLS: Final = 4_096
 """The maximum number of cached ACLs, shared by queues with equal texts."""
 
 LONG_ACL: Final = 65_536
-"""The minimum length of an ACL that takes milliseconds to parse."""
+"""The minimum length at which an ACL takes milliseconds to parse."""
 
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
@@ -45,7 +45,7 @@ class Cluster:
 
     semantics: Semantics
     admins: Acl
-    """`yarn.admin.acl`, plus the user that runs the ResourceManager."""
+    """`yarn.admin.acl`, plus the user who runs the ResourceManager."""
     acls_enabled: bool = True
     """`yarn.acl.enable`."""
     checks_submission_always: bool = False
@@ -80,7 +80,7 @@ class Partition:
     acl_names: AclNames = AclNames.YUNIKORN
     """The names allowed in the ACLs of a YuniKorn partition."""
     creation: QueueCreation | None = None
-    """The queues that the scheduler creates on submission, if any."""
+    """The scheduler's rules for creating queues on submission, if any."""
     _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
     """The same parser, with a cache."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
@@ -181,12 +181,12 @@ class Partition:
         return self._ancestors.get(path) or self.nearest(path).path
 
     def chain(self, path: str, access: Access) -> Chain:
-        """Return the compiled ACLs of the nearest queue of a path and all its ancestors.
+        """Return the compiled ACLs of the queue returned by `nearest` and of all its ancestors.
 
         Nobody may submit to the recovery queue or below it, even if it is not configured.
 
         Raises:
-            TypeError: `access` is not an Access. A text such as "submit" could be mistaken for the
+            TypeError: `access` is not an Access. A str such as "submit" could be mistaken for the
                 other kind.
         """
         if access is _SUBMIT:
@@ -318,7 +318,7 @@ class PartitionBuilder:
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:
-        """Set the rules by which the scheduler creates queues on submission."""
+        """Set the scheduler's rules for creating queues on submission."""
         self._creation = creation
 
     def build(self) -> Partition:
@@ -385,10 +385,10 @@ class Policy:
     revision: int = 0
     """Incremented with each configuration served."""
     checksum: str = ""
-    """SHA-256 of the configuration in upper-case hexadecimal, as YuniKorn prints it."""
+    """The SHA-256 of the configuration in uppercase hexadecimal, as printed by YuniKorn."""
 
     def partition(self, name: str) -> Partition | None:
-        """Return the partition with a name, or None. Names are case-sensitive.
+        """Return the partition with the given name, or None. Names are case-sensitive.
 
         The exact name takes precedence over the name without a resource manager ID: `[rm]gpu` and
         `[other]gpu` both return `gpu`, but a partition configured as `[rm]gpu` is returned only for

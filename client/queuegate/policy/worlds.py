@@ -15,13 +15,13 @@ from queuegate.policy.reach import SubjectKind
 
 
 class Subject(NamedTuple):
-    """A name with its kind."""
+    """A user, group or proxy name, with its kind."""
 
     kind: SubjectKind
     name: str
 
     def __str__(self) -> str:
-        """Return the form in claims, such as `group:dev`."""
+        """Return the form used in claims, such as `group:dev`."""
         return f"{self.kind}:{self.name}"
 
 
@@ -30,12 +30,12 @@ class Person:
     """A user with their groups, and the service that acts for them."""
 
     user: str
-    """The name of the user; empty for a new user, whom no ACL or fact names."""
+    """The user name; empty for a new user not named by any ACL or fact."""
     groups: tuple[str, ...] = ()
     real_user: str = ""
 
     def is_any_of(self, subjects: Collection[Subject]) -> bool:
-        """Return whether one of the subjects includes the person."""
+        """Return whether any of the subjects includes the person."""
         return (
             Subject(SubjectKind.USER, self.user) in subjects
             or Subject(SubjectKind.PROXY, self.real_user) in subjects
@@ -51,14 +51,14 @@ class World(Protocol):
 
 
 class Inclusion(NamedTuple):
-    """A fact: the user, or every member of the group, belongs to another group."""
+    """The fact that a user, or every member of a group, belongs to another group."""
 
     subject: Subject
     group: str
 
 
 class Exclusion(NamedTuple):
-    """A fact: the user, or every member of the group, does not belong to another group."""
+    """The fact that a user, or every member of a group, does not belong to another group."""
 
     subject: Subject
     group: str

@@ -20,9 +20,9 @@ class Semantics(StrEnum):
     """The rules that apply where YARN's documentation and code differ."""
 
     DOCUMENTED = "documented"
-    """YARN's documentation."""
+    """The rules in YARN's documentation."""
     HADOOP = "hadoop"
-    """The behaviour of Hadoop 3.4."""
+    """Hadoop 3.4's behavior."""
 
 
 def parse_yarn(text: str, semantics: Semantics) -> Acl:
@@ -31,7 +31,7 @@ def parse_yarn(text: str, semantics: Semantics) -> Acl:
     Any text is a valid ACL. Under documented semantics, only the exact text `*` allows everyone,
     text after a second space is ignored, and entries are not trimmed. Hadoop splits at the first
     space, trims both lists and their entries, and treats a trimmed list `*` as everyone. In the
-    user list, `~name` grants access to every user that the service `name` acts for.
+    user list, `~name` grants access to the service `name` acting on behalf of any user.
     """
     if text == WILDCARD:
         return Acl(text=text, allows_all=True)
@@ -42,7 +42,7 @@ def parse_yarn(text: str, semantics: Semantics) -> Acl:
 
 @functools.cache
 def yarn_grammar(semantics: Semantics) -> Callable[[str], Acl]:
-    """Return `parse_yarn` bound to these semantics. Each call returns the same object."""
+    """Return `parse_yarn` bound to these semantics. Repeated calls return the same object."""
     return functools.partial(parse_yarn, semantics=semantics)
 
 
@@ -58,7 +58,7 @@ def _documented(text: str) -> Acl:
 def _usable(field: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split a list into names and unusable entries.
 
-    The documentation forbids white space in a list; `~name` has no meaning in it.
+    Documented semantics forbid white space in a list and do not define `~name`.
     """
     entries = [entry for entry in field.split(",") if entry]
     odd = tuple(name for name in entries if name.startswith(_PROXY) or _SPACE.search(name))
