@@ -203,7 +203,7 @@ def _parse(acl: Acl | str, semantics: Semantics) -> Acl:
 
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
-    """Yield the ACLs from a queue up to the root, then, under documented semantics, the cluster's."""
+    """Yield the ACLs up to the root, then the cluster's under documented semantics."""
     for queue in partition.upwards(path):
         if submit:
             yield AccessList(AccessListKind.QUEUE_SUBMIT, queue.path, queue.submit_acl)
