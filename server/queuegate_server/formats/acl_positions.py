@@ -18,14 +18,14 @@ from queuegate_server.formats.yunikorn.model import decode
 
 
 class AclKey(NamedTuple):
-    """Identifies an ACL in a policy, or the object to which ACLs belong."""
+    """The key of an ACL in a policy, or of the object to which ACLs belong."""
 
     partition: str
     queue: str
     """The path; empty for the cluster's administrators."""
     access: Access | None
-    """None for the queue itself, for the partition if `queue` is empty, or, with a template, for
-    the property that enables queue creation from it."""
+    """None for the queue itself; for the partition if `queue` is empty; or, if `template` is set,
+    for the property that enables queue creation from the template."""
     template: TemplateKind | None = None
     """The kind of template at this path; None for an ACL of the queue."""
 
@@ -43,8 +43,9 @@ class Place(NamedTuple):
 
 
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
-    """Return the key of a queue's ACL that applies to a path. YARN may yet have to create the
-    queue.
+    """Return the key of the ACL of `queue` that applies to `path`.
+
+    YARN may not have created either queue yet.
     """
     for created in partition.created_acls(path):
         is_submit = access is Access.SUBMIT
@@ -57,10 +58,9 @@ def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclK
 def acl_positions(
     format_name: str, data: bytes, file: str, options: FormatOptions
 ) -> Mapping[AclKey, Place]:
-    """Return the positions of a valid policy's ACLs and queues. Takes the arguments of
-    `load_policy`.
+    """Return the positions of the ACLs and queues in a valid policy.
 
-    Unset ACLs get the position of their queue, if any.
+    The arguments are the same as for `load_policy`. Unset ACLs get their queue's position, if any.
     """
     positions: dict[AclKey, Place] = {}
 

@@ -1,6 +1,6 @@
-"""Parses files of claims and facts about a policy.
+"""Parses claims files, which contain claims and facts about a policy.
 
-Claims and facts are sentences of a small language, defined by `FORMS` and `FACT_FORMS`.
+Claims and facts are sentences in a small language, defined by `FORMS` and `FACT_FORMS`.
 """
 
 import re
@@ -42,7 +42,7 @@ FORMS: Final = (
 """The syntax of claims. `admin` may replace `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
-"""The suffix that makes a queue path include all queues below."""
+"""The queue path suffix that includes all queues below."""
 
 _NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
@@ -52,7 +52,7 @@ _USE: Final = f"(?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Compile the pattern of a sentence, in which a space matches any white space."""
+    """Compile a sentence's pattern, in which a space matches any white space."""
     return re.compile(pattern.replace(" ", r"\s+"))
 
 
@@ -82,7 +82,7 @@ class ClaimsFile:
     """The contents of a claims file."""
 
     partition: str = ""
-    """The partition to which the claims apply; empty for the only one."""
+    """The partition to which the claims apply; empty for the policy's only or default partition."""
     world: OpenWorld = field(default_factory=OpenWorld)
     claims: tuple[StatedClaim, ...] = ()
 
@@ -103,7 +103,7 @@ def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
 
 
 def _quote_names(text: str) -> str:
-    """Return a sentence with names that contain a space in double quotes."""
+    """Put double quotes around names that contain a space."""
     return _UNQUOTED.sub(r'\g<kind>:"\g<name>"', text)
 
 
@@ -175,7 +175,7 @@ class _Reader:
 
 
 def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partition]) -> Claim:
-    """Bind a claim to a partition. `old` returns the same partition of the policy in a file.
+    """Bind the claim to a partition. `old` returns the same partition from another policy file.
 
     Raises BadClaim for an invalid queue path.
     """
@@ -184,7 +184,7 @@ def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partiti
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a claim by capture group."""
+    """A claim's words by capture group."""
 
     _words: Mapping[str, str]
     _partition: Partition

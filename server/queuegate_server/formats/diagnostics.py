@@ -70,7 +70,7 @@ class Position:
 
 
 class ParseError(Exception):
-    """Raised at a position beyond which a text cannot be parsed."""
+    """Raised when text cannot be parsed beyond a position."""
 
     def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -91,7 +91,8 @@ class TooManyErrors(Exception):
 class Diagnostics:
     """The diagnostics for one file, bounded so that a hostile file cannot exhaust memory.
 
-    In a `with` statement, records a ParseError, and suppresses it and TooManyErrors.
+    Used in a `with` statement, it records and suppresses a ParseError, and suppresses
+    TooManyErrors.
     """
 
     def __init__(self, file: str) -> None:
@@ -131,7 +132,7 @@ class Diagnostics:
             self._suppressed_warnings += 1
 
     def suppress_warnings(self, number: int) -> None:
-        """Count warnings beyond the limit that were never formatted."""
+        """Count warnings beyond the limit without formatting them."""
         self._suppressed_warnings += number
 
     @property
@@ -188,7 +189,7 @@ def quoted(text: str) -> str:
 
 
 def quoted_names(names: Iterable[str], most: int) -> str:
-    """Return sorted, quoted names, at most `most`, and the number of omitted ones."""
+    """Return at most `most` names, sorted and quoted, followed by the number of omitted ones."""
     first = sorted(names)
     more = f" and {len(first) - most} more" if len(first) > most else ""
     return ", ".join(map(quoted, first[:most])) + more

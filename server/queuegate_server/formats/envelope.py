@@ -1,7 +1,7 @@
 """Extracts a policy or settings from an envelope: a ConfigMap manifest, chart values, or gzip.
 
 Everything around the text is blanked out, so diagnostics keep the lines and columns of the file.
-Where that is impossible, as with base64, their file name includes the key.
+Where that is impossible, as with base64, diagnostics show the key after the file name.
 """
 
 import base64
@@ -31,14 +31,14 @@ FORMATS_BY_KEY: Final[Mapping[str, str]] = {
     "fair-scheduler.xml": "fair-scheduler",
     "capacity-scheduler.xml": "capacity-scheduler",
 }
-"""The formats of policies by their key in a ConfigMap or chart values."""
+"""Policy formats by key in a ConfigMap or chart values."""
 SETTINGS_KEY: Final = "queuegate.yaml"
-"""The ConfigMap key of queuegate-server's settings."""
+"""The ConfigMap key for queuegate-server's settings."""
 _KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _CHART_KEY: Final = "configuration"
-"""The key of the policy in old YuniKorn charts."""
+"""The key for the policy in old YuniKorn charts."""
 _CHART_VALUES: Final = "values"
-"""The key of chart values embedded as text."""
+"""The key for chart values embedded as text."""
 _SECTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
     "ConfigMap": {"data": False, "binaryData": True},
     "Secret": {"stringData": False, "data": True},
@@ -62,14 +62,14 @@ _OTHER_DOCUMENT: Final = re.compile(r"^(?:---|\.\.\.|%)", re.MULTILINE)
 
 
 class Policy(NamedTuple):
-    """The text of a policy or of settings."""
+    """The text of a policy or settings file."""
 
     data: bytes
     file: str
     indent: int = 0
     """The number of columns by which each line was dedented."""
     key: str = ""
-    """The key of the text in its envelope; empty without an envelope."""
+    """The text's key in its envelope; empty if there is no envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Convert columns in the text to columns in the file."""
@@ -103,7 +103,7 @@ class _Value(NamedTuple):
 
 
 def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
-    """Return the policy in an envelope, or bare text unchanged. Diagnostics show `file`.
+    """Extract the policy from its envelope, or return bare text unchanged. Diagnostics show `file`.
 
     Raises ParseError if the envelope is invalid, contains several policies, or exceeds `max_bytes`
     when decompressed.
@@ -120,7 +120,7 @@ def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
 
 
 def open_settings(data: bytes, file: str) -> Policy:
-    """Return the settings in a ConfigMap manifest, or any other text unchanged.
+    """Extract the settings from a ConfigMap manifest, or return any other text unchanged.
 
     Diagnostics show `file`. Raises ParseError if the manifest is invalid or does not contain
     exactly one version of the settings.
@@ -134,7 +134,7 @@ def open_settings(data: bytes, file: str) -> Policy:
     diagnostics = Diagnostics(file)
     try:
         documents = read_documents(data, diagnostics)
-    except TooManyErrors:  # repeated keys: loading the settings reports them
+    except TooManyErrors:  # repeated keys, which loading the settings reports
         return envelope
     if not any(map(is_manifest, documents)):
         return envelope
@@ -152,12 +152,12 @@ def open_settings(data: bytes, file: str) -> Policy:
 
 
 def is_manifest(document: Node | None) -> bool:
-    """Return whether a document is a Kubernetes object."""
+    """Return whether the document is a Kubernetes object."""
     return isinstance(document, MappingNode) and {"apiVersion", "kind"} <= document.entries.keys()
 
 
 def _may_hold_policy(data: bytes) -> bool:
-    """Return whether a text may be a manifest or chart values with a policy."""
+    """Return whether the text may be a manifest or chart values with a policy."""
     if data[:_MAX_BLANKS].lstrip()[:1] == b"<" or _PLAIN_POLICY.search(data):
         return False
     return _KEY.search(data) is not None or _CONFIG_MAP.search(data) is not None
@@ -178,13 +178,14 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
 
 
 def _chosen(envelope: Policy) -> Policy | None:
-    """Return the only policy in a manifest or chart values; None if it is neither. Raises
-    ParseError.
+    """Return the only policy in a manifest or chart values; None for any other text.
+
+    Raises ParseError.
     """
     diagnostics = Diagnostics(envelope.file)
     try:
         documents = read_documents(envelope.data, diagnostics)
-    except TooManyErrors:  # repeated keys: loading the policy reports them
+    except TooManyErrors:  # repeated keys, which loading the policy reports
         return None
     if not any(isinstance(each, MappingNode | SequenceNode) for each in documents) or any(
         isinstance(each, MappingNode) and each.get("partitions") is not None for each in documents
@@ -200,7 +201,7 @@ def _chosen(envelope: Policy) -> Policy | None:
             each, flattened if each.config_map in {CONFIGS, DEFAULTS} else each.group
         )
     ]
-    # As in the scheduler, this ConfigMap overrides the defaults.
+    # As in the scheduler, yunikorn-configs overrides yunikorn-defaults.
     values = [each for each in values if each.section.config_map == CONFIGS] or values
     if not values:
         group = flattened or next(iter(groups.values()), "")
@@ -214,7 +215,7 @@ def _chosen(envelope: Policy) -> Policy | None:
 
 
 def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Value:
-    """Return the first value. Raises ParseError if another differs or a key is repeated."""
+    """Return the first value. Raises ParseError if another one differs or a key is repeated."""
     if diagnostics.error_count:
         # If a key is repeated, Kubernetes may use the other value.
         repeated = diagnostics.sorted()[0]
@@ -229,7 +230,7 @@ def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Valu
 
 
 def _unwrapped(envelope: Policy, value: _Value) -> Policy:
-    """Decode the text of a value. Raises ParseError."""
+    """Return a value's text, decoded. Raises ParseError."""
     key = decompressed_key(value.key)
     if value.section.is_binary:
         return Policy(_decoded(value), f"{envelope.file} ({value.key})", key=key)
@@ -237,7 +238,7 @@ def _unwrapped(envelope: Policy, value: _Value) -> Policy:
 
 
 def _has_config_map(document: Node) -> bool:
-    """Return whether a document is a ConfigMap or a list that contains one."""
+    """Return whether the document is a ConfigMap or a list that contains one."""
     if not isinstance(document, MappingNode):
         return False
     items = document.get("items")
@@ -248,7 +249,7 @@ def _has_config_map(document: Node) -> bool:
 
 
 def _sections(document: Node) -> Iterator[_Section]:
-    """Yield the mappings in a document that may contain policies."""
+    """Yield the document's mappings that may contain policies."""
     stack: list[tuple[Node, int]] = [(document, 0)]
     seen: set[int] = set()
     while stack:
@@ -313,7 +314,7 @@ def _decoded(value: _Value) -> bytes:
 
 
 def _in_place(envelope: Policy, value: _Value) -> Policy:
-    """Return the text of a value at its position in the file."""
+    """Return a value's text at its position in the file."""
     text = value.node.text
     lines = source_lines(envelope.data)
     start = value.node.line - 1

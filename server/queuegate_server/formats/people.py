@@ -1,7 +1,7 @@
 """Reads lists of people: a CSV file of users and their groups, or an audit log.
 
-A CSV line is a user followed by their groups: `sue,analysts,leads`. For an audit log, or if no line
-has a second field, a resolver supplies the groups.
+A CSV line contains a user followed by the user's groups, such as `sue,analysts,leads`. A resolver
+supplies the groups if the file is an audit log, or if no line has a second field.
 """
 
 import csv

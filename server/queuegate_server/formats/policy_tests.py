@@ -1,4 +1,4 @@
-"""Parses files of policy tests.
+"""Parses policy test files.
 
 A file contains the path of a policy, users with their groups, and expected decisions with the keys
 of `queuegate check -o json`.
@@ -18,7 +18,7 @@ from queuegate_server.formats.yunikorn.fields import Fields, Readers
 
 _REASONS: Final = tuple(str(reason) for reason in Reason if reason is not Reason.UNSPECIFIED)
 _COMPARED: Final = ("reason", "matched_queue", "matched_subject", "evaluated_queue")
-"""The fields of an expected decision besides `allowed`."""
+"""The fields that an expected decision may contain besides `allowed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PolicyTests:
 
 
 def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, ...]]:
-    """Parse a file of tests. The result is complete only if no diagnostic is an error."""
+    """Parse a test file. The result is complete only if no diagnostic is an error."""
     document = read_yaml(data, file)
     diagnostics = Diagnostics(file)
     tests = PolicyTests("", "", {}, ())

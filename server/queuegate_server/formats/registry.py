@@ -86,7 +86,7 @@ class LoadResult:
 
 
 def detect_format(data: bytes) -> str:
-    """Detect the format of a policy, even inside an envelope.
+    """Detect a policy's format, even inside an envelope.
 
     May decompress and parse the whole text, which can take seconds and much memory. For untrusted
     text, use a child process or `detect_bare_format`.
@@ -98,15 +98,15 @@ def detect_format(data: bytes) -> str:
 
 
 def format_of(text: Policy) -> str:
-    """Detect the format of an opened policy from its key in the envelope, or from its content."""
+    """Detect an extracted policy's format from its key in the envelope, or from its content."""
     return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
 
 
 def detect_bare_format(data: bytes) -> str:
-    """Detect the format of a policy without an envelope from the beginning of its text.
+    """Detect the format of a bare policy from the beginning of its text.
 
     XML is recognized by its root element, or by its declaration if no element is found, as after a
-    document type. Anything else is YuniKorn's format.
+    document type. All other text is in YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
     if tag := _FIRST_TAG.match(start):
@@ -115,7 +115,7 @@ def detect_bare_format(data: bytes) -> str:
 
 
 def detect_file_format(data: bytes) -> str:
-    """Detect the format of a file, as `detect_format` does for policies."""
+    """Detect which of `FILE_FORMATS` a file has, as `detect_format` does for policies."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
     try:
@@ -154,7 +154,7 @@ def load_policy(
 def load_opened(
     format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
-    """Load a policy that has been extracted from its envelope, as `load_policy` does."""
+    """Load a policy already extracted from its envelope. See `load_policy`."""
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
@@ -172,9 +172,9 @@ def load_opened(
 def lint_policy(
     format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> list[Diagnostic]:
-    """Return warnings about valid but probably unintended content; none for an unreadable text.
+    """Return warnings about valid but probably unintended content; none if the text is unreadable.
 
-    Takes the arguments and raises the errors of `load_policy`, which reports errors and ignored
+    The arguments and exceptions are the same as for `load_policy`, which reports errors and ignored
     names.
     """
     _check_format(format_name)
@@ -200,10 +200,10 @@ def check_file(
     *,
     with_lint: bool,
 ) -> list[Diagnostic]:
-    """Return the diagnostics of a file in any of `FILE_FORMATS`, sorted by position.
+    """Return the diagnostics for a file in any of `FILE_FORMATS`, sorted by position.
 
-    `with_lint` adds lint warnings. The other arguments are those of `load_policy`, but an empty
-    format is detected. Raises ValueError for an unknown format.
+    `with_lint` adds lint warnings. The other arguments are the same as for `load_policy`, except
+    that an empty format name means to detect the format. Raises ValueError for an unknown format.
     """
     return detect_and_check(format_name, data, file, options, with_lint=with_lint)[1]
 
@@ -216,7 +216,7 @@ def detect_and_check(
     *,
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
-    """Detect a file's format and check it as `check_file` does, opening it only once."""
+    """Check a file as `check_file` does, and also return its format."""
     is_spark = not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES])
     if is_spark or format_name == SPARK_DEFAULTS:
         return SPARK_DEFAULTS, list(read_spark_defaults(data, file, with_lint=with_lint)[1])

@@ -6,7 +6,7 @@ from typing import Final
 from queuegate_server.formats.diagnostics import ParseError, Position
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""The maximum size, three times that of 100 000 queues with 1 000 000 ACL entries."""
+"""The maximum file size, three times what 100 000 queues with 1 000 000 ACL entries take."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
@@ -17,10 +17,10 @@ _FORBIDDEN: Final = re.compile(
 
 
 def decode(data: bytes) -> str:
-    """Decode a UTF-8 file, which may contain only characters allowed in YAML.
+    """Decode a UTF-8 file, and check that YAML allows all its characters.
 
-    libyaml also checks this, but reports byte offsets instead of positions. Raises ParseError if
-    the file is too large, is not UTF-8 or contains another character.
+    libyaml also checks characters, but reports byte offsets instead of positions. Raises ParseError
+    if the file is too large, is not UTF-8 or contains another character.
     """
     if len(data) > MAX_BYTES:
         raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
@@ -46,10 +46,10 @@ def _end_of(text: str) -> Position:
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Split a file that passed `decode` into lines, as counted in positions."""
+    """Split a file accepted by `decode` into lines, numbered as in positions."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 
 def split_lines(text: str) -> list[str]:
-    """Split a text into lines as YAML does."""
+    """Split text into lines as YAML does."""
     return _LINE_BREAK.split(text)

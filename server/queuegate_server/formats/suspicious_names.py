@@ -19,7 +19,7 @@ class Suspicion(NamedTuple):
     message: str
     remedy: str
     may_exist: bool = False
-    """Whether a user or group may have this name nevertheless."""
+    """Whether a user or group with this name may exist nevertheless."""
 
 
 OTHER_WHITE_SPACE: Final = re.compile(
@@ -83,7 +83,7 @@ _TEMPLATE: Final = re.compile(
 _DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,= ]")
 _DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
 _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
-"""An empty entry. Each format checks for spaces beside commas."""
+"""An empty entry. Each format has its own checks for spaces beside commas."""
 _SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a&]")
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
 _NOBODY_WORDS: Final = frozenset(
@@ -101,9 +101,9 @@ _EVERYONE_WORDS: Final = frozenset(
 
 
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
-    """Yield the likely mistakes in the text of an ACL.
+    """Yield the likely mistakes in an ACL's text.
 
-    Yields only the result of `not_a_list` if there is one, since the names are then fragments.
+    If `not_a_list` returns a mistake, yields only that one, since the names are then fragments.
     """
     whole = not_a_list(text, wording)
     if whole is not None:
@@ -123,7 +123,7 @@ def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
 
 
 def not_a_list(text: str, wording: Wording) -> Suspicion | None:
-    """Return why a text is not a list of names; None if it may be one."""
+    """Return why the text is not a list of names; None if it may be one."""
     if template := _TEMPLATE.search(text):
         return Suspicion(
             f"{quoted(template[0])} looks like an unrendered template",
@@ -151,7 +151,7 @@ def not_a_list(text: str, wording: Wording) -> Suspicion | None:
 
 
 def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
-    """Yield names that differ only in case from another in the same list of an ACL."""
+    """Yield a warning for each name that differs only in case from another in the same ACL list."""
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
         spellings: dict[str, str] = {}
@@ -165,7 +165,7 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
 
 
 def intended_key(key: str, submit: str, admin: str) -> str:
-    """Return the ACL key that a misspelled key probably means; empty if none."""
+    """Return the ACL key probably meant by a misspelled key; empty if none."""
     letters = re.sub(r"[^a-z]", "", key.lower())
     if "acl" not in letters or "reservation" in letters or "priority" in letters:
         return ""
@@ -175,7 +175,7 @@ def intended_key(key: str, submit: str, admin: str) -> str:
 
 
 class _NameRule(NamedTuple):
-    """A pattern of suspicious names. `suspicious_name` formats the texts."""
+    """A pattern for suspicious names. `suspicious_name` fills in the texts' placeholders."""
 
     pattern: re.Pattern[str]
     message: str
@@ -244,7 +244,7 @@ _NAME_RULES: Final = (
 
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    """Return why a name in an ACL is implausible, or None. `kind` is `user` or `group`."""
+    """Return why the given ACL name is implausible, or None. `kind` is `user` or `group`."""
     for pattern, message, remedy, may_exist, only in _NAME_RULES:
         if only in {None, wording} and (match := pattern.search(name)):
             words = {

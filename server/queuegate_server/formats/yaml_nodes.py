@@ -14,7 +14,7 @@ class ScalarNode:
     column: int
     text: str
     plain: bool
-    """Whether the scalar is unquoted, untagged and not a block, and may be a number, bool or
+    """Whether the scalar is unquoted, untagged and not a block, so that it may be a number, bool or
     null."""
 
     @property
@@ -42,7 +42,7 @@ class MappingNode:
     """The key and value nodes by key."""
 
     def get(self, key: str) -> "Node | None":
-        """Return the value of a key, or None if the key is absent."""
+        """Return the key's value node, or None if the key is absent."""
         entry = self.entries.get(key)
         return entry[1] if entry else None
 
@@ -51,7 +51,7 @@ Node = ScalarNode | SequenceNode | MappingNode
 
 
 def plain_data(node: Node | None) -> object:
-    """Convert a node to dicts, lists, strings and None."""
+    """Convert the node to dicts, lists, strings and None."""
     if isinstance(node, MappingNode):
         return {key: plain_data(value) for key, (_, value) in node.entries.items()}
     if isinstance(node, SequenceNode):

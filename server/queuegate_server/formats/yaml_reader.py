@@ -2,9 +2,9 @@
 
 Follows go-yaml v3, which YuniKorn uses: only the first document of a stream is read, repeated keys
 are errors, `<<` merges, and scalars are not interpreted (`007`, `yes` and `2024-01-01` stay as
-written). Unlike go-yaml, it rejects tags other than `!!str`, `!!seq` and `!!map`, and limits the
-size, depth and number of nodes. Each alias counts as a copy of its target, so a small text cannot
-become a large tree.
+written). Unlike go-yaml, this reader rejects tags other than `!!str`, `!!seq` and `!!map`, and
+limits the size, depth and number of nodes. Each alias counts as a copy of its target, so a small
+text cannot become a large tree.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,8 @@ _VERSION: Final = (1, 1)
 # Only the parser of these classes is used. CBaseLoader requires libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _LOOKAHEAD_TOKENS: Final = 4
-"""The start of the stream, and the three tokens that go-yaml v3 scans for comments."""
+"""How many tokens to scan: the start of the stream, and the three that go-yaml v3 scans for
+comments."""
 _CHECK_SYNTAX: Final = "check quotes, brackets and indentation, here and in the lines above"
 
 
@@ -77,7 +78,7 @@ class _Builder:
     """Builds the tree of one document, without recursion."""
 
     def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
-        """Start with the size of preceding documents, since the limits apply to the whole file."""
+        """Start with the preceding documents' size, since the limits apply to the whole file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
         self._open = [_OpenNode(self._top, None, _NOTHING)]
@@ -96,12 +97,12 @@ class _Builder:
         return _Size(self._nodes, self._characters)
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:
-        """Return the root of the first document, or None if it is empty.
+        """Parse one document, and return its root, or None if the document is empty.
 
         Raises ParseError for invalid YAML, and TooManyErrors.
         """
-        # Local, because an attribute would form a cycle that keeps all nodes in memory until
-        # garbage collection.
+        # A local variable, because an attribute would form a cycle that keeps all nodes in memory
+        # until garbage collection.
         handlers: dict[type, Callable[[Any], None]] = {
             events.DocumentStartEvent: self._begin,
             events.AliasEvent: self._alias,
@@ -240,7 +241,7 @@ class YamlDocument:
 
 
 def read_yaml(data: bytes, file: str) -> YamlDocument:
-    """Parse the first document in a UTF-8 text. Never raises. `file` is shown in diagnostics."""
+    """Parse the first document in UTF-8 text. Never raises. `file` is shown in diagnostics."""
     diagnostics = Diagnostics(file)
     root = None
     second = None
@@ -261,7 +262,7 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
 
 
 def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
-    """Parse the non-empty documents in a UTF-8 text, and add an error for each repeated key.
+    """Parse the non-empty documents in UTF-8 text, and add an error for each repeated key.
 
     Raises ParseError if a document is invalid or the documents exceed the limits, and TooManyErrors
     for too many repeated keys.
@@ -290,7 +291,7 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far ahead as go-yaml, which rejects the text for errors there. Raises ParseError."""
+    """Scan as far ahead as go-yaml, which rejects text with errors there. Raises ParseError."""
     rest = text[end.index :]
     parser = _PARSER(rest.encode())
     try:

@@ -25,7 +25,7 @@ _MAX_REPORTED: Final = 3
 
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return one message about what is ambiguous or suspicious in an ACL; None if nothing is."""
+    """Return one message about everything ambiguous or suspicious in an ACL; None if nothing is."""
     if whole := not_a_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]

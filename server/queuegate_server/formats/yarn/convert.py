@@ -36,7 +36,7 @@ class Conversion(NamedTuple):
     """The result of a conversion."""
 
     text: str
-    """The queues.yaml; empty if the scheduler's file cannot be loaded."""
+    """The queues.yaml; empty if the scheduler's file cannot be loaded or converted."""
     remarks: tuple[str, ...]
     """Non-obvious changes that grant the same access."""
     lost: tuple[Diagnostic, ...]
@@ -84,7 +84,7 @@ class _Converter:
     remarks: list[str] = field(default_factory=list)
 
     def convert(self) -> Sequence[_ResultQueue]:
-        """Return the queues of the result, and report omissions."""
+        """Return the resulting queues, and report omissions."""
         entries = {queue.path: queue for queue in self.loaded.file.queues}
         positions = {path: entry.position for path, entry in entries.items()}
         parents = {*map(parent_path, positions)}
@@ -136,7 +136,7 @@ class _Converter:
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
-        """Add the cluster's administrators, who have full access in YARN, to root's."""
+        """Add the cluster's administrators, who have full access in YARN, to root's admin ACL."""
         admins, cluster = self.loaded.cluster.admins, self.loaded.cluster
         if admins.is_empty:
             return own
@@ -152,7 +152,7 @@ class _Converter:
         )
 
     def _expressed(self, acl: Acl, kind: str, path: str, position: Positioned) -> Acl:
-        """Return the part of an ACL that YuniKorn accepts, and report the rest."""
+        """Return the part of the ACL that YuniKorn accepts, and report the rest."""
         if acl.allows_all:
             if path == ROOT:
                 self.remarks.append(
@@ -197,7 +197,7 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return a remedy with the setting that accepts names in neither `users` nor `groups`."""
+    """Return a remedy: the setting that accepts the names missing from `users` and `groups`."""
     choices = [names_for("user", name) for name in acl.users - users]
     choices += [names_for("group", name) for name in acl.groups - groups]
     accepting = [names for names in AclNames if names in choices]
@@ -223,7 +223,7 @@ def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
 
 
 def _document(queues: Sequence[_ResultQueue], remarks: Iterable[str]) -> str:
-    """Return a queues.yaml of these queues, in depth-first order, below one-line remarks."""
+    """Return a queues.yaml with one-line remarks, followed by the queues, given depth-first."""
     lines = [f"# {remark}" for remark in remarks]
     lines += ["partitions:", "  - name: default", "    queues:"]
     depth = 0

@@ -1,4 +1,4 @@
-"""Lint rules for a YARN cluster's files: valid but probably unintended content."""
+"""Lint rules for a YARN cluster's files, which find valid but probably unintended content."""
 
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
@@ -17,7 +17,7 @@ from queuegate_server.formats.yarn.variables import Text
 def lint_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
-    """Return sorted warnings about a scheduler's file; if it has errors, only those about ACLs."""
+    """Return sorted warnings about a scheduler's file; if it has errors, only about its ACLs."""
     loaded, _ = load_scheduler(format_name, data, file, options)
     diagnostics = Diagnostics(file)
     if loaded is not None:
@@ -40,7 +40,7 @@ def lint_scheduler(
 def _read_invalid(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> SchedulerFile | None:
-    """Return what can be read of a file with errors; None if nothing can."""
+    """Return as much of an invalid file as can be read; None if nothing can."""
     diagnostics = Diagnostics(file)
     site, _ = read_site(options.site, options.semantics)
     with diagnostics:
@@ -49,7 +49,7 @@ def _read_invalid(
 
 
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
-    """Return warnings about `yarn.admin.acl` in a yarn-site.xml, if it is set."""
+    """Return warnings about `yarn.admin.acl` in yarn-site.xml, if it is set there."""
     site, _ = read_site(options.site, options.semantics)
     if options.site is None or site.admins_position is None:
         return ()
@@ -64,7 +64,7 @@ def _lint_acl(text: Text, path: str, semantics: Semantics, diagnostics: Diagnost
 
 
 def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
-    """Warn about a root whose ACLs grant everyone access to all queues."""
+    """Warn if the root's ACLs grant everyone access to all queues."""
     root = scheduler.queues[0]
     for name, text, effect in (
         (scheduler.submit_name, root.submit, "submit to"),
@@ -97,7 +97,7 @@ def _missing_targets(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 
 
 def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
-    """Warn about queues that YARN will create but that only administrators, or nobody, may use."""
+    """Warn about queues that YARN will create but only administrators, if anybody, may use."""
     partition, switches = loaded.partition, loaded.file.templates.switches
     open_creators = {
         parent_path(partition.created(path)[-1].path)
@@ -119,7 +119,7 @@ def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 
 
 def _lets_in(partition: Partition, path: str) -> bool:
-    """Return whether anybody may submit because of an ACL other than the administrators'."""
+    """Return whether an ACL other than the administrators' allows anybody to submit."""
     otherwise = partition.chain(path, Access.SUBMIT).otherwise
     if otherwise is not None and otherwise.allowed:
         return True

@@ -1,7 +1,8 @@
 """Finds the positions of list entries in a property, such as the names of child queues.
 
 The XML reader keeps only the position of a value's tag, so entries are located in the source. An
-entry that does not occur there literally, such as one from a variable, gets the tag's position.
+entry that does not occur literally in the source, such as one from a variable, gets the tag's
+position.
 """
 
 import re
@@ -20,7 +21,7 @@ class ListReader:
     """Splits the lists in one file's values."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """Split `data` into lines. `file` is the file name in its values."""
+        """Split `data` into lines. `file` is the file name that the file's values carry."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file
@@ -59,10 +60,10 @@ class ListReader:
 
 
 def _start(entry: Text, text: str, line: int, column: int) -> Text:
-    """Start an entry in a piece of text, unless the piece is blank or the entry has already
-    started.
+    """Return the entry that starts in `text`, or `entry` if it has already started or `text` is
+    blank.
 
-    A name that spans lines is not joined, and so differs from the value's entry.
+    A name that spans lines is not joined, and hence differs from the value's entry.
     """
     blanks = len(text) - len(text.lstrip(TRIMMED))
     if entry.text or blanks == len(text):

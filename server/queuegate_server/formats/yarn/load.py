@@ -1,4 +1,4 @@
-"""Builds a partition from the files of a YARN cluster: the scheduler's file and yarn-site.xml."""
+"""Builds a partition from a YARN cluster's files: the scheduler's file and yarn-site.xml."""
 
 from dataclasses import dataclass
 from functools import cache, partial
@@ -45,7 +45,7 @@ class LoadedScheduler(NamedTuple):
 def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
-    """Load a cluster's files. Return the result, or None after an error, and all diagnostics."""
+    """Load a cluster's files. Return the result (None after an error), and all diagnostics."""
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics, format_name)
     if options.site is not None and not has_errors(site_diagnostics):
@@ -84,7 +84,7 @@ def load_scheduler(
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
-    """Add the daemon's user to the administrators, and to their text if an ACL can list it."""
+    """Add the daemon's user to the administrators, and to the text if an ACL can list the user."""
     both = admins._replace(users=admins.users | {user})
     comma = "" if admins.text.startswith(" ") else ","
     listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)
@@ -102,7 +102,8 @@ class _AclReader:
     def read(self, text: Text | None, path: str) -> Acl:
         """Parse a queue's ACL.
 
-        An unset ACL grants nobody access, except that in Hadoop the root's grants everyone access.
+        An unset ACL grants access to nobody, except that Hadoop's semantics let everyone in at the
+        root.
         """
         if text is None:
             is_open = path == ROOT and self._semantics is Semantics.HADOOP

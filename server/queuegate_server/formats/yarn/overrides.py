@@ -1,4 +1,4 @@
-"""Finds settings in yarn-site.xml that make the ResourceManager ignore or override a given file.
+"""Finds settings in yarn-site.xml that make the ResourceManager ignore or override the given file.
 
 The keys, values and defaults follow Hadoop's `YarnConfiguration` and `FairSchedulerConfiguration`.
 """
@@ -40,7 +40,7 @@ def overriding_settings(
 ) -> tuple[Diagnostic, ...]:
     """Return warnings about settings in yarn-site.xml that override or extend a scheduler's file.
 
-    `format_name` and `file` are empty if there is no such file.
+    `format_name` and `file` are empty if no scheduler's file is given.
     """
     diagnostics = Diagnostics(site_file)
 
@@ -82,9 +82,10 @@ def _findings(
 
 
 def _are_other_files(path: str, file: str) -> bool:
-    """Return whether two paths denote different files, judging by their names.
+    """Return whether two paths have different file names.
 
-    A served file may be a copy, and text that was sent or pasted has no file name.
+    Folders are ignored because a served file may be a copy. Text that was sent or pasted has no
+    file name.
     """
     name = PurePath(file)
     return name.suffix == ".xml" and PurePath(path).name != name.name
@@ -93,7 +94,7 @@ def _are_other_files(path: str, file: str) -> bool:
 def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findings:
     expected = _SCHEDULER_OF_FORMAT.get(format_name)
     if stated is None and is_set:
-        return  # The value is unknown, which has been reported.
+        return  # The value is unknown, which has already been reported.
     scheduler = stated if stated is not None else _DEFAULT_SCHEDULER
     if expected is None:
         if scheduler not in _SCHEDULER_OF_FORMAT.values():

@@ -32,7 +32,7 @@ class Configuration:
     _files: list[str] = field(default_factory=list)
 
     def copy(self) -> "Configuration":
-        """Return a copy, which other files can override."""
+        """Return a copy, to which overriding files can be added."""
         values, final, not_plain = dict(self._values), dict(self._final), dict(self._not_plain)
         return Configuration(values, final, not_plain, [*self._files])
 
@@ -45,14 +45,14 @@ class Configuration:
         return iter(self._values)
 
     def position(self, name: str) -> Text | None:
-        """Return an unexpanded value with its position; None if it is unset."""
+        """Return a property's unexpanded value with its position; None if it is unset."""
         return self._values.get(name)
 
     def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
         """Add a file that overrides the previous ones.
 
-        Returns False and adds an error for anything but a Hadoop configuration file. Reports
-        overridden values in other files for properties selected by `is_read`.
+        Returns False and adds an error for anything but a Hadoop configuration file. For properties
+        selected by `is_read`, reports values in other files that this file overrides.
         """
         root = read_xml(data, diagnostics)
         if root is None:
@@ -163,12 +163,12 @@ class Configuration:
 
 
 def boolean(text: Text) -> bool | None:
-    """Parse a boolean as Hadoop does; None if it is neither true nor false."""
+    """Parse a boolean as Hadoop does; None if it is invalid."""
     return {"true": True, "false": False}.get(text.text.strip(TRIMMED).lower())
 
 
 def is_acl(name: str) -> bool:
-    """Return whether a property is an ACL, based on its name."""
+    """Return whether the named property is an ACL."""
     return name == "yarn.admin.acl" or name.rpartition(".")[2].startswith("acl_")
 
 
@@ -212,7 +212,7 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
 
 
 def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diagnostics) -> None:
-    """Report a misplaced element that Hadoop would read. `expected` elements may be children."""
+    """Report a misplaced element that Hadoop would read. `expected` names the valid children."""
     stack = [(child, expected) for child in element.children]
     while stack:
         inner, expected = stack.pop()

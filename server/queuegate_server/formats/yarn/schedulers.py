@@ -1,6 +1,7 @@
 """Reads queues and their unparsed ACLs from fair-scheduler.xml and capacity-scheduler.xml.
 
-The former follows Hadoop's AllocationFileLoaderService and AllocationFileQueueParser.
+The reader for fair-scheduler.xml follows Hadoop's AllocationFileLoaderService and
+AllocationFileQueueParser.
 """
 
 from collections import Counter
@@ -68,7 +69,7 @@ class QueueEntry:
     submit: Text | None = None
     admin: Text | None = None
     is_parent: bool = False
-    """Whether the queue is marked as a parent. It may have no children yet."""
+    """Whether the queue is marked as a parent, even if it has no children yet."""
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ class SchedulerFile:
 
 
 def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
-    """Return queues in depth-first order. Siblings keep their order."""
+    """Return the queues in depth-first order. Siblings keep their order."""
     below: dict[str, list[QueueEntry]] = {}
     for queue in queues:
         below.setdefault(parent_path(queue.path), []).append(queue)
@@ -103,7 +104,7 @@ def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
-    """Read an allocation file; None if it is another file. Does not depend on yarn-site.xml."""
+    """Read an allocation file; None for any other file. Does not depend on yarn-site.xml."""
     top = read_xml(data, diagnostics)
     if top is None:
         return None
@@ -129,7 +130,7 @@ def _read_fair_scheduler(
 
 
 def _fair_acl(name: str) -> str:
-    """Return the ACL element that a misspelled name probably means; empty if none."""
+    """Return the ACL element probably meant by a misspelled name; empty if none."""
     if name in _OTHER_FAIR_ACLS:
         return ""
     similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
@@ -211,7 +212,7 @@ class _FairSchedulerReader:
 def _read_capacity_scheduler(
     data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Read a capacity-scheduler.xml, which overrides yarn-site.xml; None if it is another file."""
+    """Read a capacity-scheduler.xml, which overrides yarn-site.xml; None for any other file."""
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None
@@ -255,7 +256,7 @@ def _check_lists(
         else:
             diagnostics.error(text, f"{message}, and root has no queues", remedy, path)
     if len(paths) == 1 and ROOT not in lists:
-        # Hadoop requires this list, so this is another file or a damaged one.
+        # Hadoop requires this list, so without it, the file is of another kind or damaged.
         lists[ROOT] = properties.get(f"{PREFIX}{ROOT}.{LIST}", Position(1, 1))
         message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         if not has_errors:
@@ -361,7 +362,7 @@ def _unlisted_queue(
 
 
 def _is_here(text: Text, diagnostics: Diagnostics) -> bool:
-    """Return whether a value is from the file being read, not from one that it overrides."""
+    """Return whether the value is from the file being read, not from a file that it overrides."""
     return text.file == diagnostics.file
 
 
@@ -371,4 +372,4 @@ SCHEDULERS: Final[Mapping[str, _Reader]] = {
     "fair-scheduler": _read_fair_scheduler,
     "capacity-scheduler": _read_capacity_scheduler,
 }
-"""The file readers by format name. They take the contents, the diagnostics and yarn-site.xml."""
+"""File readers by format name. They take the contents, the diagnostics and yarn-site.xml."""

@@ -29,11 +29,11 @@ class Site(NamedTuple):
 def read_site(
     site: tuple[bytes, str] | None, semantics: Semantics, format_name: str = ""
 ) -> tuple[Site, tuple[Diagnostic, ...]]:
-    """Return the settings in yarn-site.xml, given its contents and name, and all diagnostics.
+    """Return the settings in yarn-site.xml, and all diagnostics.
 
-    `format_name` is the format of the scheduler's file; empty if unknown. Unset properties have
-    Hadoop's defaults: ACLs are disabled and everyone administers the cluster. Without a file, ACLs
-    are enforced and nobody administers the cluster.
+    `site` is the file's contents and name. `format_name` is the format of the scheduler's file;
+    empty if unknown. Unset properties have Hadoop's defaults: ACLs are disabled and everyone
+    administers the cluster. Without a file, ACLs are enforced and nobody administers the cluster.
     """
     configuration = Configuration()
     enforced = Site(acls_enabled=True, admins=NOBODY, configuration=Configuration())
@@ -69,9 +69,9 @@ def read_site(
 
 
 def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
-    """Return whether a file is a yarn-site.xml or has errors; otherwise add an error.
+    """Return whether the file is a yarn-site.xml or has errors; otherwise, add an error.
 
-    Another file would open every queue, since ACLs are disabled by default.
+    Accepting another file would open every queue, since ACLs are disabled by default.
     """
     keys = [name for name in configuration if name.startswith(_SITE_KEYS)]
     if diagnostics.error_count or any(

@@ -1,7 +1,7 @@
 """Reads queue creation settings and ACL templates from capacity-scheduler.xml.
 
-The ACLs of `auto-queue-creation-v2` templates are literal because Hadoop does not expand variables
-there.
+ACLs in `auto-queue-creation-v2` templates are taken literally because Hadoop does not expand
+variables there.
 """
 
 import re
@@ -67,12 +67,12 @@ class Templates:
     entries: Sequence[TemplateEntry] = ()
     """All templates, including unused ones."""
     creation: QueueCreation | None = None
-    """The queues to create and their templates; None if YARN creates none."""
+    """The queues that YARN creates, and their templates; None if it creates none."""
     switches: Mapping[tuple[str, TemplateKind], Text] = field(default_factory=dict)
     """The properties that enable queue creation, by queue path and `LEAF_OF_MANAGED` or `ANY`."""
 
     def makes_parent(self, path: str) -> bool:
-        """Return whether YARN creates children of a queue, which makes it a parent."""
+        """Return whether YARN creates queues below `path`, which makes `path` a parent."""
         return any(
             boolean(switch)
             for kind in _SWITCHES
@@ -81,30 +81,30 @@ class Templates:
 
 
 def is_read(name: str) -> bool:
-    """Return whether a property configures queue creation."""
+    """Return whether the named property configures queue creation."""
     rest, _, last = name.rpartition(SEPARATOR)
     return last in _READ_NAMES and rest.rpartition(SEPARATOR)[2] in {_MANAGED, _FLEXIBLE}
 
 
 def is_literal(name: str) -> bool:
-    """Return whether Hadoop does not expand variables in a property."""
+    """Return whether Hadoop takes the named property literally, without expanding variables."""
     match = _TEMPLATE_KEY.fullmatch(name)
     return match is not None and match[2] != TemplateKind.LEAF_OF_MANAGED
 
 
 def is_template_acl(name: str) -> bool:
-    """Return whether a property is an ACL of a template, based on its name."""
+    """Return whether the named property is a template's ACL."""
     return _TEMPLATE_KEY.fullmatch(name) is not None
 
 
 def template_property(path: str, kind: TemplateKind, access: Access) -> str:
-    """Return the name of the property for an ACL of a template."""
+    """Return the name of the property for a template's ACL."""
     return f"{PREFIX}{path}.{kind}.{SUBMIT if access is Access.SUBMIT else ADMIN}"
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateReader:
-    """Reads the templates in the properties of a file."""
+    """Reads the templates in a file's properties."""
 
     _properties: Mapping[str, Text]
     _children: Mapping[str, int]
@@ -234,7 +234,7 @@ class TemplateReader:
     def _used(
         self, entries: list[TemplateEntry], creators: Mapping[str, Creator], most_wildcards: int
     ) -> list[TemplateEntry]:
-        """Return the templates of created queues, and warn about unused ones."""
+        """Return the templates that apply to created queues, and warn about all others."""
         used = []
         index: dict[tuple[str, int], int] = {}
         for path, creator in creators.items():
@@ -265,7 +265,7 @@ class TemplateReader:
 def _is_used(
     entry: TemplateEntry, index: Mapping[tuple[str, int], int], most_wildcards: int
 ) -> bool:
-    """Return whether queues may be created from a template.
+    """Return whether queues may be created from the template.
 
     `index` maps each path at or above a creator, with the creator's level, to the number of levels
     created.
@@ -284,14 +284,14 @@ def _is_used(
 
 
 def _queue_of(key: str, suffix: str) -> str:
-    """Return the queue path in a key with this suffix; empty for other keys."""
+    """Return the queue path in a key that ends with `suffix`; empty for other keys."""
     if not (key.startswith(PREFIX) and key.endswith(suffix)):
         return ""
     return key[len(PREFIX) : -len(suffix)]
 
 
 def misspelled_template(path: str) -> str:
-    """Return the template kind misspelled at the end of a path; empty if none."""
+    """Return the template kind that is misspelled at the end of `path`; empty if none."""
     above, _, last = path.rpartition(SEPARATOR)
     if above.rpartition(SEPARATOR)[2].startswith("auto"):
         last = f"{above.rpartition(SEPARATOR)[2]}.{last}"

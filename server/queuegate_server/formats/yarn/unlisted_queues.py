@@ -1,7 +1,7 @@
 """Warns about the properties of unlisted queues.
 
-A misspelled `queues` property leaves all queues below it unlisted. It is reported once, and the
-properties of the unlisted queues are counted instead of reported individually.
+A misspelled `queues` property leaves all queues below it unlisted. The misspelling is reported
+once, and the unlisted queues' properties are counted instead of reported individually.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ class UnlistedQueues:
     _ignored: Counter[str] = field(default_factory=Counter)
 
     def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
-        """Add a warning about a property, or count it if a faulty list omits its queue."""
+        """Add a warning about a property, or just count it if a faulty list omits the queue."""
         above = path
         while above and above not in self._paths:
             above = parent_path(above)
@@ -52,8 +52,8 @@ def misspelled_lists(
 ) -> Mapping[str, str]:
     """Return the names of properties that probably misspell a list of queues.
 
-    They are keyed by the path of the queue whose children the list should contain. `prefix` starts
-    the names of the scheduler's properties.
+    The names are keyed by the path of the queue whose children the list should contain. `prefix` is
+    the prefix of the scheduler's property names.
     """
     misspelled: dict[str, str] = {}
     for name in properties:

@@ -2,7 +2,7 @@
 
 Hadoop looks up a variable first in its process and then in all its properties
 (`Configuration.substituteVars`). Only the properties in the given files are known here, so a
-variable that may have another source is an error.
+variable that may be set elsewhere is an error.
 """
 
 import re
@@ -41,7 +41,7 @@ class Text(NamedTuple):
     column: int
     text: str
     file: str = ""
-    """The file of the value; empty if only one file is read."""
+    """The file that contains the value; empty if only one file is read."""
 
 
 class VariableError(ValueError):
@@ -61,7 +61,7 @@ class ExpansionBudget:
 
 
 def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, files: str) -> str:
-    """Return the value of a property with its variables expanded.
+    """Return the named property's value with its variables expanded.
 
     `properties` contains all unexpanded properties by name, and `files` describes their source in
     messages. Raises VariableError if a variable is unknown or recursive, or the value becomes too

@@ -30,22 +30,22 @@ _MAX_LISTS: Final = 2
 
 
 class AclReader:
-    """Parses the ACLs of a partition. Equal texts share one object."""
+    """Parses a partition's ACLs. Equal texts share one object."""
 
     def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
-        """Create a reader. `names` selects the names allowed in ACLs; others are reported."""
+        """Create a reader. `names` selects the names allowed in ACLs; all others are reported."""
         self.names = names
         self._diagnostics = diagnostics
         self._parsed: dict[str, Acl | str] = {"": EMPTY}
         self._texts: dict[str, str] = {}
 
     def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
-        """Return the text if it contains only valid names; otherwise parse it like `read`."""
+        """Return the text if all its names are valid; otherwise, parse it as `read` does."""
         if scalar is None or not has_only_valid_names(scalar.text, self.names):
             return self.read(scalar, queue)
         text = self._texts.get(scalar.text)
         if text is None:
-            # Copied because a text that outlives the nodes would keep their memory in use.
+            # Copied because the original text would keep the nodes' memory in use.
             text = self._texts[scalar.text] = scalar.text.encode().decode()
         return text
 
@@ -100,7 +100,7 @@ def _too_many_lists(text: str) -> str:
 
 
 def dropped_entry(kind: str, name: str) -> tuple[str, str]:
-    """Return the message and remedy for an invalid entry."""
+    """Return the message and remedy for an entry with an invalid name."""
     message = f"{quoted(name)} is not a valid {kind} name in an ACL, so it grants nothing"
     accepting = names_for(kind, name)
     suspicion = suspicious_name(kind, name, YUNIKORN)

@@ -55,8 +55,8 @@ _NUMBER_WORDS: Final = {
 
 ValueReader = Callable[["Fields", str, Node], Any]
 Readers = Mapping[str, tuple[str, ValueReader]]
-"""The model attribute and reader of each value by key. The attribute is empty if only the type is
-checked."""
+"""The model attribute and the reader for each key's value. The attribute is empty if the value's
+type is checked but the value is not used."""
 
 
 class Count(NamedTuple):
@@ -104,14 +104,14 @@ class Fields:
         self._error(key, f"unknown key {quoted(key.text)} in {what}", remedy)
 
     def mapping(self, key: str, node: Node) -> MappingNode | None:
-        """Return a mapping; None if it is null or invalid."""
+        """Return the node as a mapping; None if it is null or invalid."""
         if isinstance(node, MappingNode):
             return node
         self._wrong_type(key, node, "a mapping")
         return None
 
     def items(self, key: str, node: Node) -> list[Node] | None:
-        """Return the non-null items of a list; None if it is null or invalid."""
+        """Return the non-null items of the list; None if it is null or invalid."""
         if isinstance(node, SequenceNode):
             return [
                 item for item in node.items if not (isinstance(item, ScalarNode) and item.is_null)
@@ -120,7 +120,7 @@ class Fields:
         return None
 
     def mappings(self, key: str, node: Node) -> list[MappingNode]:
-        """Return the items of a list of mappings."""
+        """Return the mappings in the list, reporting all other items."""
         mappings = []
         for item in self.items(key, node) or ():
             if isinstance(item, MappingNode):
@@ -130,14 +130,14 @@ class Fields:
         return mappings
 
     def text(self, key: str, node: Node) -> ScalarNode | None:
-        """Return a text; None if it is null or invalid."""
+        """Return the node as text; None if it is null or invalid."""
         if isinstance(node, ScalarNode):
             return None if node.is_null else node
         self._wrong_type(key, node, "a text")
         return None
 
     def texts(self, key: str, node: Node) -> list[ScalarNode] | None:
-        """Return a list of texts; None if it is null or invalid."""
+        """Return the texts in the list; None if the list is null or invalid."""
         items = self.items(key, node)
         if items is None:
             return None
@@ -145,7 +145,7 @@ class Fields:
         return [text for text in texts if text is not None]
 
     def text_map(self, key: str, node: Node) -> dict[str, ScalarNode] | None:
-        """Return texts by name, with null as empty text; None if the mapping is null or invalid."""
+        """Return the mapping's texts, with null as ""; None if the mapping is null or invalid."""
         mapping = self.mapping(key, node)
         if mapping is None:
             return None
@@ -159,14 +159,14 @@ class Fields:
         return texts
 
     def boolean(self, key: str, node: Node) -> bool:
-        """Return a boolean; False if it is null or invalid."""
+        """Return the node as a boolean; False if it is null or invalid."""
         value = boolean(node) if isinstance(node, ScalarNode) else None
         if value is None:
             self._wrong_type(key, node, "true or false")
         return value or False
 
     def count(self, key: str, node: Node) -> Count:
-        """Return a number of applications; NO_COUNT if it is null or invalid."""
+        """Return the node as a number of applications; NO_COUNT if it is null or invalid."""
         value = unsigned(node) if isinstance(node, ScalarNode) else None
         if value is None:
             self._wrong_type(key, node, "a whole number")
@@ -174,7 +174,7 @@ class Fields:
         return Count(value, node)
 
     def float_map(self, key: str, node: Node) -> dict[str, tuple[float, ScalarNode]]:
-        """Return numbers by name, with null as 0."""
+        """Return the mapping's numbers, with null as 0."""
         mapping = self.mapping(key, node)
         numbers = {}
         for name, (_, value) in (mapping.entries if mapping else {}).items():
@@ -192,7 +192,8 @@ class Fields:
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return
-            # Not quoted: an entire document that is one scalar may be a misplaced key or token.
+            # Not quoted, because an entire document that is a single scalar may be a misplaced key
+            # or token.
             actual = "text" if key in _WHOLE_DOCUMENTS else quoted(node.text)
             if not node.plain and wanted in _UNQUOTED:
                 actual = f"the quoted text {actual}"

@@ -1,4 +1,4 @@
-"""Lint rules for queues.yaml: valid but probably unintended content."""
+"""Lint rules for queues.yaml, which find valid but probably unintended content."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,7 @@ _SPACE_BEFORE_COMMA: Final = re.compile(r" ,+([^,]+)")
 
 
 class _Grantors(NamedTuple):
-    """The nearest ancestors that grant access to everyone and to somebody; empty if none does."""
+    """The nearest ancestors that grant access to everyone and to anybody; empty if none does."""
 
     everyone: str = ""
     somebody: str = ""
@@ -82,7 +82,7 @@ class _Document(NamedTuple):
         """Return each distinct ACL once. Aliases can repeat a long ACL many times."""
         first: dict[int, _ListedAcl] = {}
         for listed in self.acls:
-            # Equal texts of a partition share one ACL.
+            # Equal texts in a partition share one ACL.
             first.setdefault(id(listed.acl), listed)
         return first.values()
 
@@ -204,7 +204,7 @@ def _nobody(listed: _ListedAcl) -> _Advice:
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
-    """Report an ACL with names below a queue that already lets everyone in."""
+    """Report an ACL that lists names although a queue above it lets everyone in."""
     above = listed.above.everyone
     if above and not listed.acl.is_empty and not listed.acl.allows_all:
         does = "submit" if listed.key == _SUBMIT else "administer"
@@ -215,7 +215,7 @@ def _pointless(listed: _ListedAcl) -> _Advice:
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
-    """Report a single space intended to close a queue below one with grants."""
+    """Report a single space meant to close a queue below one that grants access."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (
@@ -226,7 +226,7 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 
 @lru_cache
 def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
-    """Return messages and remedies about the names in an ACL. `names` selects the allowed ones.
+    """Return messages and remedies about an ACL's names. `names` selects the allowed names.
 
     Cached because aliases can repeat a long ACL many times. Equal texts share one ACL.
     """
@@ -253,19 +253,19 @@ def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
     for kind, listed in (("user", acl.users), ("group", acl.groups)):
         for name in sorted(listed):
             suspicion = suspicious_name(kind, name, YUNIKORN)
-            # Names beyond YuniKorn's rules may follow other conventions.
+            # Names that YuniKorn does not allow may follow other conventions.
             if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
                 yield suspicion.message, suspicion.remedy
 
 
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a user that is a group elsewhere: the leading space may be missing."""
+    """Report a user whose name is a group elsewhere, since a leading space may be missing."""
     groups: dict[str, Positioned] = {}
     for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)
     users = {name for name, _ in _names_outside_acls(document, "user")}
     for listed in document.different_acls():
-        # A comma next to the space suggests that a single list is meant.
+        # A comma next to the space suggests that a single list was intended.
         if " " in listed.scalar.text and not re.search(", | ,", listed.scalar.text):
             users |= listed.acl.users
             for name in listed.acl.groups:
@@ -304,7 +304,7 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
-    """Yield users or groups in limits and filters, except regular expressions."""
+    """Yield the users or groups in limits and filters, except regular expressions."""
     for holder in _holders(document):
         for scalar in (holder.users if kind == "user" else holder.groups) or ():
             if scalar.text != WILDCARD and IS_NAME[kind](scalar.text):

@@ -2,7 +2,7 @@
 
 The rules for partitions and queues follow `Validate`, `checkQueuesStructure`, `checkQueues` and
 `checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. A root queue
-spelled `ROOT`, which the validator accepts, is rejected as by the scheduler
+spelled `ROOT`, which the validator accepts, is rejected, as in the scheduler
 (`initialPartitionFromConfig`).
 """
 
@@ -45,10 +45,10 @@ def load_queues(
     acl_names: Callable[[str], AclNames],
     resolver_types: frozenset[str] = RESOLVER_TYPES,
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
-    """Return the partitions by name and all diagnostics; no partitions after an error.
+    """Return the partitions by name (none if there are errors), and all diagnostics.
 
-    `acl_names` returns the names allowed in the ACLs of a partition. `resolver_types` are allowed
-    in addition to YuniKorn's.
+    `acl_names` returns the names allowed in the given partition's ACLs. `resolver_types` are
+    allowed in addition to YuniKorn's.
     """
     document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []
@@ -94,7 +94,7 @@ def other_key(file: str, key: str) -> Diagnostic:
 
 
 def missing_default_partition(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
-    """Yield a warning if no partition is `default`, the only one that shims query."""
+    """Yield a warning if no partition is named `default`, the only one that shims query."""
     if not partitions or DEFAULT_PARTITION in partitions:
         return
     names = ", ".join(quoted(name) for name in sorted(partitions)[:_MAX_SHOWN_NAMES])
@@ -105,13 +105,13 @@ def missing_default_partition(file: str, partitions: Collection[str]) -> Iterato
 
 
 def normalized_name(partition: PartitionConfig) -> str:
-    """Return a partition's name as in YuniKorn: `default` if empty or `default` in any case."""
+    """Return the partition's name as in YuniKorn: `default` if empty or `default` in any case."""
     name = partition.name.text
     return DEFAULT_PARTITION if not name or name.lower() == DEFAULT_PARTITION else name
 
 
 def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagnostics) -> None:
-    """Check that names are unique, ignoring case."""
+    """Check that the names are unique, ignoring case."""
     first: dict[str, PartitionConfig] = {}
     for partition in partitions:
         if not partition.name.is_known:
@@ -166,7 +166,7 @@ def _check_node_sort_policy(partition: PartitionConfig, diagnostics: Diagnostics
 
 
 def _check_queues(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check the structure of a partition's queue tree."""
+    """Check the structure of the partition's queue tree."""
     stated = partition.position.get("queues")
     if stated is None or (isinstance(stated, ScalarNode) and stated.is_null):
         message = f"partition {quoted(normalized_name(partition))} has no queues"

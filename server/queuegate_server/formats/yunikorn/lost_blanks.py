@@ -1,4 +1,4 @@
-"""Detects a space before a list of groups that YAML drops from unquoted text."""
+"""Detects leading spaces, meant to start a list of groups, that YAML drops from unquoted text."""
 
 import re
 from typing import Final, NamedTuple
@@ -43,10 +43,10 @@ class _Gap(NamedTuple):
 def has_lost_blank(
     lines: list[str], mapping: MappingNode | None, key: str, scalar: ScalarNode
 ) -> bool:
-    """Return whether the space before a value was probably intended to start a list of groups.
+    """Return whether the space before the value was probably meant to start a list of groups.
 
-    One space belongs to the colon. Spaces that align the values of several keys are ignored, as is
-    the indentation of a value on its own line unless it is odd in a document indented by twos.
+    One space belongs to the colon. Spaces that align several keys' values are ignored. So is the
+    indentation of a value on its own line, unless it is odd and the key's is even.
     """
     if mapping is None or not scalar.text or " " in scalar.text:
         return False
@@ -64,7 +64,7 @@ def has_lost_blank(
 
 
 def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
-    """Return the gap after a key; None if it cannot be determined."""
+    """Return the gap after the key; None if it cannot be determined."""
     start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
     lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
     lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]

@@ -1,4 +1,4 @@
-"""Decodes YAML nodes into the model of a queues.yaml.
+"""Decodes a queues.yaml from YAML nodes into a model.
 
 The model contains the validated fields, with their nodes where diagnostics refer to them. A value
 of the wrong type is reported and then treated as absent.
@@ -20,11 +20,11 @@ Quantities = dict[str, ScalarNode]
 """Unparsed amounts by resource name."""
 
 IS_NAME: Final = {"user": is_user_name, "group": is_group_name}
-"""Validators of names in limits and filters."""
+"""Validators for names in limits and filters, by kind."""
 _NAMELESS: Final = "?"
 _MAX_PATH_PART: Final = 100
-"""The maximum length of a queue name in a path. Valid names are shorter; the limit saves memory for
-invalid ones, which are repeated in the paths of all queues below."""
+"""The maximum length of a queue name in a path. Valid names are shorter. The limit saves memory
+because an invalid name is repeated in the paths of all queues below."""
 
 
 class Name(NamedTuple):
@@ -32,7 +32,7 @@ class Name(NamedTuple):
 
     text: str
     position: Node | None
-    """The node of the name, or of the unnamed object; None for an implicit root queue."""
+    """The name's node, or the unnamed object's; None for an implicit root queue."""
     is_known: bool = True
     """False if the name is not text, which has already been reported."""
 
@@ -45,7 +45,7 @@ def _name(mapping: MappingNode) -> Name:
 
 
 def _section(model: Callable[..., object], what: str, readers: Readers) -> ValueReader:
-    """Return a reader that decodes a mapping into a model, or None if it is null or invalid."""
+    """Return a reader that decodes a mapping into `model`; None if null or invalid."""
 
     def read(fields: Fields, key: str, node: Node) -> object:
         mapping = fields.mapping(key, node)
@@ -55,7 +55,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a reader for a mapping with one relevant value, whose attribute is `value`."""
+    """Return a reader that decodes one value in a mapping, the one whose attribute is `value`."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")
@@ -64,12 +64,12 @@ def _value_of(what: str, readers: Readers) -> ValueReader:
 
 
 def _read_later(_fields: Fields, _key: str, _node: Node) -> None:
-    """Read nothing: the caller decodes the value."""
+    """Skip the value, which the caller decodes."""
 
 
 @dataclass(slots=True, eq=False)
 class Limit:
-    """A limit on the usage of some users and groups."""
+    """A limit on the usage by some users and groups."""
 
     position: MappingNode
     description: str = ""
@@ -161,7 +161,7 @@ _QUEUE: Final[Readers] = {
 
 
 def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
-    """Return all queues in a partition, each after its parent."""
+    """Return all queues in the partition, each after its parent."""
     items = fields.items(key, node)
     if items is None:
         return []
@@ -186,7 +186,7 @@ def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
 
 
 def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> QueueConfig:
-    """Return a queue without its children."""
+    """Return the queue without its children."""
     name = _name(mapping)
     part = name.text[:_MAX_PATH_PART].lower() or _NAMELESS
     path = f"{parent.path}{SEPARATOR}{part}" if parent else ROOT
@@ -211,7 +211,7 @@ class Filter:
 
 @dataclass(slots=True, eq=False)
 class PlacementRule:
-    """A placement rule. `parent` places the parent queue."""
+    """A placement rule. `parent` is the rule that selects the parent queue."""
 
     position: MappingNode
     name: Name
@@ -238,7 +238,7 @@ _RULE: Final[Readers] = {
 
 
 def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
-    """Return the placement rules in a partition, with their parents."""
+    """Return the partition's placement rules with their parents."""
     rules = []
     for mapping in fields.mappings(key, node):
         rule, parent = _rule(fields, mapping)
@@ -250,7 +250,7 @@ def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
 
 
 def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:
-    """Return a rule, and the undecoded mapping of its parent."""
+    """Return the rule and its parent's undecoded mapping."""
     values = fields.values(mapping, _RULE, "a placement rule")
     parent = mapping.get("parent")
     return (
@@ -329,14 +329,14 @@ SETTINGS_KEYS: Final = frozenset(
         *("unix_socket_mode", "worker_timeout", "workers"),
     }
 )
-"""The top-level keys of the server's settings, except `partitions`, a list in policies."""
+"""The top-level keys of the server's settings, except `partitions`, which policies also have."""
 
 
 _OTHER_DOCUMENTS: Final = {
     "tests of a policy": ("tests", "test FILE"),
     "claims about a policy": ("claims", "prove POLICY CLAIMS"),
 }
-"""Documents other than policies: an identifying key, and the command that reads the document."""
+"""Documents other than policies, each with an identifying key and the command that reads it."""
 _NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
 
 
@@ -348,7 +348,7 @@ def _key_of_settings(root: Node) -> ScalarNode | None:
 
 
 def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
-    """Decode the partitions in a document, without invalid values."""
+    """Decode a document's partitions, omitting invalid values."""
     if root is None:
         return []
     if (key := _key_of_settings(root)) is not None:

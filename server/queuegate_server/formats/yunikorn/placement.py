@@ -1,4 +1,4 @@
-"""Checks placement rules: their names and filters, and that fixed queues exist.
+"""Checks the names and filters of placement rules, and whether their fixed queues exist.
 
 The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath` and
 `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`. YuniKorn's
@@ -35,7 +35,7 @@ _FIXED: Final = "fixed"
 
 
 def check_placement(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check all placement rules in a partition."""
+    """Check the partition's placement rules."""
     tree = _Tree(partition.queues) if partition.rules and partition.queues else None
     for rule in partition.rules:
         chain = list(rule_chain(rule))
@@ -48,7 +48,7 @@ def check_placement(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
 
 
 def rule_chain(rule: PlacementRule) -> Iterator[PlacementRule]:
-    """Yield a rule and its parents."""
+    """Yield the rule and its ancestors, nearest first."""
     link: PlacementRule | None = rule
     while link:
         yield link
@@ -98,7 +98,7 @@ def _check_pattern(kind: str, entry: ScalarNode, diagnostics: Diagnostics) -> No
 
 
 class _Tree:
-    """The queues of a partition, by parent and name."""
+    """A partition's queues by parent and name."""
 
     def __init__(self, queues: list[QueueConfig]) -> None:
         self._root = queues[0]
@@ -108,7 +108,7 @@ class _Tree:
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
         """Return why applications cannot be placed in a queue, and the remedy; None if they can.
 
-        `dynamic` means that the application determines further levels of the path.
+        `dynamic` means that further levels of the path depend on the application.
         """
         queue = self._root
         for level in levels[1:]:

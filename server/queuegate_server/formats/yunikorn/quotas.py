@@ -38,7 +38,7 @@ _MILLI: Final = "m"
 
 
 def amount(resource: str, text: str) -> int | None:
-    """Parse an amount of a resource; None if it is invalid."""
+    """Parse an amount of the given resource; None if it is invalid."""
     match = _QUANTITY.fullmatch(text.strip(WHITE_SPACE))
     if match is None:
         return None
@@ -78,7 +78,7 @@ def excess(limit: Amounts, wanted: Amounts) -> str:
 
 
 def smaller(one: Amounts, other: Amounts) -> Amounts:
-    """Return the smaller amount of each resource. Amounts in only one argument are kept."""
+    """Return the smaller amount of each resource. Amounts in just one argument are kept."""
     if not one or not other:
         return one or other
     result = one | other
@@ -93,7 +93,7 @@ def is_zero(quantities: Amounts) -> bool:
 
 
 def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check the resources of all queues in a partition."""
+    """Check the resources of all queues in the partition."""
     guaranteed: dict[QueueConfig, Amounts] = {}
     maximum: dict[QueueConfig | None, Amounts] = {}
     for queue in partition.queues:
@@ -146,7 +146,7 @@ def _check_sums(
 
 
 class _Allowance(NamedTuple):
-    """The usage allowed for a name by the limits of a queue and its ancestors."""
+    """The usage that a queue's limits and its ancestors' limits allow for a name."""
 
     resources: Amounts
     applications: int
@@ -156,16 +156,15 @@ class _Allowance(NamedTuple):
 _LimitScope = ChainMap[tuple[str, str], _Allowance]
 """Limits by kind (`user` or `group`) and name: first the queue's, then its ancestors'.
 
-Ancestors' limits are not copied because a queue with thousands of limits may have thousands of
-queues below it.
-"""
+Ancestors' limits are not copied, because a queue with thousands of limits may have thousands of
+queues below it."""
 
 
 def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check all limits in a partition. The partition's own limits apply to its root.
+    """Check all limits in the partition. The partition's own limits apply to its root.
 
-    A limit must not exceed those of the same user or group in the queues above. A name without a
-    limit above is compared with `*` there.
+    A limit must not exceed the limits for the same user or group in the queues above. If there are
+    none, it must not exceed those for `*`.
     """
     if not partition.queues:
         return
@@ -187,7 +186,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
 
 
 def _content(limits: list[Limit]) -> list[object]:
-    """Return limits in comparable form. A missing list differs from an empty one."""
+    """Return the limits in comparable form. A missing list differs from an empty one."""
     return [
         (
             limit.description,
@@ -204,7 +203,7 @@ def _content(limits: list[Limit]) -> list[object]:
 
 @dataclass(frozen=True, slots=True)
 class _QueueLimits:
-    """The limits of a queue, compared with those of its ancestors."""
+    """A queue's limits, to be compared with its ancestors' limits."""
 
     queue: QueueConfig
     above: _LimitScope
