@@ -1,13 +1,13 @@
 """Tracking of peer replicas, and the barrier that waits until none of them uses pre-change state.
 
-A replica renews its lease only after applying every event that Redis had when it received the
-heartbeat. A lease on pre-change state was therefore requested before the change was appended. It
-expires at most one lease later, and the leases of the replica's gates expire at most one gate lease
-after that. A replica that follows no events uses groups for at most ISOLATED_MAX_AGE.
+A replica renews its lease only after applying every event that was in Redis when the heartbeat
+arrived there. A lease on pre-change state was therefore requested before the change was appended.
+Such a lease expires within one lease duration, and the leases of the replica's gates within one
+gate lease after that. A replica that follows no events uses groups for at most ISOLATED_MAX_AGE.
 
 Redis holds the status of every replica with a lease, unless Redis was emptied (which starts a new
 history) or a failover lost the status. Until all leases older than a new history have expired,
-there may be unknown replicas.
+unknown replicas may exist.
 """
 
 import math
@@ -23,9 +23,9 @@ from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
 from queuegate_server.sync.session import LEASE as GATE_LEASE
 
 LEASES_TIMEOUT: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
-"""Seconds after a heartbeat for which a replica or one of its gates may use old state."""
+"""How long after a heartbeat a replica or its gates may use old state, in seconds."""
 ISOLATION_TIMEOUT: Final = ISOLATED_MAX_AGE + CLOCK_MARGIN
-"""Seconds after a change for which an isolated replica or its gates may use old groups."""
+"""How long after a change an isolated replica or its gates may use old groups, in seconds."""
 HEARTBEAT_TIMEOUT: Final = LEASE + CLOCK_MARGIN
 """Seconds without a heartbeat after which a replica is considered silent."""
 EVICTION_TIMEOUT: Final = 600.0
@@ -46,28 +46,28 @@ class Peer(NamedTuple):
     """When the first status was seen."""
 
     def is_silent(self, now: float) -> bool:
-        """Return whether the lease has certainly expired."""
+        """Return whether the peer's lease has certainly expired."""
         return now >= self.seen_at + HEARTBEAT_TIMEOUT
 
 
 class _Tombstone(NamedTuple):
     serial: int
     remove_at: float
-    """When every replica has seen the final status."""
+    """When every replica will have seen the final status."""
 
 
 class Peers:
-    """The other replicas of the fleet whose statuses have been seen."""
+    """The other replicas in the fleet whose statuses this replica has seen."""
 
     def __init__(self, instance: str, name: str) -> None:
-        """Start without peers, given this replica's own identity and name."""
+        """Start without peers. `instance` and `name` identify this replica."""
         self.instance: Final = instance
         self.own_name: Final = name
         self._peers: dict[str, Peer] = {}
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When a reply from Redis last lacked statuses, which may hide unknown replicas."""
+        """When Redis last returned only some of the statuses, so that replicas may be unknown."""
         self._tombstones: dict[str, _Tombstone] = {}
         """The final statuses of removed replicas, newest last."""
 
@@ -79,14 +79,16 @@ class Peers:
         epoch: bytes = b"",
         is_complete: bool = True,
     ) -> list[ReplicaStatus]:
-        """Merge statuses read from Redis. A missing status proves nothing: Redis may have been
-        emptied. Return the statuses to delete from Redis: all replicas have seen their final state.
+        """Merge statuses read from Redis; return those to delete from Redis.
+
+        The returned statuses are final, and all replicas have seen them. A peer without a status is
+        kept, because Redis may have been emptied.
 
         Args:
-            statuses: The statuses.
+            statuses: The statuses, which may include this replica's own.
             now: The time on this replica's clock, after the read.
             epoch: Identifies the history in Redis; empty if there is none.
-            is_complete: Whether no status is missing. If not, barriers wait for unknown replicas.
+            is_complete: Whether all statuses were read. If not, barriers wait for unknown replicas.
         """
         others = [status for status in statuses if status.instance != self.instance]
         if not is_complete:
@@ -126,14 +128,16 @@ class Peers:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time by which this history existed and all statuses were known; `now` if this
-        history has not been seen.
+        """Return a time by which a history existed and all statuses were known.
+
+        Return `now` if the history has not been seen.
         """
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
     def follows(self, epoch: bytes, now: float) -> bool | None:
-        """Return whether any peer follows a history and has sent a heartbeat since it was first
-        seen; None while one still might.
+        """Return whether a running peer follows the history; None while this is unknown.
+
+        A peer is known to be running if it has sent a heartbeat since it was first seen.
         """
         named = [peer for peer in self._peers.values() if peer.status.epoch == epoch.hex()]
         if any(peer.seen_at > peer.known_since for peer in named):
@@ -181,11 +185,11 @@ class FleetBarrier:
         leases_timeout: float = LEASES_TIMEOUT,
         isolation_timeout: float = ISOLATION_TIMEOUT,
     ) -> None:
-        """Wait for all other replicas, including unknown ones.
+        """Create a barrier that waits for all other replicas, including unknown ones.
 
         Args:
-            peers: Must have merged the statuses in Redis as of the append.
-            event: The change.
+            peers: The peers, after merging the statuses in Redis as of the append.
+            event: The change's position in the log.
             now: The time on this replica's clock, after the append.
             has_event: Returns whether an event is in the history that this replica has applied.
             leases_timeout: See LEASES_TIMEOUT.
@@ -194,7 +198,7 @@ class FleetBarrier:
         self._peers = peers
         self.event: Final = event
         self.ended_at = math.inf
-        """When all leases were found expired, if the barrier relies on them."""
+        """When all leases were first seen to have expired, if the barrier relies on expiry."""
         self._has_event = has_event
         self._leases_timeout = leases_timeout
         self._waiting = {
@@ -203,7 +207,7 @@ class FleetBarrier:
         }
         unknown_until = peers.began_by(event.epoch, now) + leases_timeout
         self._unknown_until = -math.inf
-        """When replicas unknown before the current history can no longer use old state."""
+        """The time until which replicas unknown before the current history may use old state."""
         if now < unknown_until:
             self._unknown_until = max(unknown_until, now + isolation_timeout)
         self.waited_out: list[str] = []
@@ -221,8 +225,9 @@ class FleetBarrier:
         return bool(self.waited_out) or self._unknown_until > -math.inf
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
-        """Return when the next lease to wait for expires; None if there is none. Running replicas
-        get `extra` seconds to apply the change.
+        """Return the expiry of the next lease to wait for; None if no such lease is left.
+
+        Running replicas get `extra` seconds to apply the change.
         """
         ends = [self._unknown_until] if now < self._unknown_until else []
         for instance, until in [*self._waiting.items()]:
@@ -250,7 +255,7 @@ class FleetBarrier:
         return min(ends, default=None)
 
     def _confirmation(self, status: ReplicaStatus) -> list[str] | None:
-        """Return the gates whose leases a replica waited out; None if it has not confirmed."""
+        """Return the gates whose leases a replica waited out; None if the change is unconfirmed."""
         if status.epoch != self.event.epoch.hex():
             return None
         gates = status.confirmed.get(self.event.nonce.hex())
@@ -259,6 +264,6 @@ class FleetBarrier:
         through = status.confirmed_through
         if through is None or through[0] < self.event.sequence:
             return None
-        # The number alone could be that of an event that Redis has since lost.
+        # The number alone could belong to an event that Redis has since lost.
         position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
         return [] if position == self.event or self._has_event(position) else None

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from queuegate_server.policystore.reloader import ReloadState
 
 RELOAD_SECONDS: Final = 60.0
-"""How long other replicas may take to read the policy."""
+"""How long other replicas may take to read the policy, in seconds."""
 ATTEMPTS: Final = 3
-"""How many times a change is appended if its event is lost before it is confirmed."""
+"""The maximum number of times a change is appended if its event is lost before confirmation."""
 MAX_AT_ONCE: Final = 256
 """The maximum number of changes in progress."""
 POLL_SECONDS: Final = 0.02
-"""The pause between heartbeats that poll for confirmations: Redis cannot block on a hash field."""
+"""The pause between heartbeats that poll for confirmations, as Redis cannot block on a hash
+field."""
 
 
 class FleetChanges:
@@ -63,13 +64,14 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # Report the errors in the files; until they are fixed, nothing can be distributed.
+            # Report the errors in the files. No reload can reach other replicas until those are
+            # fixed.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
-        """Return the replicas that differ from this one after a reload, in sentences."""
+        """Return a sentence about each replica that differs from this one after a reload."""
         own = self._member.status.checksum
         disagreeing = [
             f"replica {name!r} cannot load its policy: check its log" for name in barrier.failed
@@ -96,8 +98,10 @@ class FleetChanges:
         wait: bool,
         seconds: float = 0.0,
     ) -> FleetBarrier:
-        """Apply a change here with `take_effect` and in the other replicas, which may each take
-        `seconds`. Retry if Redis loses the event before all have confirmed it. Raises NotReached.
+        """Apply a change here, using `take_effect`, and in the other replicas. Raises NotReached.
+
+        Each other replica may take `seconds`. If Redis loses the event before all replicas have
+        confirmed it, the change is appended again.
         """
         if len(self._work) >= MAX_AT_ONCE:
             raise NotReached("too many changes are in progress, and nothing was changed: try again")
@@ -115,7 +119,7 @@ class FleetChanges:
         raise self._not_reached(change, reached, cause)
 
     async def _shielded(self, work: Coroutine[Any, Any, FleetBarrier]) -> FleetBarrier:
-        """Finish work even if its RPC is cancelled: it may have partly taken effect."""
+        """Finish work even if its RPC is cancelled, because it may have partly taken effect."""
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -124,7 +128,7 @@ class FleetChanges:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._work.discard(task)
         if not task.cancelled():
-            task.exception()  # mark as retrieved: the caller may be gone
+            task.exception()  # mark as retrieved, because the caller may be gone
 
     async def _append_effect(
         self, change: Change, take_effect: Callable[[], Awaitable[None]]
@@ -136,7 +140,7 @@ class FleetChanges:
             await take_effect()
             event = await self._append(change)
         except StoreUnavailable:
-            self._member.send_later(change)  # not in the caller, which may be gone
+            self._member.send_later(change)  # not left to the caller, which may be gone
             raise
         finally:
             self._session.fence.end(pending, event)
@@ -153,7 +157,9 @@ class FleetChanges:
 
     async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
         """Wait until all other replicas have applied a change and, if it is awaited, all local
-        gates as well. Return False if Redis has lost the event. Raises StoreUnavailable.
+        gates.
+
+        Return False if Redis has lost the event. Raises StoreUnavailable.
         """
         gates = asyncio.create_task(self._local.gates_follow()) if change.is_awaited else None
         try:

@@ -8,7 +8,7 @@ from queuegate_server.fleet.barrier import LEASES_TIMEOUT
 from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
 
 CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
-"""How long a confirmation is reported: longer than other replicas wait for it."""
+"""How long a confirmation is reported, which is longer than other replicas wait for it."""
 MAX_CONFIRMED_BYTES: Final = 48 * 1024
 """The maximum size of the reported confirmations. Beyond it, the oldest are dropped, and barriers
 that need them wait for leases to expire."""
@@ -51,7 +51,7 @@ class Confirmations:
     def add(
         self, nonce: bytes, waited_out: Sequence[str], now: float, *, has_failed: bool = False
     ) -> None:
-        """Confirm the change with this nonce, or report that it could not be applied."""
+        """Confirm the change with the given nonce, or report that it could not be applied."""
         more = len(waited_out) - MAX_NAMED
         names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
         self._confirmed[nonce] = confirmation = _Confirmation(now, names, has_failed)
@@ -64,13 +64,13 @@ class Confirmations:
             self.through = event.sequence, event.nonce.hex()
 
     def clear(self) -> None:
-        """Withdraw all confirmations, because events are missing."""
+        """Withdraw all confirmations after a loss of events."""
         self.through = None
         self._confirmed.clear()
         self._bytes = 0
 
     def expire(self, now: float) -> None:
-        """Drop expired confirmations, and the oldest if they take too much space."""
+        """Drop expired confirmations, and the oldest ones while the total is too large."""
         for nonce, each in [*self._confirmed.items()]:
             if each.at > now - CONFIRMED_SECONDS and self._bytes <= MAX_CONFIRMED_BYTES:
                 break

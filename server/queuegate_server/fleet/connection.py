@@ -1,6 +1,6 @@
 """A replica's connection to Redis or Valkey: a single server, Sentinel or a cluster.
 
-Nothing is retried: each command has a timeout, and callers can do without Redis.
+Each command has a timeout and is not retried, because callers can do without Redis.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ _LOG = logging.getLogger("queuegate_server.fleet.connection")
 CONNECT_TIMEOUT: Final = 2.0
 MAX_CONNECTIONS: Final = 32
 LATE_TIMER_TOLERANCE: Final = 0.002
-"""Seconds. A timer that fires later than this was delayed by a busy process, so a timeout may not
-be the fault of Redis."""
+"""How late a timer may fire, in seconds. A later one was delayed by a busy process, so the timeout
+may not be Redis's fault."""
 MAX_EXTENSIONS: Final = 20
-"""How many times a timeout is restarted because the process was busy."""
+"""The maximum number of times a timeout is restarted because the process was busy."""
 PROBE_INTERVAL: Final = 5.0
 """The minimum number of seconds between two probes for a wrong scheme in `fleet.url`."""
 
@@ -45,7 +45,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreRefusal(StoreUnavailable):
-    """Redis refuses a command, or `fleet.url` is wrong. An operator must intervene."""
+    """Redis refused a command, or `fleet.url` is wrong. An operator must intervene."""
 
 
 class Script:
@@ -74,7 +74,7 @@ class StoreConnection:
         """The mistake in `fleet.url` that makes all connections fail."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
-        """Run a command. The timeout must exceed its blocking time. Raises StoreUnavailable."""
+        """Run a command, whose blocking time must be below the timeout. Raises StoreUnavailable."""
         return await self._guarded(lambda: self._run(*command), str(command[0]), seconds)
 
     async def run_script(
@@ -111,7 +111,7 @@ class StoreConnection:
         return replies
 
     async def warm(self, count: int, *, seconds: float) -> None:
-        """Open connections so that later commands need not. Raises StoreUnavailable."""
+        """Open `count` connections in advance for later commands. Raises StoreUnavailable."""
         # Each concurrent command uses its own connection.
         replies = await asyncio.gather(
             *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
@@ -121,9 +121,10 @@ class StoreConnection:
                 raise reply
 
     def reconnect(self) -> None:
-        """Close all connections, failing their commands, because Redis does not respond. The master
-        may have been replaced, which the driver does not notice while it has a connection. A hung
-        sentinel uses up the whole timeout, so the next one is queried first from now on.
+        """Close all connections to an unresponsive Redis; their pending commands fail.
+
+        The master may have been replaced, which the driver does not notice while it is connected. A
+        hung sentinel uses up the entire timeout, so the next sentinel is queried first from now on.
         """
         task = asyncio.create_task(_close(self._client, *self._sentinels))
         self._closing.add(task)
@@ -145,7 +146,8 @@ class StoreConnection:
             return await client.execute_command(*command)  # type: ignore[no-untyped-call]
         if not client.nodes_manager.slots_cache:
             await client.initialize()
-        # Without a target, the driver queries the cluster for the keys of a script or stream.
+        # Without a target, the driver would ask the cluster which keys a script or stream command
+        # uses.
         node = client.get_node_from_key(self.tag)
         return await client.execute_command(*command, target_nodes=node)
 
@@ -157,7 +159,7 @@ class StoreConnection:
         try:
             is_done = await _done_within(task, seconds)
         finally:
-            # The driver closes connections with a pending reply.
+            # Once cancelled, the driver closes a connection with a pending reply.
             task.cancel()
         if not is_done:
             raise self._failure(f"no answer within {seconds:g} s")
@@ -173,7 +175,7 @@ class StoreConnection:
         return reply
 
     def _failure(self, text: str) -> StoreUnavailable:
-        """Return the error of a command, and probe for a wrong scheme in `fleet.url`."""
+        """Return the error for a failed command, and probe for a wrong scheme in `fleet.url`."""
         if self._mistake:
             return StoreRefusal(self._mistake)
         now = asyncio.get_running_loop().time()
@@ -246,7 +248,7 @@ class _FileCredentials(CredentialProvider):
     threads: AbandonableThreadPool
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """Read the password. Blocks. Raises OSError, or ValueError if there is no password."""
+        """Read the password, blocking. Raises OSError, or ValueError if there is no password."""
         content = read_regular(self.password_file, MAX_SECRET_BYTES)
         try:
             password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
@@ -270,7 +272,7 @@ async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> 
 
 
 async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
-    """Return whether a task finishes in time. A late loop may not have read the reply yet."""
+    """Return whether a task finishes in time; extend the timeout while the event loop is late."""
     loop = asyncio.get_running_loop()
     for _ in range(MAX_EXTENSIONS):
         due = loop.time() + seconds

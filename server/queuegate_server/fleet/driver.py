@@ -1,8 +1,8 @@
-"""Extensions of the Redis driver: bounded replies, and DNS lookups that cannot hang the process.
+"""Extensions to the Redis driver: bounded replies, and DNS lookups that cannot hang the process.
 
-The scripts return a few MiB at most, but the bounds apply to every command and also to a server
-that is not Redis. DNS lookups use threads of their own because a lookup may hang forever, and the
-process waits for asyncio's threads and uvloop's lookups when it exits.
+The scripts return at most a few MiB, but the bounds apply to all commands, even if the server is
+not Redis. DNS lookups use dedicated threads because a lookup may hang forever, and on exit the
+process waits for asyncio's threads and uvloop's lookups.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _THREADS: Final = AbandonableThreadPool(4, "fleet-lookup")
 
 
 class ReplyTooLarge(InvalidResponse):
-    """A reply is larger than any that a replica requests. The connection is closed."""
+    """A reply was larger than any reply that a replica requests. The connection is closed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -83,7 +83,7 @@ class _BoundedParser(_AsyncRESP2Parser):
 async def addresses(
     host: str, port: int, threads: AbandonableThreadPool = _THREADS
 ) -> Sequence[str]:
-    """Resolve a host in these threads; return at least one address. Raises OSError."""
+    """Resolve a host in the given threads; return at least one address. Raises OSError."""
     try:
         return await look_up_host(threads, host, port)
     except (StillRunning, ThreadsExhausted):
@@ -91,7 +91,7 @@ async def addresses(
 
 
 class _OwnLookup:
-    """A connection that resolves its host in these threads rather than in the event loop."""
+    """A connection that resolves its host in dedicated threads rather than in the event loop."""
 
     host: str
     port: int
@@ -128,7 +128,7 @@ _CLASSES: Final[dict[type, Any]] = {
 
 
 def adapt(*clients: "redis.asyncio.Redis | redis.asyncio.RedisCluster") -> None:
-    """Make all new connections of clients bound replies and resolve names in these threads."""
+    """Make the clients' new connections bound replies and resolve hosts in dedicated threads."""
     for client in clients:
         if isinstance(client, redis.asyncio.RedisCluster):
             nodes = client.nodes_manager

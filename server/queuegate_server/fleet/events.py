@@ -18,7 +18,7 @@ MAX_NAMES_BYTES: Final = 16 * 1024
 
 
 EntryId = tuple[int, int]
-"""The number of an event, and 0. Other ids were not written by replicas."""
+"""An event's number, followed by 0. Replicas write no other IDs."""
 
 
 class MalformedValue(Exception):
@@ -35,8 +35,10 @@ class MalformedEntry(MalformedValue):
 
 
 class Change(NamedTuple):
-    """A change that all replicas must apply. A replica that does not know its kind rejoins, and
-    thereby invalidates all groups and reloads its policy.
+    """A change that all replicas must apply.
+
+    A replica that does not support the kind of a change rejoins the fleet, which invalidates all
+    groups and reloads the policy.
     """
 
     kind: Literal["invalidate", "reload"]
@@ -53,7 +55,7 @@ class Change(NamedTuple):
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return the invalidation of these users, or of all users if there are too many names."""
+        """Return an invalidation of the given users, or of all users if a limit is exceeded."""
         named = frozenset(users)
         size = sum(len(name.encode()) for name in named)
         if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:
@@ -126,17 +128,17 @@ class ReplicaStatus:
     """A number that increases with each status."""
     version: str = ""
     epoch: str = ""
-    """The history followed, in hexadecimal; empty if none."""
+    """The epoch of the followed history, in hexadecimal; empty if none."""
     epoch_age: float = 0.0
-    """The minimum age of this history, in seconds."""
+    """A lower bound on the age of this history, in seconds."""
     sequence: int = 0
     """The number of the newest applied event."""
     confirmed_through: tuple[int, str] | None = None
     """The number and hexadecimal nonce of the event up to which all changes are confirmed."""
     confirmed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Nonces of confirmed changes, each with the gates whose leases had to expire first."""
+    """The nonces of confirmed changes, each with the gates whose leases had to expire first."""
     failed: Sequence[str] = field(default_factory=list)
-    """Nonces of changes that could not be applied because the policy file is invalid."""
+    """The nonces of changes that could not be applied because the policy file was invalid."""
     revision: int = 0
     checksum: str = ""
     """The checksum of the policy; empty if none is loaded."""
@@ -144,10 +146,10 @@ class ReplicaStatus:
     clock: tuple[float, float] | None = None
     """Bounds in seconds on how far the wall clock is ahead of Redis's."""
     problem: str = ""
-    """The commands that Redis refuses, in sentences."""
+    """Sentences about the commands that Redis refuses."""
     is_starting: bool = False
     has_left: bool = False
-    """Whether the replica has stopped, and neither it nor any of its gates has a lease left."""
+    """Whether the replica has stopped and its lease and those of its gates have ended."""
 
 
 _STATUS_FIELDS: Final = frozenset(ReplicaStatus.__dataclass_fields__)

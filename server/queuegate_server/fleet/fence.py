@@ -1,7 +1,7 @@
 """Rejection of invalidated shared groups, in Redis and in gates that move from another replica.
 
-Groups of other replicas are validated against the applied events. A change made by this replica
-invalidates groups before its event is applied; until then, old groups must not return.
+Groups from other replicas are validated against the applied events. A change made by this replica
+invalidates groups before its event is applied here; until then, the fence keeps old groups out.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ class PendingInvalidation:
 
     invalidated: StateChange
     event: LogPosition | None = None
-    """The event of the change; None while it has not been appended."""
+    """The change's event; None until it has been appended."""
 
     def covers(self, partition: str, user: str) -> bool:
         """Return whether a user's groups are rejected."""
@@ -44,22 +44,24 @@ class OrderFence:
         return None if self._unsent else self._log.position
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        """Return whether groups looked up at a position are still valid."""
+        """Return whether groups looked up at the position `since` are still valid."""
         if self._unsent or not self._log.accepts(partition, user, since):
             return False
         return not any(each.covers(partition, user) for each in self._unapplied())
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The position as sent to callers."""
+        """The position in the form sent to callers."""
         return None if self.position is None else self.position.cursor
 
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
     ) -> KeptGroups:
-        """Return the groups that a gate may keep; see `FleetEvents`. Groups that were valid at the
-        gate's fleet cursor still are if this replica knows all events since then, none of them
-        invalidates the user, and both replicas have the same resolver settings.
+        """Return the groups that a gate may keep; see `FleetEvents`.
+
+        Groups that were valid at the gate's fleet cursor are still valid if this replica knows all
+        later events, none of these invalidates the user, and both replicas have the same resolver
+        settings.
         """
         theirs = {each.partition: each.resolver_fingerprint for each in request.held}
         kept = {name for name, own in fingerprints.items() if own and theirs.get(name) == own}
@@ -71,27 +73,27 @@ class OrderFence:
         return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
-        """Return the changes since an event; None if groups from then cannot be validated."""
+        """Return the changes since a cursor; None if groups from that time cannot be validated."""
         events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
         if events is None or self._unsent:
             return None
         return [*events, *(each.invalidated for each in self._unapplied())]
 
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
-        """Reject the groups of these users, or of the whole partition if `users` is empty."""
+        """Start to reject the given users' groups, or the whole partition's if `users` is empty."""
         pending = PendingInvalidation(StateChange(partition, frozenset(users)))
         self._pending = {*self._unapplied(), pending}
         return pending
 
     def end(self, pending: PendingInvalidation, event: LogPosition | None = None) -> None:
-        """Accept groups again, either now or once an event has been applied."""
+        """Accept the groups again, either now or once `event` has been applied."""
         if event is None:
             self._pending.discard(pending)
         else:
             pending.event = event
 
     def _unapplied(self) -> Collection[PendingInvalidation]:
-        """Return the changes whose event may yet be applied."""
+        """Return the changes whose event may still be applied."""
         position = self._log.position
         if position is not None:
             self._pending = {

@@ -1,4 +1,4 @@
-"""The consumer of the fleet's events: I/O for the decisions of `FleetSession`."""
+"""The consumer of fleet events, which performs the I/O for `FleetSession`."""
 
 import asyncio
 import contextlib
@@ -125,7 +125,7 @@ class Follower:
         return True
 
     async def _confirm(self, event: Event) -> None:
-        """Confirm a change once all gates have it, after reloading the policy if necessary."""
+        """Reload the policy if the change requires it; confirm once all gates have the change."""
         has_failed = False
         if event.change.is_reload:
             try:
@@ -152,7 +152,7 @@ class Follower:
         self._local.invalidate_gates()
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a reload. A join before it finishes reloads again."""
+        """Start a reload. If this replica joins before it finishes, the join reloads again."""
         self._session.unfinished_reloads += 1
         self._start(work).add_done_callback(self._reload_ended)
 

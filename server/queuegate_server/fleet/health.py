@@ -1,7 +1,7 @@
-"""A replica's view of the fleet, and configuration mistakes visible in the statuses of replicas.
+"""A replica's view of the fleet, and configuration mistakes visible in replicas' statuses.
 
 Shared groups expire by the clock of the replica that looked them up, so clocks must not differ too
-much. Each replica compares its clock with that of Redis. Since a reply takes time, the result is an
+much. Each replica compares its clock with Redis's clock. Since a reply takes time, the result is an
 interval: lower and upper bounds on how far the replica's clock is ahead.
 """
 
@@ -20,8 +20,8 @@ _LOG = logging.getLogger("queuegate_server.fleet")
 FOREIGN_STATUS_SECONDS: Final = 60.0
 """How long a status written with another secret is reported as a mistake."""
 SETTLING_SECONDS: Final = HEARTBEAT_TIMEOUT
-"""How long clocks must differ before the difference is reported. After a failover, replicas have
-compared their clocks with different servers until each has sent another heartbeat."""
+"""How long clocks must differ before the difference is reported. After a failover, comparisons
+refer to different servers until each replica has sent another heartbeat."""
 
 Clock = tuple[float, float]
 """Bounds in seconds on how far a clock is ahead of Redis's."""
@@ -37,9 +37,16 @@ def fleet_view(
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
-    """Return the fleet as seen by the replica with the status `own` at the time `now` on its
-    clock, in seconds. `newest` is the newest event known to it, `cause` why it cannot use Redis,
-    and `has_tried` whether its first heartbeat has succeeded or failed.
+    """Return the fleet as seen by one replica.
+
+    Args:
+        own: The replica's status.
+        peers: The other replicas.
+        newest: The newest event known to the replica.
+        now: The time on the replica's clock, in seconds.
+        has_tried: Whether the replica's first heartbeat has succeeded or failed.
+        mistakes: Sentences about configuration mistakes.
+        cause: Why the replica cannot use Redis; empty if it can.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     is_cut_off = bool(cause) and (has_tried or not own.is_starting)
@@ -99,13 +106,15 @@ class ClockWatch:
             )
 
     def mistake(self, now: float) -> str:
-        """Return a sentence if clocks have differed for a while; otherwise empty."""
+        """Return a sentence if clocks have differed for SETTLING_SECONDS; otherwise an empty
+        string.
+        """
         is_settled = self._names is not None and now >= self._since + SETTLING_SECONDS
         return self._sentence if is_settled else ""
 
 
 class Mistakes:
-    """Configuration mistakes of replicas, in sentences. Each is logged once."""
+    """Sentences about replicas' configuration mistakes. Each is logged once."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers

@@ -20,7 +20,7 @@ from queuegate_server.sync.changes import LocalChanges
 
 
 class GroupSharing:
-    """Shared groups of all partitions."""
+    """The shared groups of all partitions."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Create the store without connecting. `clock` is that of the lease; units are seconds."""
+        """Create the store without connecting. `clock` is the lease's; both are in seconds."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
@@ -45,7 +45,7 @@ class GroupSharing:
         self._wall = wall
 
     def of_partition(self, partition: str, resolver: str) -> PartitionGroups:
-        """Return the shared groups of a partition whose resolver has these settings, as text."""
+        """Return a partition's shared groups. `resolver` is its resolver's settings, as text."""
         return PartitionGroups(
             self.store,
             ValueCodec(self._signer, self._keys, partition, resolver, self._wall),
@@ -62,7 +62,7 @@ class GroupSharing:
 
 
 class FleetBuilder:
-    """Two-step builder: first the session that caches and gates need, then the replica."""
+    """Builds first the session, which caches and gates need, then the replica."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class FleetBuilder:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Build the session and the shared groups. Each worker is a replica of its own."""
+        """Build the session and the shared groups. Each worker is a separate replica."""
         name = fleet.replica_name if worker is None else f"{fleet.replica_name}/{worker}"
         self.session: Final = FleetSession(
             os.urandom(8).hex(), name, clock(), version=version("queuegate")
@@ -84,7 +84,7 @@ class FleetBuilder:
         self._clock = clock
 
     def join(self, local: LocalChanges) -> tuple[FleetMember, FleetChanges]:
-        """Return the replica, which joins the fleet when started, and the fleet-wide changes."""
+        """Return the replica, which joins the fleet when started, and its `Changes`."""
         keys = Keys(self._fleet.prefix)
         connection = StoreConnection(self._fleet, keys.tag, self._refusals)
         stream = Stream(connection, keys, self._fleet.secret())

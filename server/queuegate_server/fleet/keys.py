@@ -24,21 +24,21 @@ class LogPosition(NamedTuple):
     sequence: int
     """The number of the event at this position."""
     nonce: bytes
-    """The nonce of that event. The number alone could also be that of a lost event."""
+    """The nonce of that event. The number alone could also belong to a lost event."""
 
     @classmethod
     def of_cursor(cls, epoch: bytes, sequence: int) -> "LogPosition":
-        """Return the position of a cursor."""
+        """Return the position denoted by a cursor's epoch and sequence."""
         return cls(epoch[:EPOCH_BYTES], sequence, epoch[EPOCH_BYTES:])
 
     @property
     def cursor(self) -> cursor_pb2.Cursor:
-        """The position as sent to callers. The cursor's epoch includes the nonce."""
+        """The position in the form sent to callers. The cursor's epoch includes the nonce."""
         return cursor_pb2.Cursor(epoch=self.epoch + self.nonce, sequence=self.sequence)
 
 
 class Keys:
-    """Names of Redis keys. All share one hash tag because a script runs on one cluster node."""
+    """Redis key names. They share a hash tag because a script runs on one cluster node."""
 
     def __init__(self, prefix: str) -> None:
         self.tag: Final = "{" + prefix + "}"
@@ -61,7 +61,7 @@ class Keys:
         return f"{self.tag}:user:{quote(partition, safe='')}:{user}"
 
     def lookup(self, partition: str, user: str, sequence: int) -> str:
-        """Return the key that locks the lookup of a user as of an event."""
+        """Return the key that locks a user's lookup as of the event `sequence`."""
         return f"{self.tag}:lookup:{sequence}:{quote(partition, safe='')}:{user}"
 
 
@@ -73,11 +73,11 @@ class Signer:
         self._key = hmac.digest(secret, f"queuegate fleet 1: {purpose}".encode(), "sha256")
 
     def mac(self, *parts: bytes) -> bytes:
-        """Return the MAC of these parts in this order."""
+        """Return the MAC of the parts in the given order."""
         return hmac.digest(self._key, frame(parts), "sha256")
 
     def is_valid(self, mac: bytes, *parts: bytes) -> bool:
-        """Return whether a MAC is valid for these parts."""
+        """Return whether a MAC is valid for the given parts."""
         return hmac.compare_digest(mac, self.mac(*parts))
 
 

@@ -1,9 +1,9 @@
 """This process as a replica of a fleet: the I/O around `FleetSession`.
 
 A replica sends a heartbeat every half second, executes the session's requests, and appends changes.
-It probes the commands that only changes and shared groups need, so that refusals are noticed early.
-Without Redis the replica works alone until it can follow the events again. Meanwhile it uses lookup
-results for a few seconds only, because no invalidation by other replicas reaches it.
+It also probes commands used only by changes and shared groups, so that refusals are noticed early.
+Without Redis, the replica works alone until it can follow the events again. Meanwhile, it uses
+lookup results for only a few seconds, because invalidations by other replicas do not reach it.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ TURN_POLL_SECONDS: Final = 0.002
 MAX_PROBLEM: Final = 600
 """The maximum length of the refusals in a status, in characters."""
 _NUMBERS: Final = re.compile("[0-9]+")
-"""Ports and seconds, which may differ between errors with the same cause."""
+"""Matches ports and seconds, which may differ between errors with the same cause."""
 
 
 class AppendFailure(StoreUnavailable):
-    """Redis responds, but other replicas keep appending, or the event log is being rebuilt."""
+    """Redis responded, but other replicas kept appending or the event log was being rebuilt."""
 
 
 class _FirstHeartbeatPending(StoreUnavailable):
@@ -54,7 +54,9 @@ class FleetMember:
         local: LocalChanges,
         clock: Callable[[], float],
     ) -> None:
-        """Create a replica, without starting it. `clock`, in seconds, must run during suspend."""
+        """Create a replica without starting it. `clock`, in seconds, must keep running during
+        suspend.
+        """
         self.session: Final = session
         self.stream: Final = stream
         self.error: StoreUnavailable | None = _FirstHeartbeatPending("Redis has not answered yet")
@@ -92,7 +94,8 @@ class FleetMember:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        # Before the lease ends, so that it includes the history's age, which a successor needs.
+        # Build it before the lease ends, so that it includes the history's age, which a successor
+        # needs.
         last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:
@@ -118,7 +121,7 @@ class FleetMember:
             await done.wait()
 
     def send_later(self, change: Change) -> None:
-        """Queue a change that has taken effect here until Redis can be reached."""
+        """Queue a change that has taken effect here, to be sent once Redis can be reached."""
         self.session.send_later(change)
         self._wake.set()
 
@@ -134,9 +137,10 @@ class FleetMember:
 
         Args:
             change: The change.
-            nonce: Identifies its event; empty to generate one.
-            head: The event to append after in the first attempt; None for the newest known event.
-            seconds: The time limit while other replicas append as well.
+            nonce: The nonce of the change's event; empty to generate one.
+            head: The event that precedes the change in the first attempt; None for the newest
+                known.
+            seconds: How long to retry while other replicas also append.
 
         Raises:
             AppendFailure: The change was certainly not appended.
@@ -178,7 +182,7 @@ class FleetMember:
                     await self._wake.wait()
 
     async def _probes(self) -> None:
-        """Probe regularly which commands Redis refuses, while it responds."""
+        """Regularly probe which commands Redis refuses, as long as it responds."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL)
             if self.error is None:
@@ -187,7 +191,7 @@ class FleetMember:
     async def _probe(self) -> None:
         try:
             self._refusals.note_probe(await self.stream.probe())
-        except StoreUnavailable as error:  # refusals were recorded; outages fail the heartbeats
+        except StoreUnavailable as error:  # refusals were recorded; an outage also fails heartbeats
             _LOG.debug("could not test the Redis commands: %s", error)
 
     async def _beat(self) -> None:

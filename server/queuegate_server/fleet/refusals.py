@@ -1,7 +1,8 @@
 """Commands refused by Redis, with causes and remedies for operators.
 
-Redis may refuse a command because of an ACL, a renamed command, a read-only replica, or a lack of
-memory. Meanwhile, a queuegate replica works alone, follows no events or shares no groups.
+Redis may refuse a command because of an ACL, a renamed command, a read-only replica, or
+insufficient memory. Depending on the command, a queuegate replica then works alone, follows no
+events or shares no groups.
 """
 
 import logging
@@ -17,7 +18,7 @@ _LOG = logging.getLogger("queuegate_server.fleet")
 REMEMBERED_SECONDS: Final = 10.0
 """How long a refusal is reported. A replica tries each command several times in this period."""
 PROBE_INTERVAL: Final = 3.0
-"""Seconds between two probes of the commands that are not needed to follow the fleet."""
+"""Seconds between two probes of the commands not needed to follow the fleet."""
 MAX_TEXT: Final = 200
 """The maximum length of a Redis error in messages."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
@@ -45,7 +46,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " has ended",
     r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
-"""Remedies by a pattern of whole words: Redis error codes, driver exceptions, parts of messages."""
+"""Remedies by a pattern of whole words in an error code, exception name or message."""
 _UNREACHABLE: Final[Mapping[str, str]] = {
     r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
     " fleet.sentinel_password_file",
@@ -58,7 +59,7 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
 
 
 def refusal(command: str, error: BaseException) -> str:
-    """Return a sentence if a driver error is a refusal of this command; otherwise empty."""
+    """Return a sentence if the driver error is a refusal of the command; otherwise ""."""
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
     text = str(error)
@@ -86,8 +87,9 @@ def _remedy(remedies: Mapping[str, str], text: str) -> str:
 
 
 def sanitize(text: str) -> str:
-    """Return a Redis error without command arguments, control characters and the final period,
-    truncated to MAX_TEXT.
+    """Remove command arguments, control characters and the final period from a Redis error.
+
+    The result is truncated to MAX_TEXT characters.
     """
     text = _NOISE.sub("", text.partition(" : <")[0])[:MAX_TEXT]  # the driver appends its pool
     return "".join(each if each.isprintable() else " " for each in text).strip().removesuffix(".")
@@ -97,10 +99,10 @@ class Refusals:
     """Commands that Redis currently refuses, shared by all connections of this replica."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without refusals; the clock is in seconds."""
+        """Start without refusals. `clock` is in seconds."""
         self._clock = clock
         self._refused: dict[str, tuple[str, float]] = {}
-        """By command: a sentence, and when the command was last refused."""
+        """A sentence and the time of the last refusal, by command."""
 
     @property
     def sentences(self) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """A replica's copy of the fleet's event log, and the lease on its caches.
 
-Pure: Redis replies and times are inputs. Anything that does not continue the log is a gap: the
-stream was trimmed, Redis was emptied or restored, or a new history has started.
+Pure: its inputs are Redis replies and times. An event that does not continue the log reveals a gap:
+the stream was trimmed, Redis was emptied or restored, or a new history has started.
 """
 
 import math
@@ -14,10 +14,10 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.sync.change_log import ChangeLog, StateChange
 
 LEASE: Final = 2.0
-"""Seconds after sending a heartbeat for which a replica's caches may be used."""
+"""How long after sending a heartbeat a replica may use its caches, in seconds."""
 ISOLATED_MAX_AGE: Final = 5.0
-"""Seconds after the start of a lookup for which a replica that follows no events may use the
-result. Barriers wait this long because invalidations do not reach that replica."""
+"""How long after the start of a lookup a replica that follows no events may use the result, in
+seconds. Barriers wait this long because invalidations do not reach such a replica."""
 HEARTBEAT_INTERVAL: Final = 0.5
 MAX_ABANDONED_HISTORIES: Final = 10_000
 """The maximum number of remembered former histories."""
@@ -42,18 +42,19 @@ class ReplicaLog:
         self._changes = ChangeLog()
         """The newest applied events, by number."""
         self._nonces: deque[bytes] = deque()
-        """The nonces of these events, preceded by that of the event before them."""
+        """The nonces of these events, preceded by the nonce of the event before the oldest."""
         self._pending: tuple[int, float] | None = None
-        """The newest head not yet applied, and when its heartbeat was sent."""
+        """The number of the newest unapplied head, and when the heartbeat that returned it was
+        sent."""
 
     def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
         """Return whether a history lacks an event that this replica knew before it stopped
         following.
 
-        A Redis promoted in a failover may lack events that a barrier relied on, so outdated groups
-        in it would look valid. (If its log has grown beyond the events read here, such groups are
-        rejected as too old.) A Redis restored from a backup may contain a former history, without
-        the events of later histories.
+        A Redis server promoted in a failover may lack events that a barrier relied on, so its
+        outdated groups would look valid. (If its log has grown beyond the events read here, such
+        groups are rejected as too old.) A Redis server restored from a backup may contain a former
+        history, without the events of later histories.
         """
         if head.epoch in self._abandoned_histories:
             return True
@@ -66,8 +67,10 @@ class ReplicaLog:
         )
 
     def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event] | None:
-        """Return the events that this replica missed while it followed no history; None if there
-        may be others, because these do not connect the last applied event to the head.
+        """Return the events that this replica missed while it followed no history.
+
+        Return None if the events do not connect the last applied event to the head, so that others
+        may have been missed.
         """
         if not self._last_known or self._last_known[0].epoch != head.epoch:
             return None
@@ -84,7 +87,7 @@ class ReplicaLog:
         """Start following a history, after the missed events were applied and the lease ended.
 
         Args:
-            events: The newest events up to the head, used to validate values of other replicas.
+            events: The newest events up to the head, used to validate other replicas' values.
                 Events before a gap are ignored.
             head: The newest event.
             sent_at: When the head was requested.
@@ -123,7 +126,7 @@ class ReplicaLog:
         return self._is_next(event) and not self.shows_loss(event)
 
     def shows_loss(self, event: Event) -> bool:
-        """Return whether an event replaces one that Redis has lost, or follows such an event."""
+        """Return whether an event is, or follows, a replacement for one that Redis has lost."""
         if self.position is None or not self._is_next(event):
             return False
         known = self._ahead.get(event.position.sequence, event.position)
@@ -151,9 +154,10 @@ class ReplicaLog:
         return self._follows(event) and self._nonce(event.sequence) == event.nonce
 
     def has_applied(self, event: LogPosition) -> bool:
-        """Return whether exactly this event has been applied. If it is older than this log, its
-        number suffices: after a loss, this replica has read the events in the log or started with
-        an empty cache.
+        """Return whether exactly this event has been applied.
+
+        For an event older than this log, the number suffices: after a loss, this replica has read
+        the events in the log or started with an empty cache.
         """
         return (
             self._follows(event)
@@ -162,9 +166,10 @@ class ReplicaLog:
         )
 
     def note_known(self, event: LogPosition) -> None:
-        """Record that an event exists: it was appended here, or Redis has reported it."""
+        """Record that an event exists because it was appended here or reported by Redis."""
         if self._follows(event) and event.sequence > self._changes.head:
-            # A nonce other than the known one shows that Redis has lost an event; no event fits.
+            # Keep a known nonce: a different one shows that Redis has lost an event, so no event
+            # fits.
             self._ahead.setdefault(event.sequence, event)
 
     @property
@@ -173,8 +178,9 @@ class ReplicaLog:
         return self._ahead[max(self._ahead)] if self._ahead else self.position
 
     def renew_lease(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
-        """Extend the lease, either now or once the events up to the head have been applied. Return
-        False if history was lost.
+        """Extend the lease, either now or once the events up to the head have been applied.
+
+        Return False if history was lost.
 
         Args:
             head: The newest event in Redis.
@@ -197,7 +203,7 @@ class ReplicaLog:
         return True
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        """Return whether no event since a position invalidates the user's groups."""
+        """Return whether a user's groups, looked up at the position `since`, are still valid."""
         return self.has_event(since) and self._changes.is_valid(partition, user, since.sequence)
 
     def since(self, position: LogPosition) -> Sequence[StateChange] | None:
@@ -215,7 +221,7 @@ class ReplicaLog:
             self._nonces.popleft()
 
     def _nonce(self, sequence: int) -> bytes | None:
-        """Return the nonce of an event in this log, or of the one before the oldest."""
+        """Return the nonce of an event in this log, or of the event before the oldest."""
         index = sequence - self._changes.tail
         return self._nonces[index] if 0 <= index < len(self._nonces) else None
 
@@ -233,9 +239,10 @@ def _contiguous_suffix(events: list[Event], head: LogPosition) -> list[Event]:
 
 
 class ReplicaLease:
-    """Implementation of `identity.shared.CacheLease` for all caches of a replica. Each use compares
-    the end with the clock: a process resumed after a pause must notice the expiry before it
-    responds.
+    """Implementation of `identity.shared.CacheLease` for all caches of a replica.
+
+    Each use compares the expiry with the clock, because a process resumed after a pause must notice
+    the expiry before it responds.
     """
 
     __slots__ = ("_on_end", "ends_at", "generation", "max_age")
@@ -243,15 +250,15 @@ class ReplicaLease:
     def __init__(self, max_age: float = math.inf) -> None:
         """Start with a lease that never expires."""
         self.ends_at = math.inf
-        """When the lease expires, by the monotonic clock of the caches."""
+        """When the lease expires, on the caches' monotonic clock."""
         self.max_age = max_age
-        """See `CacheLease`: shorter while invalidations do not reach this server."""
+        """See `CacheLease`. It is shorter while invalidations do not reach this server."""
         self.generation = 0
         """The number of leases that have ended. A lookup belongs to the lease it started under."""
         self._on_end: list[Callable[[], None]] = []
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Call back whenever a lease ends, before any further response."""
+        """Call `callback` whenever a lease ends, before any further response."""
         self._on_end.append(callback)
 
     def end_if_expired(self, now: float) -> bool:

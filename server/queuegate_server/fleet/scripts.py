@@ -1,8 +1,8 @@
 """Lua scripts that run in Redis.
 
 Anyone who can write to Redis can store anything under the fleet's keys. Scripts therefore bound the
-number and size of the values that they return, truncate an oversized value one byte above the
-limit, and delete keys of the wrong type. Scripts on the state take the keys of `Keys.state`.
+number and size of returned values, truncate an oversized value one byte above the limit, and delete
+keys of the wrong type. Scripts that use the state take the keys in `Keys.state`.
 """
 
 from typing import Final
@@ -17,7 +17,8 @@ MAX_STATUSES: Final = 2_000
 """The maximum number of statuses in a reply."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
 MAX_ENTRY_BYTES: Final = 128 * 1024
-"""Names in an event take up to 16 KiB, and several times as much in JSON."""
+"""The maximum size of a stream entry. Names take up to 16 KiB, and several times as much in
+JSON."""
 MAX_ENTRY_ITEMS: Final = 16
 """The maximum number of field names and values in a stream entry."""
 _MAX_INSTANCE_BYTES: Final = 64
@@ -140,7 +141,7 @@ end
 return 1
 """
 )
-"""Start a new history. Arguments: the epoch to replace, and the new one."""
+"""Start a new history. Arguments: the epoch to replace, and the new epoch."""
 
 REMOVE: Final = Script(
     _CALLS
@@ -154,7 +155,7 @@ end
 return 1
 """
 )
-"""Remove statuses. Arguments: the field and SHA-1 of each."""
+"""Remove unchanged statuses. Arguments: the field and SHA-1 of each status."""
 
 READ_EVENTS: Final = Script(
     _CALLS
@@ -184,7 +185,8 @@ return entries
 """
 )
 """Read entries one by one. Arguments: XRANGE or XREVRANGE, the first and last id, and the maximum
-entries and bytes. An entry that is too large to be a replica's is returned last, without fields."""
+numbers of entries and bytes. An entry too large to have been written by a replica is returned last,
+without fields."""
 
 READ_VALUES: Final = Script(
     _CALLS
@@ -216,8 +218,8 @@ return replies
 """
 )
 """Read values, then create locks. Arguments: the number of keys to read, the maximum bytes per
-value and in total, and the TTL of each lock in milliseconds. An oversized value or one of the wrong
-type is returned empty; a value beyond the total is returned as missing."""
+value and in total, and the TTL of each lock in milliseconds. A value that is oversized or of the
+wrong type is returned as empty; a value beyond the total is returned as missing."""
 
 _PROBES: Final = {
     "DEL": "",
@@ -245,4 +247,5 @@ end
     + "".join(f"try('{command}', KEYS[1]{more})\n" for command, more in _PROBES.items())
     + "return errors\n"
 )
-"""Try each of PROBED_COMMANDS on a missing key; return the errors, empty if permitted."""
+"""Try each of PROBED_COMMANDS on a missing key; return their errors, empty for permitted
+commands."""

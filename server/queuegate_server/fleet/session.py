@@ -1,4 +1,4 @@
-"""A replica's reaction to each Redis reply, event and loss.
+"""A replica's reactions to Redis replies, events and losses.
 
 Pure: the inputs are replies, events and times; the outputs are requests to Redis and work for this
 process, executed by `member.py` and `follower.py`. `tests/resilience/fleet/` searches all orders of
@@ -31,8 +31,8 @@ JOIN_POLL_SECONDS: Final = 0.05
 STARTING_SECONDS: Final = 10.0
 """How long a replica that follows no events reports that it is starting. Joining takes less."""
 MAX_EXPECTED: Final = 10_000
-"""The maximum number of own events to recognize on arrival. Older ones are applied like those of
-other replicas."""
+"""The maximum number of this replica's events recognized on arrival. Older ones are applied like
+other replicas' events."""
 MAX_UNSENT: Final = 1_000
 """The maximum number of unsent changes. Beyond it, they are widened to all users."""
 _random_nonce: Final = partial(os.urandom, NONCE_BYTES)
@@ -50,14 +50,16 @@ class FleetSession:
         version: str = "",
         new_nonce: Callable[[], bytes] = _random_nonce,
     ) -> None:
-        """Create a replica that follows no history. `instance` identifies the process; the name and
-        the version are for display. Times are on this replica's own clock, in seconds.
+        """Create a replica that follows no history.
+
+        `instance` identifies the process; the name and the version are for display. Times are on
+        this replica's own clock, in seconds.
         """
         self.name: Final = name
         self.log: Final = ReplicaLog()
         self.peers: Final = Peers(instance, name)
         self.lease: Final = ReplicaLease(max_age=ISOLATED_MAX_AGE)
-        """The lease of all caches of this replica."""
+        """The lease on all of this replica's caches."""
         self.confirmations: Final = Confirmations()
         self.unsent: Final[dict[Change, bytes]] = {}
         """Changes made while Redis was unreachable, with their nonces."""
@@ -68,11 +70,11 @@ class FleetSession:
         self.gaps = 0
         """How many times this replica has lost the history that it followed."""
         self.applied = 0
-        """The number of applied events of other replicas."""
+        """The number of applied events from other replicas."""
         self.unfinished_reloads = 0
         """The number of reloads in progress that were started by events or a join."""
         self.certified_at = -math.inf
-        """When the newest heartbeat whose reply was consistent with the log was sent."""
+        """The send time of the newest heartbeat whose reply was consistent with the log."""
         self._version = version
         self._starting_until = now + STARTING_SECONDS
         self._serial = 0
@@ -152,8 +154,8 @@ class FleetSession:
             self.pause = 0.0
             return steps.NewHistory(reply.epoch)
         if not self.has_followed and head.epoch != self._begun:
-            # This replica has just started, so it cannot tell whether the history was restored from
-            # a backup while no replica was running and lacks invalidations.
+            # This replica has just started, so it cannot tell whether the history lacks
+            # invalidations because it was restored from a backup while no replica was running.
             is_followed = self.peers.follows(head.epoch, now)
             if is_followed is None:
                 self.pause = JOIN_POLL_SECONDS
@@ -164,13 +166,13 @@ class FleetSession:
         return self._send_unsent(head) if self.unsent else steps.NewestEvents(head, sent_at)
 
     def has_begun(self, epoch: bytes) -> None:
-        """Record the epoch of a history that this replica started, unless another was faster."""
+        """Record the epoch of a history that this replica started unless another did so first."""
         self._begun = epoch
 
     def read(
         self, request: steps.NewestEvents, events: list[Event]
     ) -> steps.NewHistory | steps.Join | None:
-        """Handle the newest events of the history in Redis."""
+        """Handle the newest events of the history in Redis; return the next step."""
         head = request.head
         if self.unsent:
             self.pause = 0.0
@@ -183,8 +185,9 @@ class FleetSession:
         return steps.Join(events, head, request.sent_at, self.log.missed(events, head))
 
     def join(self, join: steps.Join) -> bool:
-        """Start following a history; return whether the policy must be reloaded before
-        `confirm_through`, because a join also confirms unfinished reloads.
+        """Start following a history; return whether the policy must be reloaded.
+
+        The reload must precede `confirm_through`, because a join also confirms unfinished reloads.
         """
         # Groups looked up while working alone may predate an event. Gates invalidate all groups,
         # including those sent before the missed events were known.
@@ -196,7 +199,8 @@ class FleetSession:
     def receive(self, event: Event) -> steps.Receipt | steps.Loss | None:
         """Accept the next event; return None if this replica no longer follows a history."""
         if not self.log.fits(event):
-            # Replicas that never saw a lost event would not notice the loss.
+            # Replace the history, because replicas that never saw the lost event would not notice
+            # the loss.
             begin = event.position.epoch if self.log.shows_loss(event) else None
             return None if self.log.position is None else self.stop("events are missing", begin)
         is_own = event.position.nonce in self._own
@@ -224,13 +228,15 @@ class FleetSession:
         """Handle a malformed entry, read at time `now` from the history `epoch`."""
         position = self.log.position
         if position is None or position.epoch != epoch:
-            return None  # the read was for a former history
+            return None  # the entry belongs to a former history
         self._malformed = error, epoch, now
         return self.stop(str(error))
 
     def _pop_stray_entry(self, request: steps.NewestEvents) -> MalformedEntry | None:
-        """Return a malformed entry beyond the head, but only once: otherwise the replica would
-        replace one history after another. Replicas never append an entry without moving the head.
+        """Return a malformed entry beyond the head, which no replica can have appended.
+
+        Replicas move the head with each append. The entry is returned only once, because otherwise
+        this replica would replace one history after another.
         """
         if self._malformed is None:
             return None
@@ -242,8 +248,9 @@ class FleetSession:
         return entry if is_stray else None
 
     def stop(self, cause: str, begin: bytes | None = None) -> steps.Loss:
-        """Stop following because of a loss or an event that cannot be applied. `begin` is the epoch
-        of the history to replace, if any.
+        """Stop following because of a loss or an event that cannot be applied.
+
+        `begin` is the epoch of the history to replace, if any.
         """
         self.lease.end()
         self.pause = 0.0
@@ -258,15 +265,16 @@ class FleetSession:
         self.confirmations.clear()
 
     def _extend_lease(self) -> None:
-        """Extend the lease of the caches to that of the log."""
+        """Extend the caches' lease to the expiry of the log's lease."""
         self.lease.ends_at = self.log.lease_until
         self.lease.max_age = math.inf
 
     def append(
         self, change: Change, nonce: bytes, head: LogPosition | None = None
     ) -> steps.Append | None:
-        """Return the request to append a change that has taken effect here, after `head` or the
-        newest known event; None while no history is followed.
+        """Return a request to append a change that has taken effect here; None without a history.
+
+        The change is appended after `head`, by default the newest known event.
         """
         head = self.log.newest if head is None else head
         if head is None:
@@ -279,8 +287,9 @@ class FleetSession:
     def handle_append(
         self, request: steps.Append, reply: LogState
     ) -> steps.Append | LogPosition | None:
-        """Handle the reply to an append after `merge`. Return the event if it was appended, a
-        request to retry, or None if the history has ended.
+        """Handle the reply to an append after `merge`.
+
+        Return the event if it was appended, a request to retry, or None if the history has ended.
         """
         before, head = request.head, reply.head
         if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
@@ -308,8 +317,9 @@ class FleetSession:
         self.unsent.setdefault(change, nonce or self.new_nonce())
 
     def pop_unsent(self) -> tuple[Change, bytes]:
-        """Remove and return the oldest unsent change and its nonce. If the same change is made
-        while this one is being sent, it must be sent again.
+        """Remove and return the oldest unsent change and its nonce.
+
+        It is removed before being sent, because an equal change made meanwhile must be sent again.
         """
         change = next(iter(self.unsent))
         return change, self.unsent.pop(change)
@@ -319,9 +329,11 @@ class FleetSession:
         return FleetBarrier(self.peers, event, now, has_event=self.log.has_event, **timeouts)
 
     def has_reached_all(self, barrier: FleetBarrier, now: float, seconds: float = 0.0) -> bool:
-        """Return whether no other replica uses pre-change state; applying the change may take each
-        of them `seconds`. The barrier may rely on expired leases only if a later heartbeat shows
-        that Redis still has the event: only then were all of them requested before the append.
+        """Return whether no other replica uses pre-change state.
+
+        Each of them may take `seconds` to apply the change. The barrier may rely on expired leases
+        only if a later heartbeat shows that Redis still has the event; only then were all leases
+        requested before the append.
         """
         if barrier.next_end(now, seconds) is not None:
             return False

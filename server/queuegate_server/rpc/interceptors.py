@@ -52,7 +52,7 @@ def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> Un
 
 
 def end_stream(method: str, counters: MethodCounters, handler: StreamMethod) -> StreamMethod:
-    """Wrap a streaming method like `end_unary` wraps a unary one."""
+    """Wrap a streaming method as `end_unary` wraps a unary one."""
 
     async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         counters.started += 1

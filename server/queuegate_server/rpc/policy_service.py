@@ -45,7 +45,7 @@ class PolicyServicer:
     queue: AdmissionQueue
     changes: Changes
     readiness: Readiness | None = None
-    """Provides the fleet's state."""
+    """The source of the fleet's state."""
     _validating: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _validations: int = field(default=0, init=False)
 

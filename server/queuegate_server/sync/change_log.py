@@ -1,8 +1,8 @@
-"""Logs of the newest changes to policies and groups, numbered in order.
+"""Logs of recent changes to policies and groups, numbered sequentially.
 
-A replica has two. `GateLog` numbers the changes sent to this process's gates, some of which are not
-fleet events, such as a newly loaded policy or an expired lease. `fleet/replica_log.py` keeps fleet
-events under the numbers assigned by Redis.
+A replica has two logs. `GateLog` numbers the changes sent to this process's gates, some of which
+are not fleet events, such as a newly loaded policy or an expired lease. `fleet/replica_log.py`
+keeps fleet events under the numbers assigned by Redis.
 """
 
 import os
@@ -18,7 +18,7 @@ MAX_CHANGES: Final = 65_536
 MAX_NAMES: Final = 262_144
 """The maximum number of names in a log."""
 MAX_INVALIDATED: Final = 1_000
-"""The maximum number of names in a change. More invalidate the entire partition."""
+"""The maximum number of names in a change, which otherwise invalidates the entire partition."""
 
 
 class StateChange(NamedTuple):
@@ -30,7 +30,9 @@ class StateChange(NamedTuple):
     """The users whose groups are invalid; empty for all users of the partition."""
 
     def invalidated(self) -> Iterator[tuple[str, str | None]]:
-        """Yield pairs of partition and user; None stands for all users."""
+        """Yield the (partition, user) pairs whose groups are invalid; a user of None means all
+        users.
+        """
         if self.partition is not None:
             yield from ((self.partition, user) for user in self.users or (None,))
 
@@ -42,14 +44,14 @@ class ChangeLog:
     """The newest changes and their numbers. Used from one event loop."""
 
     def __init__(self, start: int = 0, max_changes: int = MAX_CHANGES) -> None:
-        """Create an empty log whose first change will have the number `start + 1`."""
+        """Create an empty log whose first change will get the number `start + 1`."""
         self.head = start
         """The number of the newest change."""
         self._max_changes = max_changes
         self._changes: deque[StateChange] = deque()
         self._names = 0
         self._invalidated: dict[tuple[str, str | None], int] = {}
-        """The newest change that invalidated each user; None stands for all users."""
+        """The number of the newest change that invalidated each user; None means all users."""
 
     def policy_changed(self) -> int:
         """Record a new policy; return the change's number."""
@@ -66,11 +68,13 @@ class ChangeLog:
         return self.head - len(self._changes)
 
     def has_all_since(self, sequence: int) -> bool:
-        """Return whether every change after a number is still in the log."""
+        """Return whether every change after `sequence` is still in the log."""
         return self.tail <= sequence <= self.head
 
     def since(self, sequence: int) -> list[StateChange]:
-        """Return the changes after a number, oldest first, all of which must be in the log."""
+        """Return the changes after `sequence`, oldest first. The log must still contain all of
+        them.
+        """
         return [*islice(reversed(self._changes), self.head - sequence)][::-1]
 
     def is_valid(self, partition: str, user: str, since: int) -> bool:
@@ -97,7 +101,7 @@ class ChangeLog:
 
 
 class GateLog(ChangeLog):
-    """The changes to be sent to the gates of this process."""
+    """The changes to send to this process's gates."""
 
     def __init__(self, server: bytes, max_changes: int = MAX_CHANGES) -> None:
         """Create an empty log. `server` is the server's 8-byte ID; each worker has its own log."""
@@ -107,8 +111,10 @@ class GateLog(ChangeLog):
         self._server = server
 
     def has_seen(self, epoch: bytes, sequence: int) -> bool:
-        """Return whether this process has applied a change that was reported to a caller. Workers
-        report changes only after all of them have applied it.
+        """Return whether this process has applied the change with the given epoch and sequence.
+
+        A change in another worker's log counts as applied, because a worker reports a change to its
+        caller only after all workers have applied it.
         """
         if epoch == self.epoch:
             return sequence <= self.head

@@ -1,4 +1,4 @@
-"""Changes requested by callers: invalidations of groups, and reloads of the policy.
+"""Changes requested by callers: group invalidations and policy reloads.
 
 `LocalChanges` applies them to this process and its gates; with a fleet, `fleet/changes.py` applies
 them to all replicas.
@@ -15,7 +15,7 @@ from queuegate_server.sync.hub import SyncHub
 
 
 class NotReached(Exception):
-    """A change was applied here, but not in all other replicas; the message names the cause."""
+    """A change did not reach all replicas; the message names the cause."""
 
 
 class InvalidationResult(NamedTuple):
@@ -25,7 +25,7 @@ class InvalidationResult(NamedTuple):
     """The number of invalidated cache entries in this process."""
     cursor: cursor_pb2.Cursor
     waited_out: Sequence[str] = ()
-    """The callers and replicas whose lease expired before they had confirmed."""
+    """The callers and replicas whose lease expired before they confirmed."""
 
 
 class ReloadResult(NamedTuple):
@@ -33,7 +33,8 @@ class ReloadResult(NamedTuple):
 
     state: ReloadState
     cursor: cursor_pb2.Cursor | None
-    """The position of the reload; None if the files have errors and no replica was notified."""
+    """The reload's position in the log; None if invalid files kept it from being sent to
+    replicas."""
     waited_out: Sequence[str] = ()
     disagreeing: Sequence[str] = ()
     """Messages about replicas that serve another policy or were not reached."""
@@ -45,8 +46,9 @@ class Changes(Protocol):
     async def invalidate(
         self, partition: str, users: Collection[str], *, wait: bool
     ) -> InvalidationResult:
-        """Invalidate the groups of the given users, or of all users if none are given. With `wait`,
-        return once no caller decides from the old groups. Raises NotReached.
+        """Invalidate the given users' groups, or all groups in the partition if `users` is empty.
+
+        With `wait`, return once no caller uses the old groups. Raises NotReached.
         """
 
     async def reload(self, *, wait: bool) -> ReloadResult:
@@ -54,7 +56,7 @@ class Changes(Protocol):
 
 
 class LocalChanges:
-    """Changes in this process and its gates."""
+    """Implementation of `Changes` for this process and its gates."""
 
     def __init__(self, engine: Engine, reloader: Reloader, hub: SyncHub) -> None:
         self._engine = engine
@@ -102,7 +104,7 @@ class LocalChanges:
         return state
 
     async def gates_follow(self) -> Sequence[str]:
-        """Wait until no gate decides from an earlier state; see `SyncHub.barrier`."""
+        """Wait until no gate uses an earlier state; see `SyncHub.barrier`."""
         return await self._hub.barrier(self._hub.log.head)
 
     @property

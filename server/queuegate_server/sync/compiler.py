@@ -1,4 +1,4 @@
-"""Compiles the ACLs of partitions into tables for gates, and the tables into messages.
+"""Compiles partitions' ACLs into tables for gates, and converts the tables to messages.
 
 The tables contain the chains of `policy/chain.py`. Their order depends only on the policy, so equal
 policies have equal tables on all replicas and after a restart. Compilation runs in steps, and
@@ -32,7 +32,7 @@ _STEP_QUEUES: Final = 250
 _STEP_TEXT: Final = 65_536
 """The number of ACL characters after which a step ends."""
 _STEP_NAMES: Final = 4_096
-"""The maximum number of names in a list that are sorted or numbered per step."""
+"""The maximum number of one list's names that are sorted or numbered in a step."""
 _REASONS: Final = {
     Reason.WILDCARD: access_pb2.REASON_WILDCARD,
     Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
@@ -68,7 +68,7 @@ class Link(NamedTuple):
 
 
 class QueueLinks(NamedTuple):
-    """A queue's number in the table, and its chains."""
+    """A queue's number in the table, and the starts of its chains."""
 
     number: int
     submit: Link
@@ -91,7 +91,7 @@ class NameTable(dict[str, int]):
 
 
 class ChainCompiler:
-    """Compiles one partition, once."""
+    """A single-use compiler for one partition."""
 
     def __init__(self, partition: Partition) -> None:
         """Create a compiler for a partition, whose ACLs are parsed but not retained."""
@@ -107,7 +107,8 @@ class ChainCompiler:
         self._lists: list[frozenset[str]] = []
         """The names in the levels of the current step, in table order."""
         self._level_rows: list[tuple[int, ...]] = []
-        """Rows of the current step, like those below. Appending to a message would be slower."""
+        """Rows of the current step, in lists like those below because appending to a message is
+        slower."""
         self._listed: list[int] = []
         self._end_reasons: list[access_pb2.Reason.ValueType] = []
         self._queue_rows: list[tuple[int, str, int, int]] = []
@@ -116,7 +117,7 @@ class ChainCompiler:
         """The number of ACL characters in the current step."""
 
     def steps(self) -> Iterator[Rows]:
-        """Yield the rows of the tables, step by step. A step may have none."""
+        """Yield the tables' rows, step by step. A step may have no rows."""
         # Gates use level 0 for ambiguous short names.
         self._append_chain(self._partition.ambiguous_chain())
         yield from self._configured()
@@ -179,7 +180,7 @@ class ChainCompiler:
                 yield from self._finish_step()
 
     def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
-        """Append the chains of the first queue. The others are its ancestors, nearest first."""
+        """Append the chains of `created[0]`. The other queues are its ancestors, nearest first."""
         links = self._links[parent_path(created[-1].path)]
         for queue in reversed(created[1:]):
             if queue.path not in self._parents:
@@ -211,7 +212,7 @@ class ChainCompiler:
         return self._append(above, 0, chain)
 
     def _append(self, above: Link, depth: int, level: OwnLevel | Chain) -> Link:
-        """Append a level unless it lists no names."""
+        """Append a level if it lists any names."""
         lists = level.users, level.groups, level.services
         if not any(lists):
             return above
@@ -256,7 +257,7 @@ class ChainCompiler:
         self._listed.extend(map(self._names.__getitem__, names))
 
     def _next_rows(self) -> Rows:
-        """Return the accumulated rows, and start over."""
+        """Return the accumulated rows and clear them."""
         rows = Rows(
             names=self._names.new,
             levels=sync_pb2.LevelColumns(

@@ -1,4 +1,4 @@
-"""The state shared by all streams of a server: changes, shipped policies, leases."""
+"""The state shared by all of a server's streams: changes, shipped policies and leases."""
 
 import asyncio
 import logging
@@ -38,13 +38,16 @@ class SyncHub:
         lease: CacheLease | None = None,
         fleet_events: FleetEvents | None = None,
     ) -> None:
-        """Ship the snapshots of an engine. `server` is an 8-byte ID. The lease of the group caches
-        also covers gates; None never expires. The clock is monotonic, in seconds.
+        """Create a hub that ships the engine's snapshots.
+
+        `clock` is monotonic, in seconds, and `server` is an 8-byte ID. `lease` covers the group
+        caches and the gates; None never expires.
         """
         self.log: Final = GateLog(server)
         self.leases: Final = Leases(clock())
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
-        """The number of messages to callers, by type; `reset` is an `opened` without resumption."""
+        """The number of messages to callers, by type; `reset` counts those `opened` without
+        resumption."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
         """The number of barriers, by result: all callers confirmed, or leases had to expire."""
         self.reported: Final = {"recorded": 0, "refused": 0}
@@ -56,7 +59,7 @@ class SyncHub:
         self._new_resolvers: set[str] = set()
         """Partitions whose groups the next policy invalidates."""
         self.shipped: Mapping[str, ShippedPolicy] = {}
-        """The policies by partition; empty until a stream has been opened."""
+        """The shipped policies by partition; empty until a stream has been opened."""
         self._lease = lease or EndlessLease()
         self._can_ship = True
         self._shipping: asyncio.Task[None] | None = None
@@ -99,7 +102,7 @@ class SyncHub:
         self._streams[session.caller] -= 1
         del self._wake_streams[session]
         self.leases.remove(session, self._clock())
-        self.wake_barriers()  # it may have released its lease
+        self.wake_barriers()  # the caller may have released its lease
 
     async def wait_for_leases(self) -> None:
         """Wait until all leases have expired. No stream may be open."""
@@ -121,20 +124,22 @@ class SyncHub:
         return sequence
 
     async def policy_shipped(self) -> int:
-        """Wait until the served policy has been shipped, if any stream was ever opened; return the
-        number of the newest change. Raises CannotShip.
+        """Wait until the served policy has been shipped; return the newest change's number.
+
+        Returns immediately if no stream was ever opened. Raises CannotShip.
         """
         while (task := self._shipping) is not None:
             if not task.done():
                 await asyncio.wait((task,))
-            if task is self._shipping:  # the engine has not swapped meanwhile
+            if task is self._shipping:  # the snapshot was not replaced meanwhile
                 task.result()
                 break
         return self.log.head
 
     async def barrier(self, sequence: int) -> list[str]:
-        """Wait until no caller decides from the state before a change; return the names of callers
-        whose lease expired before they had applied it.
+        """Wait until no caller uses the state from before a change.
+
+        Return the names of callers whose lease expired before they applied the change.
         """
         barrier = self.leases.barrier(sequence, self._clock())
         while (expiry := barrier.next_end(self._clock())) is not None:
@@ -147,7 +152,9 @@ class SyncHub:
 
     @property
     def lag(self) -> float:
-        """How long the slowest caller has left a change unconfirmed, in seconds; 0 if none has."""
+        """How long the slowest caller has left a change unconfirmed, in seconds; 0 if all are
+        confirmed.
+        """
         now = self._clock()
         return max((each.lag(now) for each in self.leases), default=0.0)
 
@@ -161,7 +168,7 @@ class SyncHub:
         return self._streams[caller]
 
     def encode(self, response: sync_pb2.SyncResponse) -> bytes:
-        """Serialize a message. Parts of a policy are serialized once for all callers."""
+        """Serialize a message. Policy parts are serialized once for all callers."""
         key = id(response)
         data = self._encoded.get(key) or response.SerializeToString()
         if key in self._encoded:
@@ -209,7 +216,7 @@ class SyncHub:
         try:
             shipped = await ship(self._engine.snapshot)
         except Exception as error:
-            # Gates must not decide from a policy other than the server's for longer than a lease.
+            # Gates must not use a policy that differs from the server's for longer than a lease.
             self._can_ship = False
             _LOG.exception(
                 "the policy cannot be sent to gates, which query the server until the next reload"
@@ -218,8 +225,8 @@ class SyncHub:
         self._can_ship = True
         self.shipped = shipped
         self._encoded = {id(part): b"" for each in shipped.values() for part in each.parts}
-        # Both at once: a caller first drops the groups, and then keeps deciding from the previous
-        # policy, without groups, until the new one is complete.
+        # Log both changes at once: a caller first drops the groups, then keeps using the previous
+        # policy, without groups, until the new policy is complete.
         for name in sorted(self._new_resolvers):
             self.log.invalidate(name)
         self._new_resolvers.clear()

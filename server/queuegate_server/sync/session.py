@@ -1,6 +1,7 @@
-"""One caller's stream: the messages to send, and the expiry of the lease.
+"""One caller's stream: its outgoing messages and the expiry of its lease.
 
-Pure: takes messages and times, and returns messages. `rpc/sync_service.py` performs the I/O.
+Pure: its inputs are messages and times, and its outputs are messages. `rpc/sync_service.py`
+performs the I/O.
 """
 
 from collections import deque
@@ -26,13 +27,13 @@ class ShippedPolicy(NamedTuple):
     parts: Sequence[sync_pb2.SyncResponse]
     """The complete policy."""
     unchanged: sync_pb2.SyncResponse
-    """For callers that have a policy with this checksum, of any revision."""
+    """The message for callers that have a policy with this checksum, of any revision."""
     resolver_fingerprint: bytes = b""
     """Identifies the resolver's settings; empty if the groups are not shared."""
 
 
 class InvalidSync(Exception):
-    """The caller violates the protocol, as described in the message."""
+    """The caller violated the protocol, as described in the message."""
 
 
 class Policies(Protocol):
@@ -48,13 +49,13 @@ class Policies(Protocol):
 
 
 class SyncRights(NamedTuple):
-    """The decisions that a caller may make locally."""
+    """A caller's rights and duties for local decisions."""
 
     local_decisions: bool
     assert_groups: bool
-    """Whether it may use the groups in requests."""
+    """Whether the caller may use groups asserted in requests."""
     report_decisions: bool = False
-    """Whether it must report each decision."""
+    """Whether the caller must report each decision."""
 
 
 class KeptGroups(NamedTuple):
@@ -62,14 +63,14 @@ class KeptGroups(NamedTuple):
 
     partitions: Sequence[str] = ()
     events: Sequence[StateChange] = ()
-    """The changes that invalidate some of them."""
+    """The changes that invalidate some of these groups."""
 
 
 NOTHING_KEPT: Final = KeptGroups()
 
 
 class FleetEvents(Protocol):
-    """The events of the server's fleet, as far as the server has applied them."""
+    """The fleet events that this server has applied."""
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
@@ -80,8 +81,10 @@ class FleetEvents(Protocol):
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
     ) -> KeptGroups:
-        """Return the groups that a caller from another replica may keep, given its first message
-        and the resolver fingerprint of each of its partitions.
+        """Return the groups that a caller coming from another replica may keep.
+
+        `request` is the caller's first message; `fingerprints` maps the names of its partitions to
+        resolver fingerprints.
         """
 
 
@@ -101,14 +104,14 @@ class Session:
         self.instance = b""
         """Identifies the caller's state across its streams; empty if unspecified."""
         self.applied = 0
-        """The caller has applied all changes up to this number."""
+        """The number up to which the caller has applied all changes."""
         self.lease_until = 0.0
         """When the last granted lease expires, on the server's clock."""
         self.has_released = False
         """Whether the caller has released its leases and stopped deciding."""
         self._behind: tuple[int, float] | None = None
         self.invalidated: list[tuple[str, str]] = []
-        """Partitions and users whose groups were invalidated before they were sent."""
+        """The (partition, user) pairs whose groups were invalidated before being sent."""
         self._log = log
         self._policies = policies
         self._rights = rights
@@ -117,9 +120,9 @@ class Session:
         self._is_open = False
         self._is_draining = False
         self._sent: dict[str, tuple[bytes, int]] = {}
-        """The checksum and revision (0: unconfirmed) of each policy that was sent to the caller."""
+        """The checksum and revision (0: unconfirmed) of each policy sent to the caller."""
         self._position = 0
-        """All changes up to this number have been sent or queued in `_changes`."""
+        """The number up to which all changes have been sent or queued in `_changes`."""
         self._changes: deque[sync_pb2.SyncResponse | str] = deque()
         """Messages to send. To save memory, removals of policies are stored as partition names."""
         self._sent_cursor: cursor_pb2.Cursor | None = None
@@ -133,8 +136,9 @@ class Session:
     def receive(
         self, request: sync_pb2.SyncRequest, now: float
     ) -> sync_pb2.SyncWant | sync_pb2.SyncReport | None:
-        """Handle a message received at a monotonic time in seconds. Return its content if it
-        requests groups or reports decisions. Raises InvalidSync.
+        """Handle a message received at the monotonic time `now`, in seconds.
+
+        Return the message's content if it requests groups or reports decisions. Raises InvalidSync.
         """
         kind = request.WhichOneof("message")
         if (kind == "open") is self._is_open:
@@ -159,7 +163,7 @@ class Session:
         return None
 
     def note_change(self, now: float) -> None:
-        """Note that a change was added to the log at a monotonic time in seconds."""
+        """Note that a change was added to the log at the monotonic time `now`, in seconds."""
         if self._is_open and self._behind is None:
             self._behind = (self._log.head, now)
 
@@ -168,7 +172,7 @@ class Session:
         return 0.0 if self._behind is None else now - self._behind[1]
 
     def drain(self) -> None:
-        """Grant no more leases, and make the caller release those it has."""
+        """Grant no more leases, and make the caller release its current ones."""
         if self.lease_until and not self._is_draining:
             draining = sync_pb2.SyncResponse(draining=sync_pb2.SyncDraining())
             self._changes.appendleft(draining)
@@ -180,17 +184,19 @@ class Session:
         return len(self._groups)
 
     def confirm(self, report: sync_pb2.SyncReported) -> None:
-        """Confirm a report whose decisions are in the audit log."""
+        """Queue the confirmation of a report whose decisions are in the audit log."""
         self._confirmed = report
 
     def offer(self, groups: sync_pb2.UserGroups, since: int) -> None:
-        """Send groups looked up after the change `since`, unless they are invalidated first."""
+        """Queue groups looked up after the change `since`, to be sent unless invalidated first."""
         self._groups.append((groups, since))
         self.offered_bytes += groups.ByteSize()
 
     def next_response(self) -> sync_pb2.SyncResponse | None:
-        """Return the next message to the caller, or None. All changes precede a pong: a lease must
-        not cover the state before an unsent change.
+        """Return the next message to the caller, or None.
+
+        Changes precede a pong, because a lease must not cover the state from before an unsent
+        change.
         """
         if not self._is_open:
             return None
@@ -246,7 +252,7 @@ class Session:
             self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
     def _reset(self, kept: KeptGroups = NOTHING_KEPT) -> None:
-        """Make the caller drop its state, except for these groups and confirmed policies."""
+        """Make the caller drop its state, except for `kept` groups and confirmed policies."""
         self._position = self._log.head
         self._groups.clear()
         self.offered_bytes = 0
@@ -279,7 +285,7 @@ class Session:
                 self._changes.append(sync_pb2.SyncResponse(forget=forget))
 
     def _add_policies(self) -> None:
-        """Send the policies that differ from the caller's, then a checkpoint."""
+        """Queue the policies that differ from the caller's, then a checkpoint."""
         self._remove_policies()
         for partition, policy in self._wanted().items():
             checksum, revision = self._sent.get(partition, (b"", 0))
