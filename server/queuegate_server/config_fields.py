@@ -56,6 +56,8 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
                 return path
             text = error.strerror or error.args[1]
             raise ValueError(f"the file cannot be read: {text}: {remedy(error)}") from None
+        if len(content) > MIB:
+            raise ValueError("the file is larger than 1 MiB")
         check(content)
         return path
 

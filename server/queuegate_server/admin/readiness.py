@@ -37,12 +37,14 @@ class Readiness:
         """Returns the view of the fleet; None without a fleet."""
         self.settings_errors: Sequence[Diagnostic] = ()
         """The errors that the last reload found in the settings."""
+        self.pending_settings: Sequence[str] = ()
+        """The keys of changed settings that require a restart."""
         self._engine = engine
         self._reloader = reloader
 
-    def report_settings(self, errors: Sequence[Diagnostic]) -> None:
-        """Replace the errors in the settings."""
-        self.settings_errors = errors
+    def report_settings(self, errors: Sequence[Diagnostic], pending: Sequence[str]) -> None:
+        """Replace the errors in the settings, and the keys that require a restart."""
+        self.settings_errors, self.pending_settings = errors, pending
 
     @property
     def is_ready(self) -> bool:
@@ -79,6 +81,7 @@ class Readiness:
             "settings": {
                 "valid": not self.settings_errors,
                 "findings": _locations(self.settings_errors[:MAX_DIAGNOSTICS]),
+                "require_restart": list(self.pending_settings),
             },
             # A replica isolated from the fleet is still ready: it queries the directory.
             **({} if self.fleet is None else {"fleet": _fleet(self.fleet())}),

@@ -143,11 +143,11 @@ def read_settings(
     environment = environment or {}
     faults: list[str] = []
     fields: dict[str, Any] = {}
-    for field, (key, variable, is_default) in BOOLEANS.items():
+    for field, (key, variable, preset) in BOOLEANS.items():
         name, text = given_setting(key, variable, values, environment)
         if text and text not in _TRUE | _FALSE:
             faults.append(f"{name}: {text!r} is not a boolean: write true or false")
-        fields[field] = text in _TRUE if text else is_default
+        fields[field] = text in _TRUE if text else preset
     for field, (key, variable, default) in LISTS.items():
         name, text = given_setting(key, variable, values, environment)
         try:

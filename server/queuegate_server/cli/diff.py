@@ -142,6 +142,8 @@ def diff(
     difference, 2 wrong usage, or a file that cannot be read or is not valid.
     """
     if by_people:
+        if config is not None:
+            policies.refuse_reading_options()
         before, after = _load(old, new, options, config, old_yarn_site)
         directories = read_users(users_from, config, after) if users_from else None
         changes = [*access_changes(before, after, directories, allowed)]

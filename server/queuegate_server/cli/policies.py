@@ -3,6 +3,10 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
+
+import click
+from click.core import ParameterSource
 
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli.command import STDIN, Failure, read_or_fail
@@ -13,6 +17,27 @@ from queuegate_server.identity.registry import types
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.settings.source_map import Override
+
+BESIDE_CONFIG: Final = "--config, whose settings determine how to read policies"
+_READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
+"""The options for reading policies."""
+
+
+def refuse_reading_options(beside: str = BESIDE_CONFIG) -> None:
+    """Reject options for reading policies next to what makes them ineffective.
+
+    Raises click.UsageError.
+    """
+    context = click.get_current_context()
+    options = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in _READING
+        and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
+    if options:
+        message = f"{', '.join(options)}: not allowed with {beside}"
+        raise click.UsageError(message, context)
 
 
 def load(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-from click.core import ParameterSource
 
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.analysis.misplaced_names import misplaced_names
@@ -57,8 +56,6 @@ from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yunikorn.load import other_key
 
-_READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
-"""The options for reading policies."""
 _NO_FILE: Final = "name a FILE, or pass a server's configuration with --config"
 
 
@@ -123,10 +120,8 @@ def validate(
     if config is not None and are_settings:
         raise _wrong_usage("--config and --settings cannot be used together")
     if config is not None or are_settings:
-        _refuse_reading_options(
-            "--settings, which reads no policy"
-            if config is None
-            else "--config, whose settings determine how to read policies"
+        policies.refuse_reading_options(
+            "--settings, which reads no policy" if config is None else policies.BESIDE_CONFIG
         )
     results: Iterable[FileResult]
     if config is not None:
@@ -175,7 +170,7 @@ def lint(
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """
     if config is not None:
-        _refuse_reading_options("--config, whose settings determine how to read policies")
+        policies.refuse_reading_options(policies.BESIDE_CONFIG)
         _refuse_standard_input(files)
         if not files:
             if users_from:
@@ -305,19 +300,6 @@ def _check_policy_alone(
     if has_errors(diagnostics) or RESOLVER_KEY not in open_envelope(data, name).data:
         return diagnostics
     return sort_diagnostics([*diagnostics, *unusable_resolver_errors(data, name, options)])
-
-
-def _refuse_reading_options(beside: str) -> None:
-    """Reject options for reading policies in combination with settings."""
-    context = click.get_current_context()
-    options = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name in _READING
-        and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
-    ]
-    if options:
-        raise _wrong_usage(f"{', '.join(options)}: not allowed with {beside}")
 
 
 def _refuse_standard_input(files: Iterable[str]) -> None:

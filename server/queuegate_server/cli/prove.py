@@ -74,9 +74,11 @@ def prove(
     """
     if policy == claims == STDIN:
         raise Failure("only one of the two can be standard input")
-    if config is not None and old_yarn_site is not None:
-        message = "--old-yarn-site: not allowed with --config; pass --yarn-site and --semantics"
-        raise click.UsageError(message, click.get_current_context())
+    if config is not None:
+        policies.refuse_reading_options()
+        if old_yarn_site is not None:
+            message = "--old-yarn-site: not allowed with --config; pass --yarn-site instead of it"
+            raise click.UsageError(message, click.get_current_context())
     loaded = policies.load(policy, options, config)
     data, name = read_or_fail(claims)
     diagnostics = Diagnostics(name)

@@ -169,7 +169,7 @@ def _validated_files(
     sections += [(("resolvers", key), each.options) for key, each in settings.resolvers.items()]
     for above, section in sections:
         for key, value in section if isinstance(section, BaseModel) else ():
-            if value in files:
+            if isinstance(value, Path) and value in files:
                 yield (*above, key), value
 
 

@@ -18,10 +18,17 @@ def problems(services: Services) -> Iterator[str]:
             f"The last reload of the policy failed, and revision {last.revision} is still"
             f" served{cause}"
         )
-    if services.readiness.settings_errors:
+    readiness = services.readiness
+    if readiness.settings_errors:
         yield (
-            "The settings are not valid, and a restart would fail; the previous ones are still"
-            f" used: {services.readiness.settings_errors[0]}"
+            "The settings could not be reloaded, and the previous ones are still used:"
+            f" {readiness.settings_errors[0]}"
+        )
+    if readiness.pending_settings:
+        keys = ", ".join(readiness.pending_settings)
+        yield (
+            f"Changed settings require a restart: {keys}. Check them first with `queuegate-server"
+            " validate --config`"
         )
     for _, each in services.core.resolvers.resolvers():
         state = each.breaker.state

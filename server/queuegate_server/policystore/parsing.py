@@ -177,7 +177,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
             properties, faults = read_spark_defaults(text.spark.data, text.spark.name)
             diagnostics += faults
             spark |= dict.fromkeys(loaded.partitions, properties)
-    diagnostics += _overriding_settings(job, formats, partitions, files)
+    diagnostics += _yunikorn_warnings(job, formats, partitions, files)
     if has_errors(diagnostics):
         partitions = {}
     return ParsedPolicies(
@@ -191,7 +191,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
     )
 
 
-def _overriding_settings(
+def _yunikorn_warnings(
     job: ParseJob,
     formats: Mapping[str, str],
     partitions: Mapping[str, Partition],

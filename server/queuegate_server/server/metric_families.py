@@ -124,8 +124,8 @@ METRICS: Final[Mapping[str, Family]] = {
         Gauge, "Always 1; the labels are the versions.", tuple(versions())
     ),
     "queuegate_ready": Family(Gauge, "1 if /readyz reports ready."),
-    "queuegate_settings_valid": Family(
-        Gauge, "1 if the last reload found the settings valid; 0 if older ones are in use."
+    "queuegate_settings_last_reload_successful": Family(
+        Gauge, "1 if the last reload of the settings succeeded; 0 if older ones are in use."
     ),
     "queuegate_policy_reloads": Family(
         Counter, "Loads of the policy, including the initial one: success, failure.", ("result",)

@@ -183,7 +183,7 @@ def _policy(parts: ServerParts) -> dict[str, _Samples]:
     return {
         "queuegate_build_info": [(versions().values(), 1)],
         "queuegate_ready": [((), parts.readiness.is_ready)],
-        "queuegate_settings_valid": [((), not parts.readiness.settings_errors)],
+        "queuegate_settings_last_reload_successful": [((), not parts.readiness.settings_errors)],
         "queuegate_policy_reloads": [
             (("success",), reloader.succeeded),
             (("failure",), reloader.failed),

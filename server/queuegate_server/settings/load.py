@@ -169,7 +169,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
         return "this is a Kubernetes manifest", instead
     kind = detect_file_format(content)
     if kind == "capacity-scheduler" and b"yarn.scheduler." not in content:
-        return "this is another file of Hadoop", "write the settings in YAML"
+        return "this is a Hadoop configuration file", "write the settings in YAML"
     is_queues_yaml = (
         isinstance(root, MappingNode)
         and isinstance(root.get("partitions"), SequenceNode)

@@ -60,8 +60,9 @@ class ConfigReloader:
     reader: SettingsReader[Settings]
     apply: Sequence[SettingsApplier]
     """Functions called in order with the current settings, even if an earlier one fails."""
-    report: Callable[[Sequence[Diagnostic]], None]
-    """Called after each read with the errors in the settings, if any."""
+    report: Callable[[Sequence[Diagnostic], Sequence[str]], None]
+    """Called after each reload with the errors in the settings, and with the keys of changed
+    settings that require a restart."""
     notifier: Notifier
     """Reports reloads to systemd."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -89,9 +90,8 @@ class ConfigReloader:
             for diagnostic in error.diagnostics:
                 _LOG.error("settings diagnostic", extra={"diagnostic": str(diagnostic)})
             _LOG.error("settings are not valid; the old ones stay in use")
-            self.report(error.diagnostics)
+            self.report(error.diagnostics, ())
             return
-        self.report(())
         current = with_changes(self.initial, read)
         changed = differences(self.settings, current)
         self.settings = current
@@ -100,6 +100,7 @@ class ConfigReloader:
         pending = differences(current, read)
         if pending:
             _LOG.warning("changed settings require a restart", extra={"keys": pending})
+        self.report((), pending)
 
 
 def with_changes(running: Settings, read: Settings) -> Settings:

@@ -94,7 +94,7 @@ def test_while_serving(server: RunningServer) -> None:
     assert details["policy"]["revision"] >= 1
     assert details["resolvers"] == {"initialised": True, "unusable": []}
     assert details["last_reload"]["succeeded"]
-    assert details["settings"] == {"valid": True, "findings": []}
+    assert details["settings"] == {"valid": True, "findings": [], "require_restart": []}
     assert set(get_json(address, "/version")[1]) == {"version", "python", "grpc"}
     paths = "/livez /healthz /readyz /startupz /metrics /version"
     assert get(address, "/") == (404, f"Not Found; this port serves {paths}\n")

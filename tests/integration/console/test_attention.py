@@ -102,16 +102,23 @@ def test_invalid_settings(tmp_path: Path) -> None:
         eventually(lambda: bool(banner(browser.get("change"))), expected=True)
         for page in PAGES:
             text = banner(browser.get(page))
-            assert "The settings are not valid, and a restart would fail" in text
+            assert "The settings could not be reloaded" in text
             assert "audiit: unknown key (did you mean audit?)" in text
         _, details = get_json(address, "/readyz")
         assert (details["ready"], details["settings"]["valid"]) == (True, False)
         assert details["settings"]["findings"][0]["file"] == str(config)
-        assert "\nqueuegate_settings_valid 0.0\n" in get(address, "/metrics")[1]
+        assert "\nqueuegate_settings_last_reload_successful 0.0\n" in get(address, "/metrics")[1]
+        replace(config, before.replace('"enabled": true', '"enabled": false'))
+        console.server.process.send_signal(signal.SIGHUP)
+        eventually(
+            lambda: "require a restart: console.enabled." in banner(browser.get("change")),
+            expected=True,
+        )
+        assert get_json(address, "/readyz")[1]["settings"]["require_restart"] == ["console.enabled"]
         replace(config, before)
         console.server.process.send_signal(signal.SIGHUP)
         eventually(lambda: banner(browser.get("change")), "")
-        assert "\nqueuegate_settings_valid 1.0\n" in get(address, "/metrics")[1]
+        assert "\nqueuegate_settings_last_reload_successful 1.0\n" in get(address, "/metrics")[1]
 
 
 def test_yarn_without_acls(tmp_path: Path) -> None:
@@ -126,4 +133,4 @@ def test_yarn_without_acls(tmp_path: Path) -> None:
         tmp_path, policies=[{"path": "examples/queues.yaml"}, *policies]
     ) as console:
         health = words(Browser(console.url).get("health"))
-    assert "Partition yarn lets everyone do everything" in health
+    assert "Everyone may submit to and administer every queue of partition yarn" in health

@@ -198,7 +198,7 @@ CORE_SITE = (
 @pytest.mark.parametrize(
     ("settings", "finding"),
     [
-        (CORE_SITE, "this is another file of Hadoop, not the settings of queuegate-server"),
+        (CORE_SITE, "this is a Hadoop configuration file, not the settings of queuegate-server"),
         ("policy: {semantics: hadoop}", "unknown key (write it under partitions.NAME; known keys"),
         ("audit: {path: /nowhere/audit.log}", "audit.path: the folder /nowhere does not exist"),
     ],

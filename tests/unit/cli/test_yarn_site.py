@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -176,3 +177,24 @@ def test_the_summary_counts_a_yarn_site_with_findings(
     site = prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", admins)
     (folder / "yarn-site.xml").write_text(f"<configuration>{site}</configuration>")
     assert run(command, folder, "cs.xml").stderr.startswith(files)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [(diff, ["--people", "cs.xml", "other.xml"]), (prove, ["cs.xml", "claims.yaml"])],
+)
+@pytest.mark.parametrize("option", ["--yarn-site yarn-site.xml", "--semantics hadoop"])
+def test_reading_options_are_refused_beside_settings(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: click.Command,
+    arguments: list[str],
+    option: str,
+) -> None:
+    """The settings would win, and the result would be about another cluster."""
+    monkeypatch.chdir(folder)
+    (folder / "q.yaml").write_text("policy: {path: cs.xml, yarn_site: yarn-site.xml}\n")
+    (folder / "claims.yaml").write_text("claims: [user:alice may submit root.etl]\n")
+    result = CliRunner().invoke(command, [*arguments, "--config", "q.yaml", *option.split()])
+    assert f"{option.split(maxsplit=1)[0]}: not allowed with --config" in result.stderr
+    assert result.exit_code == 2

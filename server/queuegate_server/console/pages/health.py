@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+from queuegate.policy.decision import ACLS_DISABLED, Access
+from queuegate.policy.names import ROOT
 from queuegate_server.admin.readiness import versions
 from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
@@ -107,9 +109,11 @@ def _problems(
     for name, served in services.core.engine.snapshot.served.items():
         cluster = served.partition.cluster
         if cluster is not None and not cluster.acls_enabled:
+            submit = served.partition.chain(ROOT, Access.SUBMIT)
+            also = "submit to and " if submit.otherwise is ACLS_DISABLED else ""
             yield (
-                f"Partition {name} lets everyone do everything, as YARN does unless yarn-site.xml"
-                " sets yarn.acl.enable to true."
+                f"Everyone may {also}administer every queue of partition {name}: yarn.acl.enable is"
+                " not true in its yarn-site.xml."
             )
     for each in services.certificates:
         if each.expires < wall + EXPIRES_SOON_DAYS * _DAY:
