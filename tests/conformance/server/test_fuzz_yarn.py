@@ -69,8 +69,6 @@ def server(tmp_path: Path, model: YarnRequestOracle) -> Iterator[RunningServer]:
             }
         )
         options += ["--set", f"partitions.{name}.semantics={found.cluster.semantics}"]
-        options += ["--set", f"partitions.{name}.resolver=own_name"]
-    options += ["--set", "resolvers.own_name.type=none"]
     with running_server("--set", f"policies={json.dumps(policies)}", *options) as started:
         yield started
 

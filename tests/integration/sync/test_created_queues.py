@@ -81,6 +81,9 @@ def test_a_gate_decides(policy: Path, kind: str) -> None:
                 asked = client.check(user, NEW, access=access, groups=groups or ["none"])
                 assert decision == asked
                 assert decides_itself(gate, user, NEW, access=access, groups=groups or ["none"])
+        # Without a resolver, nobody is in the group of the same name.
+        assert not gate.check("analysts", NEW)
+        assert gate.check("analysts", NEW) == client.check("analysts", NEW)
         # A managed parent creates no deeper queues: only the server says who decides about them.
         below = f"{NEW}.below"
         assert not decides_itself(gate, "alice", below, groups=["none"])

@@ -27,7 +27,7 @@ _ACTIONS: Final = {1: "view", 2: "view_logs", 3: "modify", 4: "move", 5: "admin"
 
 @dataclass(frozen=True)
 class YarnRequestOracle:
-    """All partitions, by name. A user is in the group of the same name unless groups are given."""
+    """All partitions, by name. They have no resolver, so users have only the given groups."""
 
     clusters: Mapping[str, RandomCluster]
 
@@ -145,7 +145,7 @@ def _without_partition(name: str) -> str:
 
 
 def _groups(user: UserGroupInformation) -> list[str]:
-    return [*user.groups] or [user.user]
+    return [*user.groups]
 
 
 def _is_asked_well(
