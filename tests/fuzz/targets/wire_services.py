@@ -16,7 +16,11 @@ from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
+from queuegate_server.identity.resolvers.local import (
+    NoGroupsResolver,
+    NoResolver,
+    StaticTableResolver,
+)
 from queuegate_server.rpc.access_service import AccessServicer
 from tests.support.generators.policies import Queues, policy_text, random_queues
 from tests.support.generators.requests import GROUPS, USERS
@@ -102,7 +106,7 @@ def _yarn() -> tuple[Service, YarnRequestOracle]:
         loaded = load_policy(
             found.format_name, found.xml().encode(), "f", FormatOptions(yarn=options)
         )
-        groups = groups_from(NoResolver(ResolverOptions()))
+        groups = groups_from(NoGroupsResolver(ResolverOptions()))
         served[name] = ServedPartition(loaded.partitions[name], groups, trust_provided_groups=True)
     return _service(served), oracle
 
