@@ -83,13 +83,13 @@ def check_not_empty(content: bytes) -> None:
 
 
 class Section(BaseModel):
-    """A frozen section of the settings that rejects unknown keys."""
+    """A frozen settings section that rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def distinct(what: str) -> AfterValidator:
-    """Return a validator that rejects repeated items with ValueError."""
+    """Return a validator that raises ValueError for repeated items."""
 
     def check(items: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
         for position, item in enumerate(items):

@@ -182,7 +182,7 @@ class Engine:
             callback(self._snapshot)
 
     def check(self, query: Query) -> Verdict | None:
-        """Decide without groups if possible, otherwise with cached ones.
+        """Decide without groups if possible, otherwise with cached groups.
 
         Returns None if the groups must be looked up first. Raises GroupsUnavailable if the decision
         depends on groups and a lookup has just failed.

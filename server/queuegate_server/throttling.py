@@ -14,8 +14,8 @@ _OVERLOAD_DIVISOR: Final = 8
 _RECOVERY_SECONDS: Final = 1.0
 """An overload ends when no call has been late for this long."""
 _PROBE_SECONDS: Final = 60.0
-"""An overload is assumed to end after this long, since immediate retries can prolong it. If it has
-not ended, less than 1 % of responses are late until it is detected again."""
+"""An overload is assumed to be over after this long, since immediate retries can prolong it. If it
+is not over, less than 1 % of responses are late before it is detected again."""
 
 
 class TokenBucket:
@@ -56,8 +56,8 @@ class CoDel:
     """Controlled delay (RFC 8289) for calls, with a longer memory.
 
     A queue filled by a burst is drained without refusals. A standing queue makes every response
-    late, so under overload the target shrinks to an eighth: calls that have waited longer are
-    refused, and the others are handled promptly. The memory is longer than CoDel's because refused
+    late, so under overload the target shrinks to an eighth. Calls that have waited longer are
+    refused, and all others are handled promptly. The memory is longer than CoDel's because refused
     callers, unlike TCP senders, need not slow down.
     """
 
@@ -106,7 +106,7 @@ class ByteBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the limit is reached."""
+        """Whether the limit has been reached."""
         return self.taken >= self._limit
 
     @property

@@ -1,1 +1,1 @@
-"""The decision core, without gRPC, and the decision log."""
+"""The decision core, which does not depend on gRPC, and the decision log."""

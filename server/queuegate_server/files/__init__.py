@@ -1,1 +1,1 @@
-"""Reads files written by others safely, and detects changes."""
+"""Safely reads files written by others, and detects changes to them."""

@@ -1,7 +1,7 @@
 """Reads YuniKorn's ConfigMaps from the folders where Kubernetes mounts them, one file per key.
 
 As in YuniKorn, a key of `binaryData` with the suffix `.gz` is decompressed and renamed without the
-suffix, since large policies exceed the 1 MiB limit of a ConfigMap.
+suffix, since large policies exceed a ConfigMap's limit of 1 MiB.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ POLICY_GROUP: Final = "service.policyGroup"
 GROUP.yaml."""
 _GZIP: Final = ".gz"
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""The maximum total size of a folder. The limit of a ConfigMap is 1 MiB."""
+"""The maximum total size of a folder. A ConfigMap's limit is 1 MiB."""
 _MAX_GROUP_BYTES: Final = 253
 """The maximum length of a key."""
 _DATA: Final = "..data"
@@ -115,7 +115,7 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Decompress values, which replace plain ones of the same key. Raises BadCompression."""
+    """Decompress compressed values, which replace plain ones. Raises BadCompression."""
     plain = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
     for key in filter(is_compressed, values):

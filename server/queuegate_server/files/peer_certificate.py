@@ -35,7 +35,7 @@ class _BadNames(ValueError):
 
 @lru_cache(maxsize=1024)
 def peer_certificate(pem: bytes) -> PeerCertificate:
-    """Parse a PEM certificate. Never raises: an unreadable certificate has a fault."""
+    """Parse a PEM certificate. Never raises; an unreadable certificate yields a fault."""
     from cryptography import x509  # noqa: PLC0415 - takes 40 ms, and most servers never need it
 
     try:

@@ -30,13 +30,13 @@ class ByteStream(Protocol):
     """A readable stream."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes, or none at the end."""
+        """Return the next bytes, or no bytes at the end of the stream."""
 
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading, following links. Raises OSError.
 
-    Opening a pipe would block until it has a writer.
+    Pipes are rejected, because opening one can block until it has a writer.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -164,7 +164,7 @@ class FileWatcher(Generic[T]):
         except OSError:
             self._seen = _UNREADABLE
             raise
-        # Not in the thread: an abandoned thread must not change the last seen version.
+        # Not in the thread, because an abandoned thread must not change the last seen version.
         self._seen = version
         return Content(data, version.checksum)
 
@@ -224,7 +224,7 @@ class FileWatcher(Generic[T]):
         raise OSError(None, message, self.name)
 
     def _read(self) -> tuple[T, _Version]:
-        # Read the status first: if it is outdated, the next check merely compares contents.
+        # Read the status first. If it is outdated, the next check merely compares contents.
         status = self._source.status()
         data = self._source.read()
         return data, _Version(status, checksum(data))

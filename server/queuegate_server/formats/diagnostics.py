@@ -1,4 +1,4 @@
-"""Diagnostics for configuration files: located, bounded and sorted."""
+"""Located, bounded and sorted diagnostics for configuration files."""
 
 import json
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ class Diagnostics:
     """
 
     def __init__(self, file: str) -> None:
-        """Create an empty list. `file` is the file name shown in diagnostics."""
+        """Create an empty collection. `file` is the file name shown in diagnostics."""
         self.file: Final = file
         self._kept: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
         self._has_more_errors = False
@@ -196,12 +196,12 @@ def quoted_names(names: Iterable[str], most: int) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Truncate a text longer than `most` characters, adding an ellipsis."""
+    """Truncate text longer than `most` characters, adding an ellipsis."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def printable(text: str) -> str:
-    """Escape control and other invisible characters in Python syntax."""
+    """Escape control and other invisible characters, using Python syntax."""
     if text.isprintable():
         return text
     return "".join(

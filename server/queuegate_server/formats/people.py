@@ -1,4 +1,4 @@
-"""Reads lists of people: a CSV file of users and their groups, or an audit log.
+"""Reads lists of people from a CSV file of users and their groups, or from an audit log.
 
 A CSV line contains a user followed by the user's groups, such as `sue,analysts,leads`. A resolver
 supplies the groups if the file is an audit log, or if no line has a second field.

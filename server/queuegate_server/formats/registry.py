@@ -139,7 +139,7 @@ def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 def load_policy(
     format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
-    """Load a policy, and report all errors in one pass. May take seconds for a large text.
+    """Load a policy, and report all errors in one pass. May take seconds for large text.
 
     `file` is the file name for diagnostics. Raises ValueError if the format is not one of
     `FORMATS`.

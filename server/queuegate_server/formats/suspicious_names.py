@@ -1,7 +1,7 @@
-"""Detects likely mistakes in ACLs: implausible names, and texts that are not lists of names.
+"""Detects likely mistakes in ACLs: implausible names, and text that is not a list of names.
 
 All formats share the grammar `users groups`, with comma-separated names, and hence the same
-mistakes. Because texts are untrusted, all patterns run in linear time.
+mistakes. Because the text is untrusted, all patterns run in linear time.
 """
 
 import re

@@ -27,7 +27,7 @@ from queuegate_server.runtime.threads import AbandonableThreadPool, ThreadsExhau
 from queuegate_server.settings.model import PolicySource, Settings
 
 MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
-"""The maximum size of retained texts, twice the limit of a ConfigMap."""
+"""The maximum size of retained texts, twice a ConfigMap's limit."""
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
@@ -43,7 +43,7 @@ class ConfigMaps:
     """A file source that reads the mounted ConfigMaps yunikorn-defaults and yunikorn-configs.
 
     As in the scheduler, keys of yunikorn-configs override those of yunikorn-defaults, and
-    `service.policyGroup` names the key with the queues.
+    `service.policyGroup` determines which key contains the queues.
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
@@ -136,7 +136,7 @@ class PolicyLoader:
             for name, partition in settings.partitions.items()
             if partition.semantics is not Semantics.DOCUMENTED
         }
-        # Read once: discovering entry points takes up to 20 ms.
+        # Read once, because discovering entry points takes up to 20 ms.
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self._formats: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Parses all policies together: a pure function, also run as a child process's program.
+"""Parses all policies together, in this process or as the program of a child process.
 
 To start fast, the child imports only this module and the parsers. It writes its result as lines of
 JSON, each of which takes about a millisecond to decode, so the receiver can do other work in
@@ -260,7 +260,7 @@ def run_child() -> None:
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
     """Call `work` with the job read from standard input, write the resulting lines, and exit."""
-    # Exit without cleanup, which takes time and memory.
+    # Skip the interpreter's cleanup, which would take time and memory.
     os._exit(_run_job(work))
 
 

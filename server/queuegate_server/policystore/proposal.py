@@ -86,7 +86,7 @@ class ProposalJob(NamedTuple):
 
 
 def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
-    """Encode partitions as lines of about a millisecond each, so other work can run in between."""
+    """Encode partitions as lines of about a millisecond each, to let other work run in between."""
     plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
     return encode_result(plain)
 

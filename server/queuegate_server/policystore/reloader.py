@@ -87,7 +87,7 @@ class Reloader:
 
         Args:
             settings: The policies' locations, and their partitions' settings.
-            resolvers: Provides the group resolver of each partition.
+            resolvers: Provides each partition's group resolver.
             engine: Serves the policies.
             wall: A wall clock in seconds.
             agree_on_revision: Returns a policy's revision, given its checksum and the previous

@@ -1,1 +1,1 @@
-"""The settings of the process, from a file, the environment and the command line."""
+"""The process's settings, from a file, the environment and the command line."""

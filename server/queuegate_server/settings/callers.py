@@ -120,17 +120,17 @@ class Callers(Section):
     """The rights of all callers. Unlisted callers may use only the health service."""
 
     loopback: LocalRights = LocalRights()
-    """Callers over TCP from this machine without credentials."""
+    """Callers on this machine that connect over TCP without credentials."""
     unix: LocalRights = LocalRights()
-    """Callers over a Unix socket, whose file mode controls access."""
+    """Callers that connect over a Unix socket, whose file mode controls access."""
     certificates: Annotated[
         Mapping[Annotated[str, check_with(certificate_name)], Rights], AfterValidator(_unique)
     ] = Field(default_factory=dict)
-    """Callers by a name in their client certificate: spiffe://…, uri:…, dns:…, cn:…, subject:…."""
+    """Callers by name in their client certificate: spiffe://…, uri:…, dns:…, cn:…, subject:…."""
     token_file: FilePath | None = None
     """Names and SHA-256 hashes of bearer tokens, as printed by `queuegate-server token`."""
     tokens: Mapping[Annotated[str, Field(pattern=TOKEN_NAME)], Rights] = Field(default_factory=dict)
-    """Callers by the name of their token."""
+    """Callers by token name."""
 
     @model_validator(mode="after")
     def _tokens_have_a_file(self) -> "Callers":

@@ -1,4 +1,4 @@
-"""Settings of a fleet: servers that share groups and invalidations through Redis or Valkey."""
+"""Settings for a fleet of servers that share groups and invalidations through Redis or Valkey."""
 
 import re
 import socket
@@ -43,12 +43,12 @@ class StoreAddress(NamedTuple):
     path: str = ""
     """The Unix socket, used instead of hosts."""
     service: str = ""
-    """The name of the server in the sentinels' configuration."""
+    """The server's name in the sentinels' configuration."""
     database: int = 0
 
 
 def parse_store_url(url: str) -> StoreAddress:
-    """Parse the URL of Redis or Valkey. Raises ValueError, which never quotes a password."""
+    """Parse a Redis or Valkey URL. Raises ValueError, which never quotes a password."""
     if url.startswith("unix://"):
         path = url.removeprefix("unix://")
         if not path.startswith("/") or not path.isprintable() or set(path) & set("?#@"):
@@ -119,7 +119,7 @@ class Fleet(Section):
     """The secret that authenticates values in Redis: at least 32 bytes, the same on all replicas.
     Required with `url`."""
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = "queuegate"
-    """The prefix of all keys, which must be unique among the fleets on the same Redis."""
+    """The prefix for all keys, which must be unique among the fleets on the same Redis."""
     replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = None
     """A human-readable name for this replica. Default: the host name."""
     read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = 0.010
@@ -129,13 +129,13 @@ class Fleet(Section):
     password_file: ReadableFile | None = None
     """The password file, which is read for every connection."""
     sentinel_password_file: ReadableFile | None = None
-    """The password of the sentinels, if they require one."""
+    """The sentinels' password file, if they require a password."""
     ca_file: CertificateFile | None = None
     """Trusted CA certificates. Default: the system's."""
     cert_file: CertificateFile | None = None
     """The client certificate."""
     key_file: ReadableFile | None = None
-    """The private key of cert_file."""
+    """The private key for cert_file."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -184,7 +184,7 @@ class Fleet(Section):
 
     def secret(self) -> bytes:
         """Read the fleet's secret. Blocks. Raises OSError, or ValueError if it is unsuitable."""
-        # Not cached or watched, so that new connections use the current contents.
+        # Neither cached nor watched, so new connections use the current contents.
         if self.secret_file is None:
             raise ValueError("secret_file is not set")
         secret = read_regular(self.secret_file, MIB)

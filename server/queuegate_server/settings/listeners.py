@@ -98,7 +98,7 @@ def parse_address(text: str) -> ListenAddress:
 
 
 def parse_host_port(text: str) -> HostPort:
-    """Parse the address of an HTTP port: `host:port` or `[ipv6]:port`. Raises MalformedAddress."""
+    """Parse an HTTP port's address, `host:port` or `[ipv6]:port`. Raises MalformedAddress."""
     host, colon, port = text.rpartition(":")
     if not colon or not _is_host(host):
         raise MalformedAddress("not an address: write host:port or [ipv6]:port")
@@ -159,7 +159,7 @@ class ListenerTls(Section):
     key_file: FilePath
     """The certificate's private key, without a passphrase."""
     client_ca_file: FilePath | None = None
-    """The certificate authorities of callers. If set, every caller must present a certificate
+    """The certificate authorities for callers. If set, every caller must present a certificate
     (mTLS)."""
 
 

@@ -85,13 +85,13 @@ def load_settings(
     """Load the settings. Options override variables, which override the file.
 
     Args:
-        file: A YAML file. It must be a regular file: a pipe cannot be read again on reload.
+        file: A YAML file. It must be a regular file because a pipe cannot be read again on reload.
         variables: The environment. Variables named `QUEUEGATE_…` are settings.
         options: `key=value` texts with dotted keys, and the values of other options.
         content: The contents of the file, if already read.
 
     Raises:
-        SettingsError: The settings are invalid. Contains the errors of all sources.
+        SettingsError: The settings are invalid. The exception contains the errors from all sources.
     """
     return load_with_origins(file, variables, options, content)[0]
 
@@ -127,7 +127,7 @@ def load_with_origins(
         if error is not None:
             diagnostics.append(error)
     if document.root is None and has_errors(document.diagnostics):
-        # The values of the file are unknown, so the other sources cannot be validated.
+        # The file's values are unknown, so the other sources cannot be validated.
         raise SettingsError(diagnostics)
     source_map = SourceMap(name, document.root, overrides)
     tree = _without_nulls(tree)

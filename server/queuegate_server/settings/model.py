@@ -1,4 +1,4 @@
-"""The settings of the process: keys, bounds and defaults.
+"""The process's settings, with their keys, bounds and defaults.
 
 Sections are frozen and reject unknown keys. Durations are in seconds, sizes in bytes.
 """
@@ -65,7 +65,7 @@ class PolicySource(Section):
     apply in addition to capacity-scheduler.xml. If unset, ACLs are enforced and the cluster has no
     administrators."""
     spark_defaults: FilePath | None = None
-    """The spark-defaults.conf of the Spark applications in these partitions."""
+    """The spark-defaults.conf for Spark applications in these partitions."""
     daemon_user: str = ""
     """The user that YARN's ResourceManager runs as, an administrator of the cluster. With semantics
     hadoop, such users administer applications but not queues."""
@@ -129,7 +129,7 @@ RESOLVER_TYPE: Final = "type"
 
 
 def _configured_resolver(value: object, info: ValidationInfo) -> object:
-    """Validate a resolver with the options model of its `type`.
+    """Validate a resolver with the options model for its `type`.
 
     Errors include the option's location, as in any other section.
     """
@@ -185,7 +185,7 @@ class Settings(Section):
     resolvers: Mapping[
         str, Annotated[ConfiguredResolver, BeforeValidator(_configured_resolver)]
     ] = Field(default_factory=dict)
-    """Sources of groups, by names of your choice."""
+    """Sources of groups, under names of your choice."""
     partitions: Annotated[Mapping[str, PartitionSettings], AfterValidator(_partition_names)] = (
         Field(default_factory=dict)
     )
@@ -205,7 +205,7 @@ class Settings(Section):
     fleet: Fleet = Fleet()
 
     def partition(self, name: str) -> PartitionSettings:
-        """Return the settings of a partition."""
+        """Return the partition's settings."""
         return self.partitions.get(name) or PartitionSettings()
 
     @model_validator(mode="after")
@@ -250,5 +250,5 @@ class Settings(Section):
 
     @property
     def sources(self) -> tuple[PolicySource, ...]:
-        """The configured policies. An unset source stands for the embedded policy."""
+        """The configured policies. An unset source represents the embedded policy."""
         return self.policies or (self.policy,)

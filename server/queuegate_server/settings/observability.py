@@ -1,4 +1,4 @@
-"""Settings of the log, the operations port, the console, tracing and the audit log."""
+"""Settings for the log, the operations port, the console, tracing and the audit log."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,8 +52,8 @@ class OpsTls(ListenerTls):
     """The operations port's certificate, in PEM format. The files are reloaded when they change."""
 
     client_ca_file: FilePath | None = None
-    """The certificate authorities of the console's callers, who may present a certificate. Probes
-    need none."""
+    """The certificate authorities for the console's callers, who may present certificates. Probes
+    need no certificate."""
 
 
 class Ops(Section):

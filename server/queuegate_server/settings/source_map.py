@@ -157,7 +157,7 @@ class SourceMap:
         for part in location:
             depth += 1
             if isinstance(part, int) and isinstance(node, MappingNode):
-                continue  # a single section stands for a list of one
+                continue  # a single section may replace a list of one
             below = _below(node, part)
             if below is None:
                 return depth - 1, reported
@@ -217,7 +217,7 @@ def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callabl
 
 
 def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
-    """Return the key and value nodes for a part of a location; a list item is both."""
+    """Return the key and value nodes for part of a location. A list item serves as both."""
     if isinstance(node, MappingNode):
         return node.entries.get(str(part))
     if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
@@ -276,7 +276,7 @@ def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
         if kind is ConfiguredResolver:
             kind = _options(tree)
     if get_origin(kind) is tuple:
-        # A single section may stand for a list of one.
+        # A single section may replace a list of one.
         kind = _plain(get_args(kind)[0])
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind.model_fields

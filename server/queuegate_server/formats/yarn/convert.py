@@ -23,7 +23,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 
 MAX_LEVELS: Final = 96
-"""The maximum depth of the tree. A level takes two of the 200 levels of `yaml_reader`."""
+"""The maximum depth of the tree. Each level takes two of the 200 that `yaml_reader` accepts."""
 _EVERYONE: Final = Acl(text=WILDCARD, allows_all=True)
 _MAX_SHOWN_NAMES: Final = 20
 _HEADER: Final = (
@@ -40,7 +40,8 @@ class Conversion(NamedTuple):
     remarks: tuple[str, ...]
     """Non-obvious changes that grant the same access."""
     lost: tuple[Diagnostic, ...]
-    """The grants that YuniKorn cannot express, by queue. The result grants less there and below."""
+    """The grants that YuniKorn cannot express, by queue. The result grants less at these queues and
+    below."""
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -245,7 +246,7 @@ def _document(queues: Sequence[_ResultQueue], remarks: Iterable[str]) -> str:
 
 
 def _acl_text(acl: Acl) -> str:
-    """Return the shortest text of an ACL, with sorted names."""
+    """Return an ACL's shortest text, with sorted names."""
     if acl.allows_all:
         return WILDCARD
     users, groups = (",".join(sorted(names)) for names in (acl.users, acl.groups))

@@ -36,7 +36,7 @@ class ListReader:
                 yield Text(at.line, at.column, name, value.file)
 
     def _written(self, value: Text) -> Iterator[Text]:
-        """Yield the entries in the source of a value, including empty ones."""
+        """Yield the entries in a value's source, including empty ones."""
         if value.file != self._file or not 0 < value.line <= len(self._lines):
             return
         tag = _START_TAG.match(self._lines[value.line - 1], value.column - 1)

@@ -25,13 +25,13 @@ class YarnOptions:
     """Options for reading a cluster's files."""
 
     partition: str = DEFAULT_PARTITION
-    """The name of the partition with the cluster's queues."""
+    """The name of the partition for the cluster's queues."""
     semantics: Semantics = Semantics.DOCUMENTED
     site: tuple[bytes, str] | None = None
     """The contents and name of `yarn-site.xml`. Without this file, ACLs are enforced and nobody
     administers the cluster."""
     daemon_user: str = ""
-    """The ResourceManager's user, who is always an administrator."""
+    """The user that the ResourceManager runs as, who is always an administrator."""
 
 
 class LoadedScheduler(NamedTuple):

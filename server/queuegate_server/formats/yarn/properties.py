@@ -15,7 +15,7 @@ from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.variables import ExpansionBudget, Text, VariableError, expand
 
 _READ_ANYWHERE: Final = frozenset({"fallback", "final", "include", "name", "property", "value"})
-"""The elements that Hadoop reads wherever they are."""
+"""The elements that Hadoop reads at any depth."""
 _IN_PROPERTY: Final = frozenset({"name", "value", "final"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
@@ -100,7 +100,7 @@ class Configuration:
         return values
 
     def expand(self, name: str, budget: ExpansionBudget) -> str:
-        """Return the value of an existing property with its variables expanded.
+        """Return an existing property's value with its variables expanded.
 
         Raises VariableError if a variable is unknown or recursive, or the value becomes too long.
         """

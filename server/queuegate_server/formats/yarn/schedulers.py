@@ -81,7 +81,7 @@ class SchedulerFile:
     checks_submission_always: bool
     queues: list[QueueEntry] = field(default_factory=list)
     has_short_names: bool = False
-    """Whether a name without dots refers to the queue of that name anywhere in the tree."""
+    """Whether a name without dots refers to the queue with that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)
     mappings: Text | None = None
     """The capacity scheduler's rules that choose a queue by user or group."""
@@ -340,7 +340,7 @@ def _check_keys(
 def _unlisted_queue(
     path: str, acl: str, paths: dict[str, Positioned], creation: QueueCreation | None
 ) -> tuple[str, str]:
-    """Return the message and remedy for an ACL of an unlisted queue."""
+    """Return the message and remedy for an unlisted queue's ACL."""
     message = f"there is no queue {quoted(path)}: this ACL is ignored"
     if template := misspelled_template(path):
         return message, f"for queues that will be created, write {template}"
@@ -354,7 +354,7 @@ def _unlisted_queue(
         return message, f"add {child} to {PREFIX}{above}.{LIST}, or correct the path"
     message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
     message += " this ACL is ignored"
-    # The leaf template of its parent takes precedence over all others.
+    # The parent's leaf template takes precedence over all others.
     is_managed = creation.creators[above].is_managed
     kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
     access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN

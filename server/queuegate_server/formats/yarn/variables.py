@@ -1,4 +1,4 @@
-"""Expands variables in Hadoop's properties.
+"""Expands variables in Hadoop properties.
 
 Hadoop looks up a variable first in its process and then in all its properties
 (`Configuration.substituteVars`). Only the properties in the given files are known here, so a
@@ -95,7 +95,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
 
 
 def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
-    """Return the variables in a text and, recursively, in their values, up to the limit."""
+    """Return the variables in `text` and, recursively, in their values, up to the limit."""
     reachable: set[str] = set()
     stack = [text]
     while stack:

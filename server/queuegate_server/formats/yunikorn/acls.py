@@ -88,7 +88,7 @@ class AclReader:
 
 
 def _too_many_lists(text: str) -> str:
-    if len(text.split()) <= _MAX_LISTS:  # `split` recognizes more separators than YuniKorn
+    if len(text.split()) <= _MAX_LISTS:  # `split` recognizes more separators than YuniKorn does
         return ""
     fields = OTHER_WHITE_SPACE.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")

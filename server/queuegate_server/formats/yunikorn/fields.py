@@ -78,7 +78,9 @@ class Fields:
         """The queue path shown in diagnostics."""
 
     def values(self, mapping: MappingNode | None, readers: Readers, what: str) -> dict[str, Any]:
-        """Decode a mapping's values by attribute. `what` names the mapping in diagnostics."""
+        """Decode a mapping's values, and return them by attribute. `what` names the mapping in
+        diagnostics.
+        """
         values = {}
         for key, (position, node) in mapping.entries.items() if mapping else ():
             reader = readers.get(key)

@@ -185,7 +185,7 @@ def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
 
 
 def _any_group(listed: _ListedAcl) -> _Advice:
-    """Report a `*` as the list of groups, which also lets in users without groups."""
+    """Report `*` as the list of groups, since it also lets in users without groups."""
     if OTHER_WHITE_SPACE.sub("", listed.scalar.text) == f" {WILDCARD}":
         yield (
             '" *" lets everyone in, not only the members of some group',
@@ -323,7 +323,7 @@ def _holders(document: _Document) -> Iterable[Limit | Filter]:
 
 
 def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a queue with the name of YuniKorn's recovery queue."""
+    """Report queues named like YuniKorn's recovery queue."""
     for partition in document.partitions:
         for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:

@@ -4,7 +4,7 @@ The model contains the validated fields, with their nodes where diagnostics refe
 of the wrong type is reported and then treated as absent.
 
 Keys are the lower-case field names of YuniKorn's `pkg/common/configs/config.go`. A missing root
-queue is added as in `checkQueuesStructure` of `configvalidator.go`.
+queue is added, as in `checkQueuesStructure` in `configvalidator.go`.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def _read_later(_fields: Fields, _key: str, _node: Node) -> None:
 
 @dataclass(slots=True, eq=False)
 class Limit:
-    """A limit on the usage by some users and groups."""
+    """A limit on usage by the listed users and groups."""
 
     position: MappingNode
     description: str = ""
@@ -100,7 +100,7 @@ def _limits(fields: Fields, key: str, node: Node) -> list[Limit]:
 
 @dataclass(slots=True, eq=False)
 class Resources:
-    """The guaranteed and maximum resources of a queue."""
+    """A queue's guaranteed and maximum resources."""
 
     position: Node
     guaranteed: Quantities | None = None

@@ -106,7 +106,7 @@ class _Tree:
         self._folded = {(queue.parent, queue.name.text.lower()) for queue in queues}
 
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
-        """Return why applications cannot be placed in a queue, and the remedy; None if they can.
+        """Return why applications cannot be placed in the queue, and the remedy; None if they can.
 
         `dynamic` means that further levels of the path depend on the application.
         """

@@ -3,8 +3,8 @@
 Amounts are parsed and compared as in YuniKorn's `pkg/common/resources/quantity.go` and
 `resources.go`; an unset amount is unlimited. The rules follow `checkQueueResource`,
 `checkLimitsStructure`, `checkLimits`, `checkLimitResource` and `checkLimitMaxApplications` in its
-`configvalidator.go`. YuniKorn parses the resources of a child template only when its scheduler
-builds a parent queue.
+`configvalidator.go`. YuniKorn parses a child template's resources only when its scheduler builds a
+parent queue.
 """
 
 import re
