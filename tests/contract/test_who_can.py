@@ -9,7 +9,7 @@ import pytest
 
 from queuegate._results import PolicyQueue
 from queuegate.cli import main
-from queuegate.cli.terminal import Colours
+from queuegate.cli.terminal import Colors
 from queuegate.cli.tree import Drawing
 from tests.support.fakes.scripted_server import ScriptedServer
 
@@ -266,5 +266,5 @@ def test_a_deep_tree(tmp_path: Path, capsys: Capture) -> None:
     """The tree of a path with very many levels is drawn without recursion."""
     queues = [{"path": ".".join(["root", *["a"] * level])} for level in range(1500)]
     shown: Any = [PolicyQueue(queue["path"], "", "", (), ()) for queue in queues]
-    drawing = Drawing(shown, {}, Colours(on=False), None)
+    drawing = Drawing(shown, {}, Colors(on=False), None)
     assert sum(1 for _ in drawing.lines(None, None)) == 1500

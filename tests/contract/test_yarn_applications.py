@@ -1,4 +1,4 @@
-"""Questions about applications of YARN and of Spark, asked through the client."""
+"""Checks of access to YARN and Spark applications, through the client."""
 
 from collections.abc import Iterator
 

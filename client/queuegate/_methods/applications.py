@@ -34,12 +34,12 @@ class ApplicationMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Decision:
-        """Check whether a user may view, modify or move an application of YARN or Spark.
+        """Check whether a user may view, modify or move a YARN or Spark application.
 
         Args:
             user: The name of the user.
             action: The kind of access.
-            application: The application, of YARN or of Spark.
+            application: The YARN or Spark application.
             partition: The partition whose rules apply.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
                 decision depends on them.
@@ -124,7 +124,7 @@ class ApplicationMethods:
         Args:
             user: The name of the user.
             action: The kind of access.
-            application: The application, of YARN or of Spark.
+            application: The YARN or Spark application.
             partition: The partition whose rules apply.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
                 decision depends on them.

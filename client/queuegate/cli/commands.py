@@ -66,7 +66,7 @@ Environment:
   QUEUEGATE_KEY_FILE          as --tls-key
   QUEUEGATE_SERVER_NAME       as --tls-server-name
   QUEUEGATE_TOKEN_FILE        as --token-file
-  NO_COLOR                    if set, disables colours
+  NO_COLOR                    if set, disables colors
 """
 
 _OF_YARN: Final = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
@@ -82,7 +82,7 @@ _OF_SPARK: Final = {
 @common_options((*FORMATS, TABLE))
 @click.version_option(package_name="queuegate", message="%(prog)s %(version)s")
 def queuegate(**_: Any) -> None:
-    """Ask a queuegate server whether a user may use a queue, and why."""
+    """Check with a queuegate server whether a user may use a queue, and why."""
 
 
 @queuegate.command()
@@ -95,7 +95,7 @@ def check(session: Session, asked: Check) -> Report:
         answer = client.check(**asdict(asked))
         missing = _missing_queue_hints(client, session, asked, answer.evaluated_queue, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    text = render.decision(asked, answer, session.colours, missing, session.yarn_site or "")
+    text = render.decision(asked, answer, session.colors, missing, session.yarn_site or "")
     return Report(answer, [text], status)
 
 
@@ -112,7 +112,7 @@ def explain(session: Session, asked: Check) -> Report:
         )
     status = Exit.OK if answer.decision.allowed else Exit.NO
     site = session.yarn_site or ""
-    return Report(answer, render.explanation(asked, answer, session.colours, missing, site), status)
+    return Report(answer, render.explanation(asked, answer, session.colors, missing, site), status)
 
 
 def _missing_queue_hints(
@@ -162,7 +162,7 @@ def _is_text(session: Session) -> bool:
 @groups_options
 @files_options
 def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
-    """Check whether USER may access an application of YARN or Spark.
+    """Check whether USER may access a YARN or Spark application.
 
     ACTION is view, view-logs, modify, move or (Spark only) admin.
     """
@@ -180,13 +180,13 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
     )
     options = {name: arguments[name] for name in _APPLICATION_OPTIONS}
     asked = ApplicationCheck(*question, **options)
-    colours = session.colours
+    colors = session.colors
     with session.client() as client:
         started = time.monotonic()
         if explained:
             full = client.explain_application(*question, **options)
             missing = _missing_queue_line(client, session, asked, full, started)
-            lines = render.application_explanation(asked, full, colours, missing)
+            lines = render.application_explanation(asked, full, colors, missing)
             return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
         answer = client.check_application(*question, **options)
         missing = ""
@@ -196,7 +196,7 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
                 full = client.explain_application(*question, **options)
                 missing = _missing_queue_line(client, session, asked, full, started)
     status = Exit.OK if answer.allowed else Exit.NO
-    text = render.application_decision(asked, answer, colours)
+    text = render.application_decision(asked, answer, colors)
     return Report(answer, [text, missing] if missing else [text], status)
 
 
@@ -207,7 +207,7 @@ def _missing_queue_line(
     answer: ApplicationExplanation,
     started: float,
 ) -> str:
-    """Return a line about the application's queue if it does not exist; empty otherwise."""
+    """Return a line about the application's queue if that does not exist; empty otherwise."""
     application, evaluated = asked.application, answer.evaluated_queue
     if not evaluated or not isinstance(application, Application):
         return ""
@@ -267,7 +267,7 @@ def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) 
     """Resolve the groups of USER."""
     with session.client() as client:
         answer = client.resolve(user, partition=partition, bypass_cache=bypass_cache)
-    lines = [*render.resolution(answer, session.colours)]
+    lines = [*render.resolution(answer, session.colors)]
     match answer.outcome:
         case ResolveOutcome.RESOLVED:
             return Report(answer, lines)
@@ -318,7 +318,7 @@ def policy(session: Session, prefix: str, partition: str) -> Report:
     note = "" if rows else f"there is no queue {prefix}"
     table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
     document = {"partition": shown_partition(partition, answer), **plain(answer)}
-    return Report(document, render.policy(answer, session.colours), note=note, table=table)
+    return Report(document, render.policy(answer, session.colors), note=note, table=table)
 
 
 @queuegate.command()
@@ -332,7 +332,7 @@ def reload(session: Session, *, wait: bool) -> Report:
     del document["cursor"]
     if not wait:
         del document["waited_out"]
-    lines = [*render.diagnostics(answer.diagnostics, session.colours)]
+    lines = [*render.diagnostics(answer.diagnostics, session.colors)]
     if answer.succeeded:
         lines.append(f"serving revision {answer.revision}")
         if not wait:
@@ -356,7 +356,7 @@ def fleet(session: Session) -> Report:
     """Show the replicas of the server's fleet, and whether they agree."""
     with session.client() as client:
         answer = client.get_fleet()
-    lines = [*render.fleet(answer, session.colours)]
+    lines = [*render.fleet(answer, session.colors)]
     is_starting = any(each.state is ReplicaState.STARTING for each in answer.replicas)
     if answer.agreed or (is_starting and not answer.problems):
         return Report(answer, lines)
@@ -380,16 +380,16 @@ def health(session: Session, service: str) -> Report:
     document = {"status": answer}
     match answer:
         case HealthStatus.SERVING:
-            return Report(document, [session.colours.good("serving")])
+            return Report(document, [session.colors.good("serving")])
         case HealthStatus.SERVICE_UNKNOWN:
             message = f"the server has no service {service}"
             problem = Problem(Exit.WRONG, "SERVICE_UNKNOWN", message)
             return Report(document, [], problem=problem)
-    return Report(document, [session.colours.bad(answer.replace("_", " "))], Exit.NO)
+    return Report(document, [session.colors.bad(answer.replace("_", " "))], Exit.NO)
 
 
 def _application_fault(arguments: dict[str, Any]) -> str:
-    """Return how the arguments of app-check conflict; empty if they do not."""
+    """Return a message about conflicting arguments of app-check; empty if they are valid."""
     if arguments["spark"]:
         of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
         if of_yarn:
@@ -410,7 +410,7 @@ def _application_fault(arguments: dict[str, Any]) -> str:
 
 
 def _wait_lines(waited_out: tuple[str, ...], state: str) -> list[str]:
-    """Return the lines about gates and replicas after a wait."""
+    """Return lines with the result of `--wait` for gates and replicas."""
     return [*_unconfirmed_lines(waited_out), f"no shim or other server still uses {state}"]
 
 

@@ -10,7 +10,7 @@ from queuegate.cli.terminal import escape
 
 
 def plain(document: Any) -> dict[str, Any]:
-    """Return a dataclass as a dictionary, and a dictionary unchanged."""
+    """Convert a dataclass to a dictionary; return a dictionary unchanged."""
     if is_dataclass(document) and not isinstance(document, type):
         return asdict(document)
     return dict(document)

@@ -52,11 +52,11 @@ class Problem:
     message: str
     """The message, with a remedy."""
     retry_after: int | None = None
-    """The delay before a retry suggested by the server, in whole seconds."""
+    """The server's suggested delay before a retry, in whole seconds."""
 
 
 def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
-    """Return the problem for an exception, given the command's arguments by name."""
+    """Return the problem that describes an exception, given the command's arguments by name."""
     match error:
         case QueuegateError():
             status = Exit.WRONG if isinstance(error, RequestRejected) else Exit.NO_ANSWER

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from queuegate_server.settings.model import Settings
 
 _TIMEOUT: Final = 30.0
-"""The time limit of a call, in seconds. Directory lookups have their own limits."""
+"""The time limit for a call, in seconds. Directory lookups have their own limits."""
 _ASK_NOBODY: Final = frozenset({"none", "test"})
 """Resolver types whose results do not depend on the machine."""
 _NO_GROUPS: Final = (
@@ -57,9 +57,9 @@ class OfflineClient(ClientMethods):
         """Load the policy.
 
         Args:
-            settings: The settings of the server.
-            substitute: Returns a resolver to replace those of a type, or None.
-            timeout: The time limit of a call, in seconds.
+            settings: The server's settings.
+            substitute: Returns a replacement for resolvers of the given type, or None.
+            timeout: The time limit for a call, in seconds.
             without_groups: The error message if a user's groups are required but unknown. Defaults
                 to the server's.
 
@@ -91,9 +91,9 @@ def offline_client(
     Args:
         policy: The scheduler's file, or None for the one named in the settings.
         config: The server's settings file, or None for the defaults, without any directory.
-        timeout: The time limit of a call, in seconds.
+        timeout: The time limit for a call, in seconds.
         reading: Settings for reading the policy, by key.
-        resolved: The groups of every user, or None to query the resolvers.
+        resolved: The groups to use for every user, or None to query the resolvers.
 
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
@@ -132,7 +132,7 @@ def offline_client(
 def _settings(
     policy: str | None, config: str | None, reading: Mapping[tuple[str, ...], str]
 ) -> "Settings":
-    """Return the settings of a server with these options. Raises SettingsError if invalid."""
+    """Return a server's settings, given these options. Raises SettingsError if they are invalid."""
     from queuegate_server.settings.load import load_settings
     from queuegate_server.settings.source_map import Override
 
@@ -153,7 +153,7 @@ class _StderrHandler(logging.Handler):
 
 
 class StaticDirectory:
-    """A resolver that replaces directories by a function."""
+    """A resolver that calls a function instead of querying a directory."""
 
     is_local = True
 
@@ -199,7 +199,7 @@ class _InProcessChannel:
         response_deserializer: Callable[[bytes], Any],
         **_: object,
     ) -> Callable[..., Any]:
-        """Return a function that calls a method."""
+        """Return a function that calls the given method."""
         name = method.rpartition("/")[2]
 
         def call(request: Any, *, timeout: float, **_: object) -> Any:

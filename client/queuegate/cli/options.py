@@ -20,8 +20,9 @@ from queuegate.policy.yarn_acl import Semantics
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 LIST_TIMEOUT: Final = 30.0
-"""The default time limit of lists, in seconds: a policy may have 100 000 queues, and listing users
-queries the directory."""
+"""The default time limit for lists, in seconds. A policy may have 100 000 queues, and listing users
+queries the directory.
+"""
 OF_SERVER: Final = (
     *("admission", "convert", "diff", "ldap-check", "ldap-presets", "lint", "prove", "serve"),
     *("test", "token", "validate"),
@@ -30,11 +31,11 @@ OF_SERVER: Final = (
 _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
-"""The fields of the check that documents repeat."""
+"""The arguments of a check that are repeated in JSON and YAML output."""
 _ELSEWHERE: Final = {
     "--daemon-user": "only queuegate-server convert has it; elsewhere, daemon_user in --config",
 }
-"""Options of other commands, with the commands that have them."""
+"""Options supported only by other commands, with the names of those commands."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -42,7 +43,7 @@ class Command(click.Command):
     """A command whose help lists its own options before those of `Session`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. The error about an option of other commands names them."""
+        """Parse the arguments. An error about another command's option names that command."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -67,7 +68,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command group with its help in the same order."""
+    """A command group whose help has the same order."""
 
     command_class = Command
 
@@ -104,7 +105,7 @@ def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tu
 def _resolved_groups(
     _: click.Context, __: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the groups to use as resolved; None if the option is absent."""
+    """Return the groups to use in place of resolved ones; None if the option is absent."""
     if "" in names:
         raise click.BadParameter("a group must not be empty")
     return names or None
@@ -133,8 +134,8 @@ def _options(*options: _Decorator) -> _Decorator:
 
 
 def common_options(output: tuple[str, ...]) -> _Decorator:
-    """Return a decorator that adds the options of a `Session`, with these output formats. Options
-    are allowed before and after the command's name.
+    """Return a decorator that adds the options of a `Session`, with the given output formats.
+    Options are allowed before and after the command's name.
     """
     return _options(
         click.option(

@@ -46,11 +46,11 @@ def answer(
     output: str,
     arguments: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Print the report of a command or its failure, and return the exit status.
+    """Print a command's report or failure, and return the exit status.
 
     Args:
         ask: Runs the command.
-        question: The fields of the check that documents repeat.
+        question: The arguments of the check that are repeated in JSON and YAML output.
         output: The format.
         arguments: All arguments of the command, quoted in messages.
     """

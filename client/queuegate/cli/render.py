@@ -23,14 +23,14 @@ from queuegate._results import (
 from queuegate._types import Check, Decision, ExplainedGroups, Explanation, GroupsOrigin, Step
 from queuegate._users import AccessGrant, UsableQueue
 from queuegate.cli.suggestions import MissingQueue
-from queuegate.cli.terminal import Colours, escape
+from queuegate.cli.terminal import Colors, escape
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, groups_listed_as_users
 from queuegate.policy.reach import SubjectKind
 
 CHECKSUM_SHOWN = 12
-"""The number of characters shown of a checksum."""
+"""The number of checksum characters to show."""
 VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 
 _REASONS = {
@@ -86,15 +86,15 @@ _NO_HINTS = MissingQueue()
 def decision(
     asked: Check,
     answer: Decision,
-    colours: Colours,
+    colors: Colors,
     missing: MissingQueue = _NO_HINTS,
     site: str = "",
 ) -> str:
     """Return a decision as a line, with a second line if the queue does not exist.
 
-    `missing` has hints for the second line, and `site` names the yarn-site.xml, if known.
+    `missing` contains hints for the second line, and `site` names the yarn-site.xml, if known.
     """
-    word = colours.good("allowed") if answer.allowed else colours.bad("denied")
+    word = colors.good("allowed") if answer.allowed else colors.bad("denied")
     can = "may" if answer.allowed else "may not"
     text = (
         f"{word}: {escape(asked.user)} {can} {VERBS[Access(asked.access)]}"
@@ -128,7 +128,7 @@ def missing_queue(queue: str, evaluated_queue: str, missing: MissingQueue) -> st
 
 
 def reason_words(partition: str, answer: Decision, site: str = "") -> str:
-    """Return the reason of a decision in words."""
+    """Return the reason for a decision, in words."""
     return _REASONS[answer.reason].format(
         queue=escape(answer.matched_queue),
         subject=escape(answer.matched_subject),
@@ -140,12 +140,12 @@ def reason_words(partition: str, answer: Decision, site: str = "") -> str:
 def explanation(
     asked: Check,
     answer: Explanation,
-    colours: Colours,
+    colors: Colors,
     missing: MissingQueue = _NO_HINTS,
     site: str = "",
 ) -> Iterator[str]:
     """Yield the lines of `decision`, and the evaluation as a tree."""
-    yield decision(asked, answer.decision, colours, missing, site)
+    yield decision(asked, answer.decision, colors, missing, site)
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)
         yield f"{queue} does not exist yet: YARN will create it, with ACLs from templates"
@@ -154,17 +154,17 @@ def explanation(
         yield escape(queue) or "the cluster"
         is_new = answer.will_be_created and queue == answer.evaluated_queue
         groups = answer.groups.groups
-        yield from _branches([_step(step, groups, colours, is_new=is_new) for step in steps])
+        yield from _branches([_step(step, groups, colors, is_new=is_new) for step in steps])
     yield f"groups: {_groups(answer.groups)}"
-    yield colours.faint(
+    yield colors.faint(
         f"policy revision {answer.decision.policy_revision},"
         f" partition {escape(asked.partition or 'default')}"
     )
 
 
-def application_decision(asked: ApplicationCheck, answer: Decision, colours: Colours) -> str:
-    """Return a decision about an application as a line."""
-    word = colours.good("allowed") if answer.allowed else colours.bad("denied")
+def application_decision(asked: ApplicationCheck, answer: Decision, colors: Colors) -> str:
+    """Return a decision on access to an application, as a line."""
+    word = colors.good("allowed") if answer.allowed else colors.bad("denied")
     can = "may" if answer.allowed else "may not"
     is_spark = isinstance(asked.application, SparkApplication)
     if is_spark and answer.reason is Reason.ACLS_DISABLED:
@@ -180,24 +180,24 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colours: Col
 
 
 def application_explanation(
-    asked: ApplicationCheck, answer: ApplicationExplanation, colours: Colours, missing: str = ""
+    asked: ApplicationCheck, answer: ApplicationExplanation, colors: Colors, missing: str = ""
 ) -> Iterator[str]:
-    """Yield a decision about an application, and the evaluated lists.
+    """Yield a decision on access to an application, and the evaluated lists.
 
-    `missing` is a line about its queue if that does not exist.
+    `missing` is a line about the application's queue, if that queue does not exist.
     """
-    yield application_decision(asked, answer.decision, colours)
+    yield application_decision(asked, answer.decision, colors)
     if missing:
         yield missing
     yield ""
     is_spark = isinstance(asked.application, SparkApplication)
     groups = () if is_spark else answer.groups.groups
     for step in answer.steps:
-        outcome = colours.good("grants") if step.granted else "no match"
+        outcome = colors.good("grants") if step.granted else "no match"
         where = f" of {escape(step.queue)}" if step.queue else ""
         name = step.list.replace("_", " ")
         has_groups = step.list in _WITH_GROUPS and not step.granted
-        hint = _misplaced(step.acl_text, groups, colours) if has_groups else ""
+        hint = _misplaced(step.acl_text, groups, colors) if has_groups else ""
         yield f"{name}{where} '{escape(step.acl_text)}': {outcome}{hint}"
     yield f"groups: {_groups(answer.groups)}"
 
@@ -208,38 +208,38 @@ def _branches(lines: Sequence[str]) -> Iterator[str]:
     yield f"└─ {lines[-1]}"
 
 
-def _step(step: Step, groups: Sequence[str], colours: Colours, *, is_new: bool) -> str:
+def _step(step: Step, groups: Sequence[str], colors: Colors, *, is_new: bool) -> str:
     subject = escape(step.matched_subject)
     acl = f"{step.acl or 'unknown'} ACL '{escape(step.acl_text)}'"
     match step.outcome:
         case StepOutcome.ACLS_DISABLED:
-            text = colours.good("ACLs are not enforced (yarn.acl.enable)")
+            text = colors.good("ACLs are not enforced (yarn.acl.enable)")
         case StepOutcome.WILDCARD:
-            text = f"{acl}: {colours.good('allows everyone')}"
+            text = f"{acl}: {colors.good('allows everyone')}"
         case outcome if outcome in _LISTED:
-            text = f"{acl}: {colours.good(f'lists {_LISTED[outcome]}{subject}')}"
+            text = f"{acl}: {colors.good(f'lists {_LISTED[outcome]}{subject}')}"
         case StepOutcome.NO_MATCH:
             text = f"{acl}: no match"
-            text += _misplaced(step.acl_text, groups, colours)
+            text += _misplaced(step.acl_text, groups, colors)
         case StepOutcome.EMPTY:
             text = f"{acl}: grants nothing"
         case StepOutcome.RECOVERY_QUEUE:
-            text = colours.bad("access to the recovery queue is never granted")
+            text = colors.bad("access to the recovery queue is never granted")
         case _:
             text = f"{acl}: unknown outcome (this client is too old for the server)"
     if step.template_property or (is_new and step.acl):
         source = escape(step.template_property) or "no template sets it"
-        text += colours.faint(f" ({source})")
+        text += colors.faint(f" ({source})")
     if step.dropped_names:
         dropped = ", ".join(escape(name) for name in step.dropped_names)
-        text += colours.doubtful(f" (never match: {dropped})")
+        text += colors.doubtful(f" (never match: {dropped})")
     return text
 
 
-def _misplaced(acl: str, groups: Sequence[str], colours: Colours) -> str:
+def _misplaced(acl: str, groups: Sequence[str], colors: Colors) -> str:
     """Return a hint about an ACL that lists some of these groups as users; empty otherwise."""
     names = ", ".join(map(escape, groups_listed_as_users(acl, groups)))
-    return colours.doubtful(f" (lists {names} as a user: groups follow a space)") if names else ""
+    return colors.doubtful(f" (lists {names} as a user: groups follow a space)") if names else ""
 
 
 def _groups(groups: ExplainedGroups) -> str:
@@ -291,8 +291,8 @@ def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
     return via, str(grant.acl or ""), grant.queue
 
 
-def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
-    """Yield a user's groups, or why they are unknown."""
+def resolution(answer: Resolution, colors: Colors) -> Iterator[str]:
+    """Yield lines with a user's groups, or the reason why they are unknown."""
     user = escape(answer.user)
     by = f"resolver {escape(answer.resolver)}"
     detail = f": {escape(answer.detail)}" if answer.detail else ""
@@ -304,7 +304,7 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
     yield f"{user}: {', '.join(escape(group) for group in answer.groups) or 'no groups'}"
     notes = [by, "cached" if answer.cached else "just resolved"]
     if answer.stale:
-        notes.append(colours.doubtful("expired, but the resolver is unavailable"))
+        notes.append(colors.doubtful("expired, but the resolver is unavailable"))
     if answer.resolved_at:
         notes.append(f"resolved {moment(answer.resolved_at)}")
     if answer.expires_at:
@@ -312,8 +312,8 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
     yield f"  {', '.join(notes)}{detail}"
 
 
-def policy(answer: PolicyInfo, colours: Colours) -> Iterator[str]:
-    """Yield the origin of a policy, its queues and its diagnostics."""
+def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
+    """Yield lines with a policy's source, queues and diagnostics."""
     yield f"source      {escape(answer.source)}"
     yield f"revision    {answer.revision}"
     if answer.loaded_at:
@@ -323,26 +323,26 @@ def policy(answer: PolicyInfo, colours: Colours) -> Iterator[str]:
     yield f"partitions  {', '.join(escape(name) for name in answer.partitions)}"
     yield ""
     for queue in answer.queues:
-        yield _queue(queue, colours)
+        yield _queue(queue, colors)
     if answer.templates:
         yield ""
         yield "queues that will be created below"
         for template in answer.templates:
-            text = f"  {escape(template.path)}  {colours.faint(escape(template.kind))}"
+            text = f"  {escape(template.path)}  {colors.faint(escape(template.kind))}"
             for kind, acl in (("submit", template.submit_acl), ("admin", template.admin_acl)):
-                text += f"  {colours.faint(kind)} '{escape(acl)}'" if acl is not None else ""
+                text += f"  {colors.faint(kind)} '{escape(acl)}'" if acl is not None else ""
             yield text
     if answer.diagnostics:
         yield ""
-        yield from diagnostics(answer.diagnostics, colours)
+        yield from diagnostics(answer.diagnostics, colors)
     if answer.reload_failed_at:
         yield ""
-        yield colours.bad(f"the reload at {moment(answer.reload_failed_at)} failed:")
-        yield from diagnostics(answer.reload_diagnostics, colours)
+        yield colors.bad(f"the reload at {moment(answer.reload_failed_at)} failed:")
+        yield from diagnostics(answer.reload_diagnostics, colors)
 
 
-def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
-    """Yield the replicas of a fleet."""
+def fleet(answer: FleetInfo, colors: Colors) -> Iterator[str]:
+    """Yield lines that describe a fleet's replicas."""
     for replica in answer.replicas:
         state = str(replica.state)
         if replica.state is ReplicaState.SILENT:
@@ -350,9 +350,9 @@ def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
         if replica.state is ReplicaState.STARTING:
             state = "starting: it has not joined the fleet yet"
         paint = {
-            ReplicaState.FOLLOWING: colours.good,
-            ReplicaState.STARTING: colours.doubtful,
-        }.get(replica.state, colours.bad)
+            ReplicaState.FOLLOWING: colors.good,
+            ReplicaState.STARTING: colors.doubtful,
+        }.get(replica.state, colors.bad)
         yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
         notes = [f"queuegate {escape(replica.version)}"]
         if replica.state is not ReplicaState.SILENT:
@@ -368,7 +368,7 @@ def _pluralize(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _queue(queue: PolicyQueue, colours: Colours) -> str:
+def _queue(queue: PolicyQueue, colors: Colors) -> str:
     parent, _, name = queue.path.rpartition(".")
     indent = "  " * queue.path.count(".")
     text = f"{indent}{escape(name)}" if parent else escape(queue.path)
@@ -377,22 +377,22 @@ def _queue(queue: PolicyQueue, colours: Colours) -> str:
         ("admin", queue.admin_acl, queue.admin_acl_dropped_names),
     ):
         if acl:
-            text += f"  {colours.faint(kind)} '{escape(acl)}'"
+            text += f"  {colors.faint(kind)} '{escape(acl)}'"
         if dropped:
             names = ", ".join(escape(entry) for entry in dropped)
-            text += colours.doubtful(f" (never match: {names})")
+            text += colors.doubtful(f" (never match: {names})")
     return text
 
 
-def diagnostics(entries: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
+def diagnostics(entries: Sequence[Diagnostic], colors: Colors) -> Iterator[str]:
     """Yield diagnostics, one per line: `file:line:column: severity: message (remedy)`."""
     for diagnostic in entries:
         place = f"{escape(diagnostic.file)}:" if diagnostic.file else ""
         place += f"{diagnostic.line}:{diagnostic.column}:" if diagnostic.line else ""
         place += " " if place else ""
-        colour = colours.bad if diagnostic.severity is Severity.ERROR else colours.doubtful
+        color = colors.bad if diagnostic.severity is Severity.ERROR else colors.doubtful
         remedy = f" ({escape(diagnostic.remedy)})" if diagnostic.remedy else ""
-        yield f"{place}{colour(diagnostic.severity)}: {escape(diagnostic.message)}{remedy}"
+        yield f"{place}{color(diagnostic.severity)}: {escape(diagnostic.message)}{remedy}"
 
 
 def moment(when: datetime) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from queuegate.cli.terminal import Colours, colours_for, escape
+from queuegate.cli.terminal import Colors, colors_for, escape
 from queuegate.policy.names import DEFAULT_PARTITION, partition_name
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from queuegate.cli.offline import OfflineClient
 
 TIMEOUT: Final = 1.0
-"""The default time limit of a call to a server, in seconds."""
+"""The default time limit for a call to a server, in seconds."""
 _SERVER: Final = ("address", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file")
 COMMON: Final = frozenset({"output", "timeout", *_SERVER})
 """The options common to all commands."""
 _FILES: Final = ("policy", "config")
-"""Options that replace a server."""
+"""Options that select local files instead of a server."""
 _READING: Final = ("acl_names", "semantics", "yarn_site")
 """Options for reading the file of `--policy`."""
 
@@ -88,9 +88,9 @@ class Session:
         return [name for name, own in given if own is not None and value in {None, own}]
 
     @property
-    def colours(self) -> Colours:
-        """The colours of standard output."""
-        return colours_for(sys.stdout)
+    def colors(self) -> Colors:
+        """Colors for text on standard output, disabled unless it is a terminal."""
+        return colors_for(sys.stdout)
 
     def client(self) -> "Client | OfflineClient":
         """Return a client for the server, or one that decides from files.

@@ -1,4 +1,4 @@
-"""Suggestions for the path of a queue that does not exist."""
+"""Suggestions for the paths of nonexistent queues."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple

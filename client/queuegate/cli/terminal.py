@@ -1,4 +1,4 @@
-"""Escapes and colours for terminals."""
+"""Escaping and coloring of text for terminals."""
 
 import os
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ def escape(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Colours:
-    """The colours of text, if `on` is true."""
+class Colors:
+    """ANSI colors for text. If `on` is false, text remains unchanged."""
 
     on: bool
 
@@ -43,7 +43,7 @@ class Colours:
         return f"\x1b[{attribute}m{text}\x1b[0m" if self.on else text
 
 
-def colours_for(stream: TextIO) -> Colours:
-    """Return colours if the terminal supports them and `NO_COLOR` is not set."""
+def colors_for(stream: TextIO) -> Colors:
+    """Return colors for a stream, enabled if it is a suitable terminal and `NO_COLOR` is not set."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Colours(wanted and stream.isatty())
+    return Colors(wanted and stream.isatty())

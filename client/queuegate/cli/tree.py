@@ -25,7 +25,7 @@ from queuegate.cli.options import (
 )
 from queuegate.cli.output import Report
 from queuegate.cli.session import Session
-from queuegate.cli.terminal import Colours, escape
+from queuegate.cli.terminal import Colors, escape
 from queuegate.policy import acl as yunikorn_acl
 from queuegate.policy.acl import Acl, AclNames
 from queuegate.policy.created_queues import ANY_NAME, TemplateKind
@@ -101,7 +101,7 @@ def tree(
     drawing = Drawing(
         queues,
         usable,
-        session.colours,
+        session.colors,
         _width(),
         templates=answer.templates,
         created=created,
@@ -134,7 +134,7 @@ def _created(
     asked: Check,
     timeout: float,
 ) -> dict[str, list[Access]]:
-    """Return a user's access to the leaf queues to be created, by the path of their parents.
+    """Return a user's access to leaf queues yet to be created, by parent path.
 
     `asked` identifies the user. Paths beyond the first few are omitted.
     """
@@ -152,7 +152,7 @@ def _created(
 
 
 def _parser(answer: PolicyInfo) -> Callable[[str], Acl]:
-    """Return the parser that the server uses for the ACLs of an answer."""
+    """Return the parser that the server uses for the ACLs in a response."""
     if answer.semantics in {*map(str, Semantics)}:
         return cache(yarn_grammar(Semantics(answer.semantics)))
     return cache(partial(yunikorn_acl.parse, names=AclNames.ANY))
@@ -179,13 +179,13 @@ def _to_document(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> di
 
 
 class Drawing:
-    """A drawing of a tree of queues."""
+    """A drawing of a queue tree."""
 
     def __init__(
         self,
         queues: Sequence[PolicyQueue],
         usable: Mapping[Access, Collection[str]],
-        colours: Colours,
+        colors: Colors,
         width: int | None,
         *,
         templates: Sequence[QueueTemplate] = (),
@@ -197,7 +197,7 @@ class Drawing:
         Args:
             queues: The queues, parents first.
             usable: The queues that the user may use, by access; empty without a user.
-            colours: The colours.
+            colors: The colors of the text.
             width: The maximum number of columns, or None for no limit.
             templates: The templates of queues yet to be created.
             created: The user's access to these queues, by the path of the template.
@@ -205,7 +205,7 @@ class Drawing:
         """
         self._queues = queues
         self._usable = usable
-        self._colours = colours
+        self._colors = colors
         self._width = width
         self._parse = parse
         self._created = created
@@ -280,7 +280,7 @@ class Drawing:
         if hidden:
             more = "more " if shown else ""
             text = f"{indent}└─ … {hidden} {more}queue{'' if hidden == 1 else 's'}"
-            below.append(self._colours.faint(f"{text} (--prefix {escape(path)})"))
+            below.append(self._colors.faint(f"{text} (--prefix {escape(path)})"))
         return below[::-1]
 
     def _template(self, indent: str, path: str, template: QueueTemplate) -> str:
@@ -300,7 +300,7 @@ class Drawing:
         text = f"{escape(name)}  {text}"
         if self._width is not None:
             text = _truncate(text, self._width - len(indent))
-        return f"{indent}{self._colours.faint(text)}"
+        return f"{indent}{self._colors.faint(text)}"
 
     def _line(self, indent: str, name: str, queue: PolicyQueue) -> str:
         shown = escape(name)
@@ -309,10 +309,10 @@ class Drawing:
             text = _truncate(text, self._width - len(indent) - len(shown) - 2)
         if not self._usable:
             is_open = queue.path in self._opened_by
-            return f"{indent}{shown}  {self._colours.good(text) if is_open else text}".rstrip()
+            return f"{indent}{shown}  {self._colors.good(text) if is_open else text}".rstrip()
         allowed = [access for access in Access if queue.path in self._usable[access]]
-        mark = self._colours.good if allowed else self._colours.faint
-        return f"{indent}{mark(shown)}  {self._colours.faint(text)}".rstrip()
+        mark = self._colors.good if allowed else self._colors.faint
+        return f"{indent}{mark(shown)}  {self._colors.faint(text)}".rstrip()
 
     def _who(self, queue: PolicyQueue) -> str:
         """Return a description of the users and groups with access."""

@@ -21,7 +21,7 @@ from queuegate.cli.options import (
 from queuegate.cli.output import Report
 from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
 from queuegate.cli.session import Session
-from queuegate.cli.terminal import Colours, escape
+from queuegate.cli.terminal import Colors, escape
 from queuegate.policy.decision import Access
 
 _MAX_NAMED: Final = 5
@@ -29,7 +29,7 @@ _MAX_NAMED: Final = 5
 
 
 class _WhoCanCommand(Command):
-    """The command, with a remedy for a misplaced kind of access."""
+    """The command. Its error about a misplaced kind of access suggests the option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. A kind of access among them is an error that names the option."""
@@ -93,19 +93,19 @@ def who_can(
     table = (("USER", "VIA", "ACL", "QUEUE", "CONFIRMED"), [*map(_row, users)])
     return Report(
         document,
-        [*_lines(first, users, session.colours)],
+        [*_lines(first, users, session.colors)],
         note=_note(first, users, Access(access), queue, has_more=has_more),
         problem=_incomplete(pages),
         table=table,
     )
 
 
-def _lines(page: UserPage, users: Sequence[ListedUser], colours: Colours) -> Iterator[str]:
+def _lines(page: UserPage, users: Sequence[ListedUser], colors: Colors) -> Iterator[str]:
     if page.everyone_via is not None:
         is_enforced = page.everyone_via.acl is not None
         where = f"{place_of(page.everyone_via)} allows everyone"
         text = where if is_enforced else grant_words(page.everyone_via)
-        yield f"{colours.good('everyone')}: {text}"
+        yield f"{colors.good('everyone')}: {text}"
     for grant in page.proxies:
         yield f"every user that {escape(grant.name)} acts for: {place_of(grant)}"
     width = max((len(escape(user.user)) for user in users), default=0)
@@ -114,9 +114,9 @@ def _lines(page: UserPage, users: Sequence[ListedUser], colours: Colours) -> Ite
         text += "; ".join(map(grant_words, user.via[:1]))
         others = len(user.via) - 1 + user.further
         if others > 0:
-            text += colours.faint(f" ({others} more)")
+            text += colors.faint(f" ({others} more)")
         if not user.confirmed:
-            text += colours.doubtful(f" (not confirmed: {escape(user.detail)})")
+            text += colors.doubtful(f" (not confirmed: {escape(user.detail)})")
         yield text
 
 
@@ -128,7 +128,7 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
 def _note(
     page: UserPage, users: Sequence[ListedUser], access: Access, queue: str, *, has_more: bool
 ) -> str:
-    """Return additional remarks as a line."""
+    """Return additional remarks as a single line."""
     parts: list[str] = []
     if page.evaluated_queue:
         parts.append(f"{queue} does not exist; decided at {page.evaluated_queue}")

@@ -52,12 +52,12 @@ _TERM: Final = re.compile(
 
 
 def in_command_words(message: str) -> str:
-    """Return a message of the Python client in terms of the command line."""
+    """Translate a Python client message into terms of the command line."""
     return _TERM.sub(lambda match: _ANYWHERE.get(match[0], match[0]), message)
 
 
 def argument_in_command_words(message: str) -> str:
-    """Return a message of the Python client with the option for its initial argument."""
+    """Return a Python client message with its initial argument replaced by the option."""
     match = _FIRST.match(message)
     if match is not None:
         message = _ARGUMENTS[match[1]] + message[match.end() :]

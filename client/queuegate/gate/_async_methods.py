@@ -20,14 +20,14 @@ from queuegate.policy.names import ROOT
 
 
 class AsyncGateMethods(AsyncClientMethods):
-    """The calls of a gate. Gates set `_reflector` and `_decide`."""
+    """A gate's calls. Subclasses set `_reflector` and `_decide`."""
 
     _reflector: Reflector
     _decide: Callable[[Question], Decision | None]
 
     @property
     def state(self) -> GateState:
-        """Whether the gate decides locally."""
+        """The gate's state, which determines whether it decides locally."""
         return self._reflector.state
 
     @property
@@ -37,12 +37,12 @@ class AsyncGateMethods(AsyncClientMethods):
 
     @property
     def resets(self) -> int:
-        """How often the server has reset the gate, dropping its lease and groups."""
+        """The number of times the server has made the gate drop its lease and groups."""
         return self._reflector.resets
 
     @property
     def outbox_counts(self) -> OutboxCounts | None:
-        """The state of the decisions to report; None without an outbox."""
+        """Counts of the decisions to report; None without an outbox."""
         return self._reflector.outbox_counts
 
     async def check(

@@ -24,7 +24,7 @@ _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]
 
 
 class Gate(AsyncGateMethods, Client):
-    """A client for asyncio that decides in this process, as `queuegate.Gate` does.
+    """An asyncio client that decides in this process, as `queuegate.Gate` does.
 
     A gate belongs to the event loop that was running when it was created. In any other loop, calls
     that it cannot decide locally raise RuntimeError. Close a gate after use to stop its task and
@@ -162,7 +162,7 @@ class Gate(AsyncGateMethods, Client):
         await stream.write(self._reflector.released())
 
     async def _watch(self, stream: _Stream) -> None:
-        """Cancel the stream if its server stops answering pings."""
+        """Cancel the stream if its server stops responding to pings."""
         while not self._reflector.watch():  # noqa: ASYNC110 - waits for a time, not an event
             await asyncio.sleep(WATCH_SECONDS)
         stream.cancel()

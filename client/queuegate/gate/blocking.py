@@ -56,25 +56,24 @@ class Gate(GateMethods, Client):
 
         Args:
             address: The address of the server, as for Client.
-            timeout: The default time limit of calls, in seconds.
+            timeout: The default time limit for calls, in seconds.
             tls: The TLS settings, as for Client.
             token_file: The file with the bearer token, as for Client.
-            retry: The retry policy of calls.
+            retry: The retry policy for calls.
             metadata: Metadata for each call and for the gate's stream, as for Client.
             interceptors: As for Client. Interceptors for bidirectional streams also intercept the
                 gate's stream.
             name: The gate's name on the server. Defaults to the host name and process ID.
             partitions: The partitions whose policies to copy; all if empty. A partition missing
-                from the server is logged once, and used once the server has it.
-            stale: How many seconds the gate decides without a lease while the server is
-                unreachable; after that, calls fail. Such decisions have `stale` set, and may
-                predate a change that a call has waited for.
-            outbox: The folder that stores decisions until the server's audit log has them, if the
-                server requires reports. Without an outbox, all checks are sent to such a server.
-                Only one gate can use a folder.
-            on_change: Called in its own thread after the gate has switched to another policy.
-                Calls do not overlap, and a single call may cover several changes. Exceptions are
-                logged.
+                from the server is logged once, and used when the server has it.
+            stale: How long the gate decides without a lease while the server is unreachable, in
+                seconds; after that, calls fail. Such decisions have `stale` set, and may not
+                reflect a change completed by a call with `wait`.
+            outbox: The folder that stores decisions until they are in the server's audit log, if
+                the server requires reports. Without an outbox, all checks are sent to such a
+                server. Only one gate can use a folder.
+            on_change: Called in a separate thread after the gate switches to another policy. Calls
+                do not overlap, and a single call may cover several changes. Exceptions are logged.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -180,7 +179,7 @@ class Gate(GateMethods, Client):
             yield self._reflector.released()
 
     def _watch(self) -> None:
-        """Cancel a stream whose server stops answering pings."""
+        """Cancel a stream whose server stops responding to pings."""
         while not self._closing.wait(WATCH_SECONDS):
             stream = self._stream
             if self._reflector.watch() and stream is not None:

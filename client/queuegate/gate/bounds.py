@@ -1,6 +1,6 @@
 """Bounds on messages that a gate accepts from a server.
 
-A test compares them with those of the Go gate in `internal/gate/bounds.go`.
+A test compares them with the Go gate's bounds in `internal/gate/bounds.go`.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ MAX_RETRY_SECONDS: Final = 30.0
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The maximum size of a message. Parts of policies take about 256 KiB."""
 MAX_NAME_BYTES: Final = 1_024
-"""The maximum length of the name of a partition or a group."""
+"""The maximum length of a partition or group name."""
 MAX_PATH_BYTES: Final = 4_096
 """The maximum length of a queue path."""
 MAX_EPOCH_BYTES: Final = 16
@@ -34,7 +34,7 @@ MAX_NAMES: Final = 2_000_000
 MAX_LEVELS: Final = 1_250_000
 """The maximum number of levels in the chains of all policies. A queue adds at most four."""
 MAX_LISTED: Final = 16_000_000
-"""The maximum number of names listed in the levels of all policies."""
+"""The maximum total number of names listed at the levels of all policies."""
 MAX_CHAIN_LEVELS: Final = 8_192
 """The maximum number of levels in a chain, more than the longest path can have."""
 MAX_PATHS_BYTES: Final = 64 * 1024 * 1024
@@ -42,10 +42,12 @@ MAX_PATHS_BYTES: Final = 64 * 1024 * 1024
 MAX_POLICY_BYTES: Final = 64 * 1024 * 1024
 """The maximum total size of all policies, as sent."""
 MAX_ANNOUNCED_BYTES: Final = 512 * 1024
-"""The maximum size of announced partition names. Policies beyond it are sent again."""
+"""The maximum total size of partition names announced on a new stream. Policies beyond it are sent
+again.
+"""
 
 MAX_GROUPS: Final = 10_000
-"""The maximum number of groups of a user."""
+"""The maximum number of groups per user."""
 MAX_GIVEN_GROUPS: Final = 10_000
 """The maximum number of groups in a request, as enforced by servers."""
 MAX_GROUP_BYTES: Final = 128 * 1024 * 1024

@@ -29,7 +29,7 @@ class BrokenProtocol(Exception):
 
 
 def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
-    """Return the parsed message, or its fault, because gRPC would hide an exception."""
+    """Return the parsed message, or its fault as a value, because gRPC would hide an exception."""
     if len(data) > bounds.MAX_MESSAGE_BYTES:
         text = f"a message has {len(data)} bytes; the limit is {bounds.MAX_MESSAGE_BYTES}"
         return BrokenProtocol(text)
@@ -47,10 +47,10 @@ def check(response: sync_pb2.SyncResponse) -> None:
 
 
 def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
-    """Return whether a gate can use the groups of a user.
+    """Return whether a gate can use a user's groups.
 
-    If not, the gate sends the user's checks to the server: a single user with too many groups must
-    not close the stream.
+    If not, the gate sends the user's checks to the server, because a single user with too many
+    groups must not close the stream.
     """
     if groups.outcome == _NOT_FOUND:
         return True

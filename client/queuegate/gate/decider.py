@@ -15,7 +15,7 @@ from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
-"""The length up to which no limit on names needs checking."""
+"""The maximum length of a name that need not be checked against the limits."""
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
@@ -40,7 +40,7 @@ class Decider:
         report: Report | None,
         clock: Callable[[], float] = clock,
     ) -> None:
-        """Decide from a replica while a session has a lease.
+        """Create a decider for a gate.
 
         Args:
             replica: The policies and groups to decide from.
@@ -61,8 +61,8 @@ class Decider:
         self._clock = clock
 
     def decide(self, question: Question) -> Decision | None:
-        """Return a decision, or None if the question must be sent to the server, as every invalid
-        one must.
+        """Return a decision, or None if the question must be sent to the server. Invalid questions
+        always are.
         """
         state = self._replica.state
         try:
@@ -218,7 +218,7 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return the policy of a partition requested by another form of its name."""
+    """Return the policy of a partition requested under another form of its name."""
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None
     return state.find(name)

@@ -1,4 +1,4 @@
-"""The queues of a partition in a gate, and their chains.
+"""A gate's copy of a partition, with its queues and their chains.
 
 A chain is built from the policy's tables on first use.
 """
@@ -34,7 +34,7 @@ ANY_USER: Final = sync_pb2.QUEUE_NAMING_YUNIKORN_ANY_USER
 SHORT_NAMES: Final = sync_pb2.QUEUE_NAMING_YARN_SHORT_NAMES
 YUNIKORN: Final = frozenset((sync_pb2.QUEUE_NAMING_YUNIKORN, ANY_USER))
 NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
-"""The naming rules supported by this gate. Under any others, checks are sent to the server."""
+"""The naming rules supported by this gate. Checks under any other rules are sent to the server."""
 
 _RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
@@ -121,7 +121,7 @@ class LocalPartition:
         return chain
 
     def evaluated_instead(self, path: str, decision: Decision) -> str:
-        """Return the nearest existing ancestor of a missing queue, which was evaluated instead.
+        """Return the existing ancestor whose ACLs were evaluated in place of a missing queue's.
 
         Empty if the queue exists or will be created, or if the decision does not depend on it.
         """
@@ -166,7 +166,7 @@ class LocalPartition:
         """Return the chain that starts at a level.
 
         Args:
-            level: The level.
+            level: The number of the first level.
             path: The requested path.
             depth: The depth of the configured queue on the path. Chains below it are specific to
                 the path.
@@ -203,7 +203,7 @@ class LocalPartition:
         return chain
 
     def _prefix(self, path: str, depth: int) -> str:
-        """Return the first levels of a path, sharing the string of a configured queue."""
+        """Return the first levels of a path, sharing a configured queue's string."""
         prefix = SEPARATOR.join(path.split(SEPARATOR)[:depth])
         number = self.queues.get(prefix)
         return prefix if number is None else self._tables.paths[number]

@@ -1,4 +1,4 @@
-"""Decisions stored on disk until the server's audit log has them."""
+"""Decisions stored on disk until they are in the server's audit log."""
 
 import errno
 import fcntl
@@ -34,15 +34,16 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 @dataclass(frozen=True, slots=True)
 class OutboxCounts:
-    """Counts of the decisions that a gate has had to report since it was created."""
+    """Counts of the decisions to report since the gate was created."""
 
     waiting_bytes: int
     """The size of all files in the outbox."""
     confirmed: int
     """The number of decisions written to the server's audit log."""
     not_kept: int
-    """The number of decisions that did not fit into the outbox or could not be written. The checks
-    were sent to the server instead."""
+    """The number of decisions that did not fit in the outbox or could not be written. The checks
+    were sent to the server instead.
+    """
     rejected: int
     """The number of decisions rejected by the server, which are kept in the file `rejected`."""
     damaged: int
@@ -68,7 +69,7 @@ class Outbox:
 
         Raises:
             OSError: The folder cannot be used.
-            BlockingIOError: Another gate uses the folder.
+            BlockingIOError: Another gate is using the folder.
         """
         self._folder: Final = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,8 +147,8 @@ class Outbox:
             self.remove(segment)
 
     def remove(self, segment: Segment) -> None:
-        """Remove the oldest segment after its decisions were reported. A damaged segment is renamed
-        and kept for inspection.
+        """Remove the oldest segment after its decisions have been reported. A damaged segment is
+        renamed and kept for inspection.
         """
         path = segment.path
         with self._lock:
@@ -164,7 +165,7 @@ class Outbox:
                 _LOG.exception("cannot remove %s; the next gate will report it again", path)
 
     def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
-        """Set aside decisions rejected by the server. `why` is the fault of the first.
+        """Set aside decisions rejected by the server. `why` describes the first one's fault.
 
         They are logged together, since a server may reject a thousand at once.
         """

@@ -41,7 +41,8 @@ class PolicyTables:
         """Indexes into `names`."""
         self.ends = array("I", [0])
         """A 0, followed by the ends of each level's lists of users, groups and services in
-        `listed`. Each list starts at the end of the previous one."""
+        `listed`. Each list starts where the previous one ends.
+        """
         self.reasons: dict[int, Reason] = {}
         """The reason of the decision at the end of each chain, by level."""
         self.submit, self.admin = _numbers(), _numbers()

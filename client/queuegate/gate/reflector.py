@@ -1,4 +1,4 @@
-"""The logic shared by both gates: pings, requests for groups, and reconnects."""
+"""Logic shared by both gates: pings, group requests and reconnects."""
 
 import logging
 import math
@@ -39,7 +39,7 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
 """The maximum backoff before reconnecting, in seconds."""
 RELEASE_SECONDS: Final = 0.5
-"""How long a closing gate waits until the release of its lease is sent."""
+"""How long a closing gate waits for the release of its lease to be sent, in seconds."""
 MAX_NAME_BYTES: Final = 256
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """The statuses of a stream whose server is gone or unresponsive."""
@@ -50,17 +50,17 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 
 class GateState(StrEnum):
-    """Whether a gate decides locally."""
+    """The state of a gate."""
 
     CONNECTING = auto()
     """The gate has no policy yet, and sends checks to the server."""
     LIVE = auto()
-    """The gate decides."""
+    """The gate decides locally."""
     EXPIRED = auto()
     """The gate's lease has expired. It sends checks to the server, or uses old state if `stale`
     permits."""
     FORBIDDEN = auto()
-    """The server forbids the gate to decide, or requires reports and the gate has no outbox."""
+    """The server forbids local decisions, or requires reports and the gate has no outbox."""
     CLOSED = auto()
     """The gate is closed, or was created before this process was forked."""
 
@@ -83,7 +83,7 @@ class Reflector:
         Args:
             name: The gate's name on the server. Defaults to the host name and process ID.
             partitions: The partitions to follow; all if empty.
-            stale: How many seconds old state may be used while the server is unreachable.
+            stale: How long old state may be used while the server is unreachable, in seconds.
             outbox: The folder for decisions to report, if any.
             on_change: Called in the receiving thread when the gate switches to another policy.
             wake: Called in any thread when messages are due.
@@ -111,7 +111,7 @@ class Reflector:
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
         self.has_stream = False
-        """Whether a stream is open. The server may have granted a lease before the gate is live."""
+        """Whether a stream is open. The server may grant a lease before the gate is live."""
         self.resets = 0
         """The number of times the server has caused this gate to drop its state."""
         self._on_change = on_change
@@ -132,7 +132,7 @@ class Reflector:
 
     @property
     def state(self) -> GateState:
-        """Whether the gate decides locally."""
+        """The gate's state."""
         if self.is_closed:
             return GateState.CLOSED
         state = self.replica.state
@@ -270,7 +270,7 @@ class Reflector:
 
     @property
     def outbox_counts(self) -> OutboxCounts | None:
-        """The state of the decisions to report; None without an outbox."""
+        """Counts of the decisions to report; None without an outbox."""
         return None if self._outbox is None else self._outbox.counts
 
     def released(self) -> sync_pb2.SyncRequest:
@@ -355,7 +355,7 @@ def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:
 
 
 def _is_about_report(failure: Exception | None) -> bool:
-    """Return whether a report ended the stream. No other request is long enough to be too large."""
+    """Return whether a report ended the stream. No other request can exceed the size limit."""
     if isinstance(failure, InvalidArgument):
         return any(violation.field.startswith("report") for violation in failure.violations)
     return isinstance(failure, MessageTooLarge) and not _is_about_response(failure)

@@ -27,11 +27,11 @@ cleared at this limit."""
 MAX_DISTINCT_DECISIONS: Final = 10_000
 """The maximum number of distinct decision objects shared by cache entries."""
 REFRESH_AFTER: Final = 0.8
-"""The fraction of the lifetime of groups after which their next use requests them again."""
+"""The fraction of the groups' lifetime after which their next use requests them again."""
 
 
 class UserEntry:
-    """The groups of a user. Only the times are mutable; cached decisions depend on them."""
+    """A user's groups. Only the times are mutable; cached decisions depend on them."""
 
     __slots__ = ("expires_at", "groups", "key", "refresh_at")
 
@@ -214,8 +214,8 @@ class LocalReplica:
         ]
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except those of these partitions, and use no policy until the server has
-        confirmed it.
+        """Drop all groups except those in the given partitions, and use no policy until the server
+        confirms it.
         """
         self._replace(MappingProxyType({}))
         kept = frozenset(keep_groups_of)
@@ -285,12 +285,12 @@ class LocalReplica:
         self._first = self._tables = None
 
     def use_rights(self, rights: GateRights) -> None:
-        """Use these rights, and drop decisions made under others."""
+        """Apply the given rights, and drop decisions made under other rights."""
         if rights != self.state.rights:
             self.state = State(self.state.policies, rights, is_complete=self._is_complete)
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Use the groups of a user, which were requested at or after `asked_at`."""
+        """Store a user's groups, which were requested at or after `asked_at`."""
         if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_RESOLVED:
             names: tuple[str, ...] | None = tuple(groups.groups)
         elif groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND:
@@ -315,7 +315,7 @@ class LocalReplica:
         self._group_bytes += entry.size
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop these users' groups, or without users, all groups of the partition."""
+        """Drop the given users' groups, or if no users are given, all groups in the partition."""
         keys = [(partition, user) for user in users]
         for key in keys or [key for key in self.users if key[0] == partition]:
             entry = self.users.pop(key, None)
@@ -344,7 +344,7 @@ class LocalReplica:
         )
 
     def _add_size(self, name: str, size: PolicySize) -> None:
-        """Add to the incomplete policy's size. Raises ValueError above the bounds."""
+        """Add to the incomplete policy's size. Raises ValueError if it then exceeds the bounds."""
         self._part_size = self._part_size.plus(size)
         held = self._held.get(name)
         replaced = PolicySize() if held is None else held.size

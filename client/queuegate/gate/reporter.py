@@ -1,4 +1,4 @@
-"""Reports of an outbox's decisions to the server, one at a time."""
+"""Sends an outbox's decisions to the server, one report at a time."""
 
 import threading
 from collections import deque
@@ -20,7 +20,7 @@ class Reporter:
     """
 
     def __init__(self, outbox: Outbox) -> None:
-        """Report the decisions of an outbox."""
+        """Create a reporter for an outbox."""
         self._outbox = outbox
         self._lock = threading.Lock()
         self._stream = 0
@@ -41,7 +41,7 @@ class Reporter:
         """Return the next report.
 
         Args:
-            stream: The stream to send the report on.
+            stream: The number of the stream for the report.
             reported: The server's last confirmation.
 
         Returns:
@@ -73,7 +73,7 @@ class Reporter:
         """Split the report in flight, which closed the stream, or set aside a single decision.
 
         Args:
-            why: The reason why the stream was closed.
+            why: Why the stream was closed.
         """
         with self._lock:
             if not self._in_flight:

@@ -1,4 +1,4 @@
-"""The gate's side of the protocol: its lease, and the state that it may decide from.
+"""The gate's side of the protocol, which tracks its lease and the state from which it may decide.
 
 Pure: takes messages and times, and returns messages. The server's side is
 `queuegate_server/sync/session.py`; `sync.proto` defines the rules.
@@ -51,8 +51,8 @@ class Replica(Protocol):
         """Return each complete policy as announced in `SyncOpen`."""
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except those of these partitions, and use no policy until the server has
-        confirmed it.
+        """Drop all groups except those in the given partitions, and use no policy until the server
+        confirms it.
         """
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
@@ -65,13 +65,13 @@ class Replica(Protocol):
         """Drop all policies and groups, including policies that the server might confirm."""
 
     def use_rights(self, rights: GateRights) -> None:
-        """Use these rights, and drop decisions made under others."""
+        """Apply the given rights, and drop decisions made under other rights."""
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Use the groups of a user, which were requested at or after `asked_at`."""
+        """Store a user's groups, which were requested at or after `asked_at`."""
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop these users' groups, or without users, all groups of the partition."""
+        """Drop the given users' groups, or if no users are given, all groups in the partition."""
 
 
 class GateSession:
@@ -204,18 +204,19 @@ class GateSession:
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Give up the lease and policies, because the server does not know their state or rejects
-        this gate. Drop all groups except those of these partitions.
+        """Give up the lease and policies, because the server does not recognize them or rejects
+        this gate. Drop all groups except those in the given partitions.
         """
         self._epoch = b""
         if not keep_groups_of:
-            # With groups kept, the cursor stays valid: none are added before the next checkpoint.
+            # If groups are kept, the cursor stays valid, because none are added before the next
+            # checkpoint.
             self._fleet_cursor = None
         self.lease_until = -math.inf
         self._replica.reset(keep_groups_of)
 
     def drop_everything(self) -> None:
-        """Give up the lease and all state, which the next stream sends again."""
+        """Give up the lease and all state. The server sends the state again on the next stream."""
         self.reset()
         self._part_of = ""
         self._replica.drop_policies()
@@ -224,7 +225,7 @@ class GateSession:
         if not self._is_open and kind not in ("opened", None):
             raise ValueError("the first message must be `opened`")
         if self._part_of and kind in ("pong", "checkpoint"):
-            # It would confirm a policy that is incomplete here.
+            # The message would confirm a policy that is incomplete here.
             raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
 
     def _accept_stream(self, opened: sync_pb2.SyncOpened) -> None:
@@ -268,7 +269,7 @@ class GateSession:
             self._replica.set_groups(groups, asked_at)
 
     def _start_lease(self, ping_id: int) -> None:
-        """Extend the lease, which starts when the answered ping was sent."""
+        """Extend the lease, measured from the time when the acknowledged ping was sent."""
         for earlier in [each for each in self._pings if each < ping_id]:
             del self._pings[earlier]
         sent_at = self._pings.pop(ping_id, None)

@@ -23,8 +23,9 @@ class SilenceWatch:
             named: The partitions to follow; all if empty.
         """
         self.lacks_policy = False
-        """Whether the last pong preceded a complete policy that the server has for this gate. Such
-        pongs are not progress."""
+        """Whether the last pong arrived before a complete policy although the server has one for
+        this gate. Such pongs do not count as progress.
+        """
         self._named = frozenset(named)
         self._promised: set[str] = set()
         """The named partitions that exist on the server."""

@@ -1,4 +1,4 @@
-"""The log of a gate's streams. Repeated events are logged once."""
+"""Log messages about a gate's streams. Repeated events are logged once."""
 
 import logging
 from collections.abc import Iterable

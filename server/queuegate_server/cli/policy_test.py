@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from queuegate.cli.terminal import colours_for
+from queuegate.cli.terminal import colors_for
 from queuegate_server.cli import EXIT_NO, findings
 from queuegate_server.cli.command import FILE, STDIN, Failure
 from queuegate_server.formats.diagnostics import printable
@@ -79,10 +79,10 @@ def _files(folders: Iterable[str]) -> Iterator[Path]:
 
 
 def _print(file: Path, outcomes: "Iterable[Outcome]") -> None:
-    colours = colours_for(sys.stdout)
+    colors = colors_for(sys.stdout)
     click.echo(printable(str(file)))
     for each in outcomes:
-        mark = colours.bad("✗") if each.failures else colours.good("✓")
+        mark = colors.bad("✗") if each.failures else colors.good("✓")
         click.echo(f"  {mark} {printable(each.name)}")
         for failure, explanation in each.failures:
             click.echo(f"    {failure}")

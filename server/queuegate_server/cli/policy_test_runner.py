@@ -10,7 +10,7 @@ from queuegate._types import Check, ExplainedGroups, GroupsOrigin
 from queuegate.cli import render
 from queuegate.cli.offline import OfflineClient, StaticDirectory
 from queuegate.cli.suggestions import MissingQueue, missing_queue
-from queuegate.cli.terminal import Colours
+from queuegate.cli.terminal import Colors
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
 from queuegate.policy.names import partition_name
@@ -140,7 +140,7 @@ def _failure(
             missing = MissingQueue()
             if decision.evaluated_queue:
                 missing = missing_queue(client, asked, decision.evaluated_queue)
-            lines = render.explanation(asked, full, Colours(on=False), missing)
+            lines = render.explanation(asked, full, Colors(on=False), missing)
             shown = "\n".join(lines).split("\n")
     except QueuegateError as error:
         differences = [f"{error.code}: {error.message}"]

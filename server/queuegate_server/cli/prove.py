@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from queuegate.cli.terminal import colours_for
+from queuegate.cli.terminal import colors_for
 from queuegate.policy.worlds import ClosedWorld, World
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
@@ -111,9 +111,9 @@ def prove(
 
 
 def _lines(file: str, proofs: list[Proof]) -> Iterator[str]:
-    colours = colours_for(sys.stdout)
+    colors = colors_for(sys.stdout)
     for each in proofs:
-        verdict = colours.bad("refuted") if each.refutation else colours.good("proved")
+        verdict = colors.bad("refuted") if each.refutation else colors.good("proved")
         place = f"{file}:{each.stated.line}:{each.stated.column}"
         yield f"{printable(place)}: {verdict}: {printable(each.stated.text)}"
         for shown in each.shown:

@@ -9,7 +9,7 @@ import pytest
 import queuegate
 from queuegate import Access, Reason
 from queuegate.cli import render
-from queuegate.cli.terminal import Colours
+from queuegate.cli.terminal import Colors
 from tests.support.eventually import eventually
 from tests.support.gates import KINDS, decides_itself, live_gate
 from tests.support.servers.queuegate_server import ADMIN, running_server
@@ -63,7 +63,7 @@ def test_everything_else_agrees(client: queuegate.Client) -> None:
     (template,) = policy.templates
     assert (template.path, template.kind) == ("root.managed", "leaf-queue-template")
     assert (template.submit_acl, template.admin_acl) == ("alice analysts", "ops")
-    shown = [*render.policy(policy, Colours(on=False))]
+    shown = [*render.policy(policy, Colors(on=False))]
     assert "  root.managed  leaf-queue-template  submit 'alice analysts'  admin 'ops'" in shown
 
 

@@ -17,7 +17,7 @@ class YarnCluster(NamedTuple):
 
 
 class YarnApplication(NamedTuple):
-    """An application of YARN. A queue of "" is unknown to the scheduler."""
+    """A YARN application. A queue of "" is unknown to the scheduler."""
 
     queue: str
     owner: str

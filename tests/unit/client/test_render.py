@@ -17,10 +17,10 @@ from queuegate import (
     SubjectKind,
 )
 from queuegate.cli import render
-from queuegate.cli.terminal import Colours
+from queuegate.cli.terminal import Colors
 
-PLAIN = Colours(on=False)
-COLOURED = Colours(on=True)
+PLAIN = Colors(on=False)
+COLORED = Colors(on=True)
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MOMENT = "2026-01-02 03:04:05Z"
 EXPIRED = "expired, but the resolver is unavailable"
@@ -58,9 +58,9 @@ def test_decisions(reason: Reason, allowed: bool, text: str) -> None:
     assert line == f"{start} submit to root.q.a: {text}"
 
 
-def test_administering_and_colours() -> None:
+def test_administering_and_colors() -> None:
     answer = Decision(True, Reason.WILDCARD, "root", "*", 1)
-    line = render.decision(Check("al", "root.q", access="admin"), answer, COLOURED)
+    line = render.decision(Check("al", "root.q", access="admin"), answer, COLORED)
     expected = "\x1b[32mallowed\x1b[0m: al may administer root.q: an ACL of root allows everyone"
     assert line == expected
 
@@ -140,7 +140,7 @@ def test_every_outcome_and_origin_has_words(
         queuegate.ExplainedGroups(origin, (), "corp", ""),
         "root",
     )
-    lines = list(render.explanation(Check("a", "root"), answer, COLOURED))
+    lines = list(render.explanation(Check("a", "root"), answer, COLORED))
     assert len(lines) == 6
     needed = origin is not queuegate.GroupsOrigin.NOT_NEEDED
     assert lines[-2].startswith("groups: none (" if needed else "groups: not needed")

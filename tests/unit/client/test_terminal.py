@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate.cli.documents import to_json
-from queuegate.cli.terminal import Colours, colours_for, escape
+from queuegate.cli.terminal import Colors, colors_for, escape
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ class Terminal(io.StringIO):
     ],
     ids=["terminal", "NO_COLOR empty", "NO_COLOR", "dumb", "pipe"],
 )
-def test_colours_only_where_they_are_wanted(
+def test_colors_only_where_they_are_wanted(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], stream: io.StringIO, on: bool
 ) -> None:
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert colours_for(stream).on is on
+    assert colors_for(stream).on is on
 
 
-def test_colours() -> None:
-    assert Colours(on=True).good("yes") == "\x1b[32myes\x1b[0m"
-    assert Colours(on=False).bad("no") == "no"
+def test_colors() -> None:
+    assert Colors(on=True).good("yes") == "\x1b[32myes\x1b[0m"
+    assert Colors(on=False).bad("no") == "no"

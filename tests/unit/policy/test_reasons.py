@@ -14,7 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from queuegate._applications import Application, ApplicationCheck
 from queuegate._types import Check, Decision
 from queuegate.cli import render
-from queuegate.cli.terminal import Colours
+from queuegate.cli.terminal import Colors
 from queuegate.policy import decision as decisions
 from queuegate.policy.decision import OUTCOMES, Reason
 from queuegate.policy.explain import GRANTED
@@ -132,7 +132,7 @@ def test_words_for_people(reason: Reason) -> None:
     outcome = OUTCOMES.get(reason)
     allowed = outcome is not None and outcome.grants
     answer = Decision(allowed, reason, "root.a" if allowed else "", "s" if allowed else "", 1)
-    plain = Colours(on=False)
+    plain = Colors(on=False)
     asked = ApplicationCheck("bob", "view", Application("root.a", "ann"))
     for text in (
         render.decision(Check("bob", "root.a"), answer, plain),
