@@ -11,9 +11,9 @@ from typing import Final
 
 PACKAGE: Final = Path(__file__).resolve().parent / "queuegate"
 SOURCES: Final = {
-    "_methods/async_queues.py": "Methods of `queuegate.Client` about access to queues.",
-    "_methods/async_applications.py": "Methods of `queuegate.Client` about applications.",
-    "_methods/async_server.py": "Methods of `queuegate.Client` about the server.",
+    "_methods/async_queues.py": "Methods of `queuegate.Client` for queue access.",
+    "_methods/async_applications.py": "Methods of `queuegate.Client` for application access.",
+    "_methods/async_server.py": "Methods of `queuegate.Client` for users, policy and server.",
     "_methods/async_client.py": "All methods of `queuegate.Client`.",
     "gate/_async_methods.py": "The methods of `queuegate.Gate` that differ from those of a client.",
 }

@@ -1,4 +1,4 @@
-"""Checks of access to applications, and their explanations. Does not import gRPC."""
+"""Application access checks, and their explanations. Does not import gRPC."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from queuegate._types import Decision, ExplainedGroups
 from queuegate.policy.applications import Action
 
 ActionName: TypeAlias = Action | Literal["view", "view_logs", "modify", "move", "admin"]
-"""An action, or its value."""
+"""An action or its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class SparkApplication:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationCheck:
-    """A check for `check_applications`: may this user take this action on this application?
+    """A check for `check_applications`: whether a user may take an action on an application.
 
     Raises:
         InvalidArgument: An argument is invalid.
@@ -69,7 +69,7 @@ class ApplicationCheck:
     """
 
     user: str
-    """The name of the user."""
+    """The user name."""
     action: ActionName
     """The kind of access."""
     application: Application | SparkApplication
@@ -127,12 +127,14 @@ class ApplicationStep:
     acl_text: str
     """The list as configured."""
     granted: bool = False
-    """Whether the list granted access, for a move to the application or to the target queue."""
+    """Whether the list granted access; for a move, access to the application or to the target
+    queue.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationExplanation:
-    """A decision about an application and its evaluation. Truthy only if access is granted."""
+    """An application access decision and its evaluation. Truthy only if access is granted."""
 
     decision: Decision
     """The decision."""

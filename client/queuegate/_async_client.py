@@ -23,7 +23,7 @@ class Client(AsyncClientMethods):
     retries and further pages.
 
     Attributes:
-        address: The address of the server.
+        address: The server's address.
 
     Example:
         >>> import asyncio
@@ -36,7 +36,7 @@ class Client(AsyncClientMethods):
     """
 
     _OWNER: ClassVar = "client"
-    """The name of this object in error messages."""
+    """This object's name in error messages."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Client(AsyncClientMethods):
 
         Args:
             address: As for `queuegate.Client`.
-            timeout: The default time limit of calls, in seconds.
+            timeout: The default time limit for calls, in seconds.
             tls: As for `queuegate.Client`.
             token_file: As for `queuegate.Client`.
             retry: The retry policy.

@@ -19,8 +19,8 @@ from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
-# The messages of the standard health service have a single field, number 1: a string in the
-# request, an enum in the response. protobuf's wrapper messages have the same encoding.
+# The standard health service's messages have a single field with number 1, a string in requests and
+# an enum in responses. protobuf's wrapper messages have the same encoding.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 _SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"
 _serialized: Final[Callable[[sync_pb2.SyncRequest], bytes]] = sync_pb2.SyncRequest.SerializeToString
@@ -46,7 +46,7 @@ class Deadline:
 
 
 class _Calls:
-    """The code shared by blocking and asyncio calls."""
+    """Code shared by blocking and asyncio calls."""
 
     def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
         self.has_worked = False
@@ -100,7 +100,7 @@ class BlockingCalls(_Calls):
         Args:
             plan: The options of the channel and its calls.
             channel: An existing channel, if any.
-            owner: The name of the calling object in error messages.
+            owner: The calling object's name in error messages.
         """
         self._process = os.getpid()
         target, options = plan.address.target, plan.options
@@ -164,7 +164,7 @@ class BlockingCalls(_Calls):
 
 
 class AsyncCalls(_Calls):
-    """Asyncio calls, bound to the event loop that is running at creation."""
+    """Asyncio calls, bound to the event loop in which they are created."""
 
     _channel: grpc.aio.Channel
 
@@ -173,7 +173,7 @@ class AsyncCalls(_Calls):
 
         Args:
             plan: The options of the channel and its calls.
-            owner: The name of the calling object in error messages.
+            owner: The calling object's name in error messages.
 
         Raises:
             RuntimeError: No event loop is running.

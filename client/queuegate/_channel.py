@@ -30,7 +30,8 @@ from queuegate._settings import (
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 MAX_RECEIVE_BYTES: Final = 64 * 1024 * 1024
-"""Enough for a full batch with long queue paths in its results, or for a very large policy."""
+"""The maximum response size, enough for a full batch with long queue paths or a very large policy.
+"""
 
 _SERVICES: Final = [
     service.full_name
@@ -107,7 +108,7 @@ class BearerToken:
         clock: Callable[[], float] = time.monotonic,
         setting: str = "token_file",
     ) -> None:
-        """Read the token file of a setting.
+        """Read the token file named by a setting.
 
         Raises:
             OSError: The file cannot be read.
@@ -123,7 +124,7 @@ class BearerToken:
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata of a call, with the token in the file or the last valid token."""
+        """The metadata for a call, with the token in the file or the last valid token."""
         if self._clock() >= self._look_at:
             self._look_at = self._clock() + TOKEN_CHECK_SECONDS
             self._reread()
@@ -171,7 +172,7 @@ class ChannelPlan:
     """The credentials; None for plaintext."""
     options: list[tuple[str, Any]]
     timeout: float
-    """The default time limit of calls, in seconds."""
+    """The default time limit for calls, in seconds."""
     token: BearerToken | None = None
     own_metadata: Metadata = field(default=(), repr=False)
     """The program's metadata, which may be secret."""
@@ -180,7 +181,7 @@ class ChannelPlan:
 
     @property
     def metadata(self) -> Metadata | None:
-        """The metadata of each call."""
+        """The metadata for each call."""
         if self.token is None:
             return self.own_metadata or None
         return self.own_metadata + self.token.metadata

@@ -22,7 +22,7 @@ class Client(ClientMethods):
     retries and further pages.
 
     Attributes:
-        address: The address of the server.
+        address: The server's address.
 
     Example:
         >>> with queuegate.Client() as client:  # at QUEUEGATE_ADDRESS, or else 127.0.0.1:50051
@@ -35,7 +35,7 @@ class Client(ClientMethods):
     """
 
     _OWNER: ClassVar = "client"
-    """The name of this object in error messages."""
+    """This object's name in error messages."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Client(ClientMethods):
         Args:
             address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`. Defaults to the environment
                 variable `QUEUEGATE_ADDRESS`, or else to `127.0.0.1:50051`.
-            timeout: The default time limit of calls, in seconds.
+            timeout: The default time limit for calls, in seconds.
             tls: The TLS settings. By default, they come from the environment variables
                 `QUEUEGATE_CA_FILE`, `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and
                 `QUEUEGATE_SERVER_NAME`; if none is set, connections are plaintext.

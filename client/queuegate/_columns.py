@@ -15,7 +15,9 @@ MIN_QUESTIONS: Final = 64
 """The minimum number of checks for which columns save time: a third if few names repeat, and nine
 tenths if most do."""
 MIN_MIXED_QUESTIONS: Final = 512
-"""The minimum if other checks need a batch, since a second request costs as much as 400 checks."""
+"""The minimum number if other checks need a batch, since a second request costs as much as 400
+checks.
+"""
 MAX_QUESTIONS: Final = 20_000
 """The maximum number of checks whose response is certainly below gRPC's size limit."""
 MAX_NAMES: Final = 10_000
@@ -24,8 +26,8 @@ MAX_NAMES: Final = 10_000
 def requests(
     questions: Sequence[Check],
 ) -> Iterator[tuple[list[int], access_pb2.CheckQueueAccessColumnsRequest]]:
-    """Yield requests, with the indexes of their checks, for checks that share a partition and an
-    access. All other checks belong in batches.
+    """Yield requests, with the indexes of their checks, for checks that share a partition and a
+    kind of access. All other checks belong in batches.
     """
     alike: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(questions):

@@ -30,7 +30,7 @@ _DOMAIN: Final = "queuegate"
 _DETAILS_TRAILER: Final = "grpc-status-details-bin"
 
 _ATTEMPT: Final = re.compile(r"^[A-Z_]+: (?:ipv4|ipv6|unix):\S+: ")
-"""gRPC's prefix of a cause, with a status and an address."""
+"""gRPC's prefix to a cause, with a status and an address."""
 
 _TOO_LARGE: Final = "larger than max"
 """gRPC's wording, on either side, for a message above the size limit."""
@@ -63,7 +63,8 @@ _TLS_CAUSES: Final = {
     "handshake": _CLOSED_TLS,
     "ssl": _CLOSED_TLS,
 }
-"""Messages for a client with TLS, by gRPC's wording, since gRPC reports causes only as text."""
+"""Messages for clients with TLS, keyed by gRPC's wording, since gRPC reports causes only as text.
+"""
 
 _CLOSED_PLAINTEXT: Final = (
     "{address} closed the connection: if it requires TLS, pass Tls(ca_file=…) or set "
@@ -93,7 +94,8 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOURCE_EXHAUSTED": Overloaded,
     "CANCELLED": ServerUnavailable,
 }
-"""The exceptions by code. All other codes are outside the contract and become ServerError."""
+"""The exceptions by status code. All other codes are outside the contract and become ServerError.
+"""
 
 _UNAVAILABLE_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOLVER_UNAVAILABLE": GroupsUnavailable,
@@ -114,8 +116,8 @@ def from_call(
 
     Args:
         error: The exception raised by gRPC.
-        address: The address of the server, for messages.
-        timeout: The time limit of the call, in seconds.
+        address: The server's address, for messages.
+        timeout: The time limit for the call, in seconds.
         encrypted: Whether the client uses TLS.
         has_worked: Whether an earlier call succeeded, so that the TLS settings are correct.
     """
@@ -133,7 +135,7 @@ def from_call(
 
 
 def from_item(status: status_pb2.Status) -> QueuegateError:
-    """Return the exception for a failed check of a batch."""
+    """Return the exception for a failed check in a batch."""
     code = _NAMES.get(status.code, "UNKNOWN")
     return _exception(code, status.message, _reason(status), status)
 
@@ -161,7 +163,7 @@ def _local_message(
 
 
 def _remedy(details: str, address: str) -> str:
-    """Return which message was too large, with a remedy."""
+    """Describe which message was too large, and the remedy."""
     if AT_THE_CLIENT in details:
         return f"the response of {address} is too large: request less at once ({details})"
     return (
@@ -208,7 +210,7 @@ def _reason(status: status_pb2.Status | None) -> str:
 
 
 def _detail(status: status_pb2.Status | None, kind: type[_Detail]) -> _Detail | None:
-    """Return the first valid detail of a type, or None."""
+    """Return the first valid detail of the given type, or None."""
     for packed in status.details if status is not None else ():
         detail = kind()
         try:

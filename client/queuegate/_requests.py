@@ -19,7 +19,7 @@ MAX_BATCH: Final = 10_000
 MAX_USERS: Final = 10_000
 PAGE_SIZE: Final = 10_000
 MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
-"""gRPC's default limit for servers."""
+"""The maximum request size, which is gRPC's default limit for servers."""
 
 _ITEM_OVERHEAD: Final = 5
 """The maximum size of the tag and length before a check in a batch."""
@@ -44,7 +44,7 @@ _Asking = TypeVar(
 
 
 def _fill(request: _Asking, question: Check) -> _Asking:
-    """Set the fields one by one, three times as fast as with a constructor."""
+    """Set the fields one by one, which is three times as fast as a constructor."""
     request.user.user = question.user
     if question.groups is not None:
         request.user.groups.extend(question.groups)
@@ -75,12 +75,12 @@ def explain(question: Check) -> access_pb2.ExplainQueueAccessRequest:
 
 
 def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Question]:
-    """Return the checks of a batch as a list.
+    """Return a batch's checks as a list.
 
     Exceptions from a lazy collection propagate, with a note that contains the index.
 
     Raises:
-        TypeError: A check is not of this kind.
+        TypeError: A check has the wrong type.
     """
     if not isinstance(checks, Iterable):
         given = type(checks).__name__
@@ -190,7 +190,7 @@ def application_batches(
 
 
 def demand(request: access_pb2.CheckQueueAccessRequest, at_least: Cursor) -> None:
-    """Require that the decision reflects a change. Raises TypeError unless it is a Cursor."""
+    """Require the decision to reflect a change. Raises TypeError unless `at_least` is a Cursor."""
     if not isinstance(at_least, Cursor):
         raise TypeError(f"at_least must be a Cursor, not {type(at_least).__name__}")
     request.at_least.epoch = at_least.epoch
@@ -222,7 +222,7 @@ def listing(
 def users(
     queue: str, partition: str, access: AccessName, page_size: int
 ) -> access_pb2.ListUsersRequest:
-    """Return the request for the first page of the users of a queue."""
+    """Return the request for the first page of a queue's users."""
     return access_pb2.ListUsersRequest(
         queue=_validation.text("queue", queue),
         partition=_validation.text("partition", partition, required=False),
@@ -275,7 +275,7 @@ def validation(content: str, policy_format: str) -> policy_pb2.ValidatePolicyReq
 
 
 def health(service: str) -> StringValue:
-    """Return the request for the health of a service, or if empty, of the whole server."""
+    """Return the request for a service's health, or if it is empty, for the server's."""
     return StringValue(value=_validation.text("service", service, required=False))
 
 

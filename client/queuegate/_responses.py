@@ -29,7 +29,7 @@ class _ProtobufEnum(Protocol):
 
 
 def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
-    """Map the numbers of a contract's enum to the members of ours by name."""
+    """Map the numbers in a contract's enum to the members of our enum with the same names."""
     return {
         number: names[member]
         for name, number in values.items()
@@ -56,7 +56,7 @@ _HEALTH: Final = {
 
 
 def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
-    """Return the groups of an explained decision, with their origin."""
+    """Return an explained decision's groups, with their origin."""
     return _types.ExplainedGroups(
         _ORIGINS.get(message.origin, _types.GroupsOrigin.UNSPECIFIED),
         tuple(message.groups),
@@ -109,7 +109,7 @@ def results(
     response: access_pb2.BatchCheckQueueAccessResponse
     | access_pb2.BatchCheckApplicationAccessResponse,
 ) -> list[Decision | CheckFailure]:
-    """Return the result of each check of a batch.
+    """Return the result of each check in a batch.
 
     Raises:
         ServerError: The number of results does not match the number of checks.
@@ -309,7 +309,7 @@ def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadR
 
 
 def fleet(response: policy_pb2.GetFleetResponse) -> _results.FleetInfo:
-    """Return the replicas of a fleet."""
+    """Return a fleet's replicas."""
     return _results.FleetInfo(
         tuple(map(_replica, response.replicas)),
         response.connected,

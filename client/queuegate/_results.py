@@ -23,16 +23,16 @@ class ResolveOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The groups of a user. Truthy only if they are known."""
+    """A user's groups. Truthy only if they are known."""
 
     user: str
-    """The name of the user."""
+    """The user name."""
     groups: tuple[str, ...]
     """The groups, starting with the primary group; empty unless `outcome` is RESOLVED."""
     outcome: ResolveOutcome
     """Whether the groups are known."""
     resolver: str
-    """The name of the resolver."""
+    """The resolver name."""
     cached: bool
     """Whether the groups came from the cache."""
     stale: bool
@@ -61,7 +61,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """An error or a warning about a configuration. Line and column are 0 without a location."""
+    """An error or warning about a configuration. Line and column are 0 if there is no location."""
 
     severity: Severity
     """Whether the diagnostic prevents the configuration from being served."""
@@ -76,7 +76,7 @@ class Diagnostic:
     remedy: str
     """The remedy, in one sentence."""
     file: str = ""
-    """The name of the file; empty for a text sent in a request."""
+    """The file name; empty for text sent in a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class QueueTemplate:
     """The path of the queues below which the template applies. The last levels may be `*`, which
     matches any name."""
     kind: str
-    """The kind of queues that the template applies to, as named in Hadoop's configuration."""
+    """The kind of queue to which the template applies, as named in Hadoop's configuration."""
     submit_acl: str | None
     """The text of the submit ACL, if the template sets it."""
     admin_acl: str | None
@@ -122,20 +122,21 @@ class PolicyInfo:
     """The revision: 1 when the server starts, incremented with each reload that changes the policy.
     """
     checksum: str
-    """The SHA-256 of the configuration in upper-case hexadecimal; for several files, the
-    SHA-256 of their checksums."""
+    """The SHA-256 of the configuration in uppercase hexadecimal; for several files, the SHA-256 of
+    their checksums.
+    """
     loaded_at: datetime | None
     """When the policy was loaded."""
     queues: tuple[PolicyQueue, ...]
     """The queues in depth-first order, parents first."""
     resolver: str
-    """The name of the group resolver."""
+    """The group resolver's name."""
     partitions: tuple[str, ...]
     """The names of all partitions."""
     diagnostics: tuple[Diagnostic, ...]
     """The warnings about this revision."""
     reload_failed_at: datetime | None
-    """The time of the last reload, if it failed."""
+    """When the last reload failed; None if it succeeded."""
     reload_diagnostics: tuple[Diagnostic, ...]
     """The errors of the last reload; empty if it succeeded."""
     templates: tuple[QueueTemplate, ...] = ()
@@ -143,7 +144,7 @@ class PolicyInfo:
     format: str = ""
     """`yunikorn`, `fair-scheduler` or `capacity-scheduler`; empty from an older server."""
     semantics: str = ""
-    """For YARN, how its ACLs are read: `documented` or `hadoop`."""
+    """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for YuniKorn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +153,13 @@ class Cursor:
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The number is out of range.
+        ValueError: `sequence` is out of range.
     """
 
     epoch: bytes
     """Identifies the server process that made the change."""
     sequence: int
-    """The number of the change."""
+    """The change's sequence number."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.epoch, bytes):
@@ -201,7 +202,7 @@ class ReloadResult:
 
 
 class ReplicaState(StrEnum):
-    """The state of a fleet's replica."""
+    """The state of a replica in a fleet."""
 
     UNKNOWN = auto()
     """A state from a server newer than this client."""
@@ -218,12 +219,12 @@ class ReplicaState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica of a fleet: a server or a worker."""
+    """A replica in a fleet, which is a server or a worker."""
 
     name: str
-    """The setting `fleet.replica`."""
+    """The replica's name, from the setting `fleet.replica`."""
     state: ReplicaState
-    """The state of the replica."""
+    """The replica's state."""
     is_self: bool
     """Whether this replica sent the response."""
     version: str

@@ -28,10 +28,10 @@ BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS settings. The files are in PEM format, and are read once when the client is created.
+    """TLS settings. The files are in PEM format and are read once, when the client is created.
 
     Raises:
-        ValueError: Only one of certificate and key is set.
+        ValueError: Only one of `certificate_file` and `key_file` is set.
 
     Example:
         >>> queuegate.Tls(ca_file="ca.pem", server_name="queuegate.example.com")
@@ -59,8 +59,8 @@ class Retry:
     """The retry policy for calls that fail with UNAVAILABLE, or with CANCELLED because the server
     is shutting down. All calls are idempotent, so retries are safe.
 
-    Retries use exponential backoff with jitter, within the time limit of the call, and respect a
-    delay requested by the server (`grpc-retry-pushback-ms`). While most calls fail, retries pause.
+    Retries use exponential backoff with jitter, within the call's time limit, and respect a delay
+    requested by the server (`grpc-retry-pushback-ms`). While most calls fail, retries pause.
 
     Raises:
         ValueError: A value is out of range.

@@ -1,4 +1,4 @@
-"""Checks of access to queues, decisions and explanations. Does not import gRPC."""
+"""Queue access checks, decisions and explanations. Does not import gRPC."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
 
 AccessName: TypeAlias = Access | Literal["submit", "admin"]
-"""A kind of access, or its value."""
+"""A kind of access or its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check for `check_many`: may this user use this queue?
+    """A check for `check_many`: whether a user may use a queue.
 
     Raises:
         InvalidArgument: An argument is invalid.
@@ -31,11 +31,11 @@ class Check:
     """
 
     user: str
-    """The name of the user."""
+    """The user name."""
     queue: str
     """The full path of the queue, for example `root.a.b`."""
     partition: str = "default"
-    """The partition of the queue."""
+    """The queue's partition."""
     access: AccessName = Access.SUBMIT
     """The kind of access."""
     groups: Iterable[str] | None = None
@@ -134,7 +134,7 @@ class Step:
 
 
 class GroupsOrigin(StrEnum):
-    """The origin of the groups of an explained decision."""
+    """The origin of an explained decision's groups."""
 
     UNSPECIFIED = auto()
     """An origin from a server newer than this client."""
@@ -152,16 +152,16 @@ class GroupsOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExplainedGroups:
-    """The groups of an explained decision, with their origin."""
+    """An explained decision's groups, with their origin."""
 
     origin: GroupsOrigin
     """The origin of the groups."""
     groups: tuple[str, ...]
     """The groups, starting with the primary group."""
     resolver: str
-    """The name of the resolver, if it was queried."""
+    """The resolver name, if it was queried."""
     detail: str
-    """The resolver's details, in words."""
+    """Details from the resolver, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Explanation:
     groups: ExplainedGroups
     """The origin of the user's groups."""
     evaluated_queue: str
-    """The queue, or its nearest existing ancestor."""
+    """The queue if it exists or will be created, otherwise its nearest existing ancestor."""
     will_be_created: bool = False
     """Whether YARN will create the queue on submission, with ACLs from templates."""
 

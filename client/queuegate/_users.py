@@ -1,4 +1,4 @@
-"""Results about who may use which queue, and why. Does not import gRPC."""
+"""Results that describe who may use which queue, and why. Does not import gRPC."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,7 +39,7 @@ class ListedUser:
     """A user who may use a queue."""
 
     user: str
-    """The name of the user."""
+    """The user name."""
     via: tuple[AccessGrant, ...]
     """At most 10 entries that grant access, starting with the one that grants it in a check."""
     further: int
@@ -52,17 +52,17 @@ class ListedUser:
 
 @dataclass(frozen=True, slots=True)
 class UnexpandedGroup:
-    """A group with unknown members."""
+    """A group whose members are unknown."""
 
     grant: AccessGrant
     """The entry that lists the group."""
     detail: str
-    """Why members are unknown, in words."""
+    """Why the members are unknown, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserPage:
-    """A page of the users of a queue."""
+    """A page of a queue's users."""
 
     users: tuple[ListedUser, ...]
     """The users, sorted by name; none if `everyone` is true."""
@@ -75,11 +75,11 @@ class UserPage:
     incomplete: tuple[str, ...]
     """Why the pages are incomplete, in words."""
     unexpanded_groups: tuple[UnexpandedGroup, ...]
-    """The groups with unknown members."""
+    """The groups whose members are unknown."""
     proxies: tuple[AccessGrant, ...]
-    """The services granted access for every user they act for."""
+    """The services granted access on behalf of any user."""
     groups_may_be_asserted: bool
-    """Whether callers may assert groups, and so obtain access for users not listed."""
+    """Whether callers may assert groups, and thereby obtain access for users who are not listed."""
     directory_as_of: datetime | None
     """When the members of groups were read, in UTC; None if no group was expanded."""
     policy_revision: int

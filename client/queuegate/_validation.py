@@ -49,12 +49,12 @@ def texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def optional_texts(name: str, values: object) -> tuple[str, ...] | None:
-    """Return None for None, or else the result of `texts`."""
+    """Return None unchanged; otherwise, return the result of `texts`."""
     return None if values is None else texts(name, values)
 
 
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
-    """Return the member of an enum, given as a member or by value."""
+    """Return an enum member, given as a member or a value."""
     if isinstance(value, choices):
         return value
     if not isinstance(value, str):

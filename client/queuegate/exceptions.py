@@ -12,7 +12,7 @@
     │   ├── ClientClosed         the client was closed before or during the call
     │   ├── GroupsUnavailable    the server could not resolve the user's groups
     │   ├── DeadlineExceeded     no response within the time limit
-    │   └── Overloaded           the server is overloaded, or a rate limit is exceeded
+    │   └── Overloaded           the server is overloaded, or a rate limit was exceeded
     └── ServerError              the server failed, or is not a queuegate server
 
 A denial is a decision, not an exception. An argument of the wrong type raises TypeError. An invalid
@@ -124,7 +124,7 @@ class Unavailable(QueuegateError):
     """No decision is available now. Do not grant access; a retry may succeed.
 
     Attributes:
-        retry_after: The delay before a retry suggested by the server, in seconds, if any.
+        retry_after: The server's suggested delay before a retry, in seconds, if any.
     """
 
     def __init__(
@@ -160,11 +160,11 @@ class GroupsUnavailable(Unavailable):
 
 
 class DeadlineExceeded(Unavailable):
-    """The server did not respond within the time limit of the call."""
+    """The server did not respond within the call's time limit."""
 
 
 class Overloaded(Unavailable):
-    """The server is overloaded, or the caller exceeds its rate limit (`reason` is
+    """The server is overloaded, or the caller exceeded its rate limit (`reason` is
     `RATE_LIMITED`).
     """
 

@@ -1,4 +1,4 @@
-"""The owner and the queue of a pod, determined as in YuniKorn.
+"""A pod's owner and queue, determined as in YuniKorn.
 
 From a pod to a decision:
 
@@ -58,7 +58,7 @@ class UserInfo:
     """A user with their groups. Both may be empty."""
 
     user: str
-    """The name of the user."""
+    """The user name."""
     groups: tuple[str, ...] = ()
     """The user's groups in their original order, starting with the primary group."""
 
@@ -111,7 +111,7 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
     groups, in the given order, without spaces or empty members.
 
     Args:
-        user: The name of the user.
+        user: The user name.
         groups: The user's groups, starting with the primary group.
 
     Returns:
@@ -139,7 +139,7 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
 
 
 def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = False) -> UserInfo:
-    """Return the owner of a pod, given its `metadata` as in Kubernetes' JSON.
+    """Return a pod's owner, given its `metadata` as in Kubernetes' JSON.
 
     The owner is the user in the annotation. A pod without a user, or with an invalid annotation,
     which is logged, belongs to `nobody`.
@@ -149,7 +149,7 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
     missing or empty, and raises a DeprecationWarning.
 
     Args:
-        metadata: The metadata of the pod.
+        metadata: The pod's metadata.
         legacy_label: Whether to use the legacy label. A string is the key of the label. True takes
             the key from the environment variable USER_LABEL_KEY, or else uses
             `yunikorn.apache.org/username`.
@@ -158,7 +158,7 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
         The user, with the groups in the annotation.
 
     Raises:
-        TypeError: The argument is not metadata, but, for example, the pod.
+        TypeError: The argument is not metadata; it may be the pod itself.
 
     Example:
         >>> user_info.from_pod({"annotations": {user_info.ANNOTATION: '{"user":"sue"}'}})
@@ -196,17 +196,17 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
     `provided_queue` converts the name to a path.
 
     YuniKorn places an application according to its first pod. A later pod with the same application
-    ID joins it, whatever queue that pod names.
+    ID joins it, regardless of the queue named by that pod.
 
     Args:
-        metadata: The metadata of the pod.
+        metadata: The pod's metadata.
         parent: As in `provided_queue`.
 
     Returns:
         The path; empty for a pod that names no queue, since another placement rule selects it.
 
     Raises:
-        TypeError: The argument is not metadata, but, for example, the pod.
+        TypeError: The argument is not metadata; it may be the pod itself.
 
     Example:
         >>> user_info.queue_of({"labels": {"queue": "root.sandbox", user_info.QUEUE: "root.etl"}})

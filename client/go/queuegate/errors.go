@@ -48,7 +48,7 @@ var (
 	// ErrGroupsUnavailable: the decision depends on the user's groups, which the server could not
 	// resolve. It is an ErrUnavailable.
 	ErrGroupsUnavailable = fmt.Errorf("%w: groups unavailable", ErrUnavailable)
-	// ErrOverloaded: the server is overloaded, or the caller exceeds its rate limit (the reason
+	// ErrOverloaded: the server is overloaded, or the caller exceeded its rate limit (the reason
 	// is RATE_LIMITED). It is an ErrUnavailable.
 	ErrOverloaded = fmt.Errorf("%w: overloaded", ErrUnavailable)
 	// ErrClosed: the client was closed before or during the call. It is an ErrUnavailable.

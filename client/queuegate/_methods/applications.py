@@ -1,4 +1,4 @@
-"""Methods of `queuegate.Client` about applications.
+"""Methods of `queuegate.Client` for application access.
 
 Generated from `_methods/async_applications.py` by `make blocking`. Do not edit.
 """
@@ -18,7 +18,7 @@ from queuegate._types import CheckFailure, Decision
 
 
 class ApplicationMethods:
-    """Methods about access to applications."""
+    """Methods for application access."""
 
     _calls: BlockingCalls
 
@@ -37,7 +37,7 @@ class ApplicationMethods:
         """Check whether a user may view, modify or move a YARN or Spark application.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             action: The kind of access.
             application: The YARN or Spark application.
             partition: The partition whose rules apply.
@@ -77,7 +77,7 @@ class ApplicationMethods:
 
         Args:
             checks: The checks.
-            timeout: The time limit of all requests, in seconds. Defaults to the client's.
+            timeout: The time limit for all requests, in seconds. Defaults to the client's.
 
         Returns:
             The results, in the order of the checks. The result of a failed check is a CheckFailure,
@@ -119,10 +119,10 @@ class ApplicationMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> ApplicationExplanation:
-        """Run `check_application`, and return the evaluated lists as well.
+        """Run `check_application`, and also return the evaluated lists.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             action: The kind of access.
             application: The YARN or Spark application.
             partition: The partition whose rules apply.

@@ -1,4 +1,4 @@
-"""Methods of `queuegate.aio.Client` about access to applications.
+"""Methods of `queuegate.aio.Client` for application access.
 
 `make blocking` generates the methods of `queuegate.Client` from this module.
 """
@@ -21,7 +21,7 @@ from queuegate._types import CheckFailure, Decision
 
 
 class AsyncApplicationMethods:
-    """Methods about access to applications."""
+    """Methods for application access."""
 
     _calls: AsyncCalls
 
@@ -40,7 +40,7 @@ class AsyncApplicationMethods:
         """Check whether a user may view, modify or move a YARN or Spark application.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             action: The kind of access.
             application: The YARN or Spark application.
             partition: The partition whose rules apply.
@@ -82,7 +82,7 @@ class AsyncApplicationMethods:
 
         Args:
             checks: The checks.
-            timeout: The time limit of all requests, in seconds. Defaults to the client's.
+            timeout: The time limit for all requests, in seconds. Defaults to the client's.
 
         Returns:
             The results, in the order of the checks. The result of a failed check is a CheckFailure,
@@ -124,10 +124,10 @@ class AsyncApplicationMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> ApplicationExplanation:
-        """Run `check_application`, and return the evaluated lists as well.
+        """Run `check_application`, and also return the evaluated lists.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             action: The kind of access.
             application: The YARN or Spark application.
             partition: The partition whose rules apply.

@@ -1,4 +1,4 @@
-"""Methods of `queuegate.aio.Client` about access to queues.
+"""Methods of `queuegate.aio.Client` for queue access.
 
 `make blocking` generates the methods of `queuegate.Client` from this module.
 """
@@ -18,7 +18,7 @@ from queuegate.policy.decision import Access
 
 
 class AsyncQueueMethods:
-    """Methods about access to queues."""
+    """Methods for queue access."""
 
     _calls: AsyncCalls
     _has_columns = True
@@ -38,9 +38,9 @@ class AsyncQueueMethods:
         """Check whether a user may use a queue.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             queue: The full path of the queue, for example `root.a.b`.
-            partition: The partition of the queue.
+            partition: The queue's partition.
             access: The kind of access.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
                 decision depends on them.
@@ -76,17 +76,17 @@ class AsyncQueueMethods:
     ) -> list[Decision | CheckFailure]:
         """Run many checks at once.
 
-        A request contains up to 4 MiB: 10 000 checks, or 20 000 that share a partition and an
-        access and repeat users and queues. If several requests are needed, each is evaluated under
-        a single policy revision, and if any of them fails, its error is raised. A server whose
-        limits.max_message is below 4 MiB may reject a request with MessageTooLarge.
+        A request contains up to 4 MiB and 10 000 checks, or 20 000 checks that share a partition
+        and a kind of access and repeat users and queues. If several requests are needed, each is
+        evaluated under a single policy revision, and if any of them fails, its error is raised. A
+        server whose limits.max_message is below 4 MiB may reject a request with MessageTooLarge.
 
         An invalid Check, for example with an empty user name, raises InvalidArgument on creation.
         If `checks` is lazy, a note on the exception contains the index.
 
         Args:
             checks: The checks.
-            timeout: The time limit of all requests, in seconds. Defaults to the client's.
+            timeout: The time limit for all requests, in seconds. Defaults to the client's.
 
         Returns:
             The results, in the order of the checks. The result of a failed check is a CheckFailure,
@@ -143,12 +143,12 @@ class AsyncQueueMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Run `check`, and return the evaluated ACLs and the origin of the groups as well.
+        """Run `check`, and also return the evaluated ACLs and the origin of the groups.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             queue: The full path of the queue, for example `root.a.b`.
-            partition: The partition of the queue.
+            partition: The queue's partition.
             access: The kind of access.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
                 decision depends on them.
@@ -189,7 +189,7 @@ class AsyncQueueMethods:
         """List the configured queues that a user may use.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             partition: The partition whose queues are listed.
             access: The kind of access.
             prefix: The full path of a queue, to list only this queue and those below it. If empty,
@@ -197,7 +197,7 @@ class AsyncQueueMethods:
             groups: The user's groups, which may be empty. If None, the server resolves them if a
                 decision depends on them.
             real_user: The service acting for the user, if any.
-            timeout: The time limit of all pages, in seconds. Defaults to the client's.
+            timeout: The time limit for all pages, in seconds. Defaults to the client's.
 
         Returns:
             The full paths, sorted.
@@ -232,10 +232,11 @@ class AsyncQueueMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[UsableQueue]:
-        """List the configured queues that a user may use, each with the ACL entry that grants it.
+        """List the configured queues that a user may use, each with the ACL entry that grants
+        access.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             partition: The partition whose queues are listed.
             access: The kind of access.
             prefix: The full path of a queue, to list only this queue and those below it. If empty,
@@ -243,7 +244,7 @@ class AsyncQueueMethods:
             groups: The user's groups, which may be empty. If None, the server resolves them if a
                 decision depends on them.
             real_user: The service acting for the user, if any.
-            timeout: The time limit of all pages, in seconds. Defaults to the client's.
+            timeout: The time limit for all pages, in seconds. Defaults to the client's.
 
         Returns:
             The queues, sorted by path.
@@ -287,11 +288,12 @@ class AsyncQueueMethods:
 
         Args:
             queue: The full path of the queue, for example `root.a.b`.
-            partition: The partition of the queue.
+            partition: The queue's partition.
             access: The kind of access.
-            page_size: The number of users on a page, at most 1 000. If 0, the server's default.
-            timeout: The time limit of each page, in seconds, longer than for other calls by
-                default, since expanding groups takes seconds.
+            page_size: The number of users per page, at most 1 000. If 0, the server's default
+                applies.
+            timeout: The time limit for each page, in seconds. The default is longer than for other
+                calls, since expanding groups takes seconds.
 
         Returns:
             The pages, requested lazily.

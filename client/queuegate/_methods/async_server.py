@@ -1,4 +1,4 @@
-"""Methods of `queuegate.aio.Client` about users, the policy and the server.
+"""Methods of `queuegate.aio.Client` for users, policy and server.
 
 `make blocking` generates the methods of `queuegate.Client` from this module.
 """
@@ -22,11 +22,11 @@ from queuegate._results import (
 from queuegate.exceptions import QueuegateError
 
 _WAIT_SECONDS = 15.0
-"""The default time limit of a call that waits for gates, in seconds."""
+"""The default time limit for a call that waits for gates, in seconds."""
 
 
 class AsyncServerMethods:
-    """Methods about users, the policy and the server."""
+    """Methods for users, policy and server."""
 
     _calls: AsyncCalls
 
@@ -41,7 +41,7 @@ class AsyncServerMethods:
         """Resolve a user's groups, as a check does.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             partition: The partition whose resolver to use.
             bypass_cache: Query the resolver even if the groups are cached, and cache its response.
             timeout: The time limit in seconds. Defaults to the client's.
@@ -76,7 +76,7 @@ class AsyncServerMethods:
         """Invalidate cached groups, so that the next decision resolves them again.
 
         Args:
-            users: The names of the users, or None for all users of the partition.
+            users: The user names, or None for all users of the partition.
             partition: The partition whose groups to invalidate.
             wait: Whether to wait until no gate uses the invalidated groups, up to 6 s.
             timeout: The time limit in seconds. Defaults to 15 with `wait`, or else to the client's.
@@ -106,7 +106,7 @@ class AsyncServerMethods:
         """Return the policy that the server is using for a partition.
 
         Args:
-            partition: The name of the partition.
+            partition: The partition name.
             prefix: The full path of a queue, to return only this queue and those below it. If
                 empty, all queues are returned.
             timeout: The time limit in seconds. Defaults to the client's.
@@ -132,11 +132,11 @@ class AsyncServerMethods:
         return _responses.policy(response)
 
     async def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
-        """Reload the server's configuration. An invalid one has no effect.
+        """Reload the server's configuration. An invalid configuration has no effect.
 
         Args:
             wait: Whether to wait until no gate uses the old policy, up to 6 s.
-            timeout: The time limit in seconds, longer than for other calls by default, since a
+            timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 
         Returns:
@@ -191,7 +191,7 @@ class AsyncServerMethods:
             content: The text of the configuration.
             format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that
                 accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
-            timeout: The time limit in seconds, longer than for other calls by default, since a
+            timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 
         Returns:
@@ -222,7 +222,7 @@ class AsyncServerMethods:
         The call is not retried, because a probe must report the current state.
 
         Args:
-            service: The full name of a service. If empty, the whole server.
+            service: The full name of a service. If empty, the whole server is checked.
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:

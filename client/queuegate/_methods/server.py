@@ -1,4 +1,4 @@
-"""Methods of `queuegate.Client` about the server.
+"""Methods of `queuegate.Client` for users, policy and server.
 
 Generated from `_methods/async_server.py` by `make blocking`. Do not edit.
 """
@@ -19,11 +19,11 @@ from queuegate._results import (
 from queuegate.exceptions import QueuegateError
 
 _WAIT_SECONDS = 15.0
-"""The default time limit of a call that waits for gates, in seconds."""
+"""The default time limit for a call that waits for gates, in seconds."""
 
 
 class ServerMethods:
-    """Methods about users, the policy and the server."""
+    """Methods for users, policy and server."""
 
     _calls: BlockingCalls
 
@@ -38,7 +38,7 @@ class ServerMethods:
         """Resolve a user's groups, as a check does.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             partition: The partition whose resolver to use.
             bypass_cache: Query the resolver even if the groups are cached, and cache its response.
             timeout: The time limit in seconds. Defaults to the client's.
@@ -73,7 +73,7 @@ class ServerMethods:
         """Invalidate cached groups, so that the next decision resolves them again.
 
         Args:
-            users: The names of the users, or None for all users of the partition.
+            users: The user names, or None for all users of the partition.
             partition: The partition whose groups to invalidate.
             wait: Whether to wait until no gate uses the invalidated groups, up to 6 s.
             timeout: The time limit in seconds. Defaults to 15 with `wait`, or else to the client's.
@@ -103,7 +103,7 @@ class ServerMethods:
         """Return the policy that the server is using for a partition.
 
         Args:
-            partition: The name of the partition.
+            partition: The partition name.
             prefix: The full path of a queue, to return only this queue and those below it. If
                 empty, all queues are returned.
             timeout: The time limit in seconds. Defaults to the client's.
@@ -129,11 +129,11 @@ class ServerMethods:
         return _responses.policy(response)
 
     def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
-        """Reload the server's configuration. An invalid one has no effect.
+        """Reload the server's configuration. An invalid configuration has no effect.
 
         Args:
             wait: Whether to wait until no gate uses the old policy, up to 6 s.
-            timeout: The time limit in seconds, longer than for other calls by default, since a
+            timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 
         Returns:
@@ -188,7 +188,7 @@ class ServerMethods:
             content: The text of the configuration.
             format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that
                 accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
-            timeout: The time limit in seconds, longer than for other calls by default, since a
+            timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 
         Returns:
@@ -217,7 +217,7 @@ class ServerMethods:
         The call is not retried, because a probe must report the current state.
 
         Args:
-            service: The full name of a service. If empty, the whole server.
+            service: The full name of a service. If empty, the whole server is checked.
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:

@@ -44,6 +44,6 @@ class Colors:
 
 
 def colors_for(stream: TextIO) -> Colors:
-    """Return colors for a stream, enabled if it is a suitable terminal and `NO_COLOR` is not set."""
+    """Return colors, enabled if the stream is a suitable terminal and `NO_COLOR` is not set."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Colors(wanted and stream.isatty())

@@ -46,7 +46,7 @@ class LocalPartition:
         """Create a partition from complete tables.
 
         Args:
-            name: The name of the partition.
+            name: The partition name.
             naming: One of NAMINGS.
             tables: The tables.
             ambiguous_level: The first level of the chain for short names shared by several queues.

@@ -314,7 +314,7 @@ class Reflector:
         """Request a user's groups: immediately if needed soon, or batched with the next ping.
 
         Args:
-            partition: The name of the partition.
+            partition: The partition name.
             user: The user.
             until: When the cached groups expire; -inf if there are none.
         """

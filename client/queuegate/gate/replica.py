@@ -117,7 +117,7 @@ class PolicyCopy(NamedTuple):
     """A copy of a partition's policy."""
 
     name: str
-    """The name of the partition."""
+    """The partition name."""
     partition: LocalPartition | None
     """The partition; None if the gate does not support its rules and sends all checks to the
     server."""

@@ -109,7 +109,7 @@ def decide_application(
         partition: The partition that contains the application's queue.
         application: The application.
         action: The requested action.
-        user: The name of the user.
+        user: The user name.
         groups: All of the user's groups, or None if they are unknown.
         target: For a move, the path of the target queue.
         real_user: The service acting for the user, if any.

@@ -184,7 +184,7 @@ class Chain:
         """Evaluate the ACLs.
 
         Args:
-            user: The name of the user.
+            user: The user name.
             groups: All of the user's groups, or None if they are unknown.
             service: The service acting for the user, if any.
 

@@ -33,10 +33,10 @@ def decide(
     """Decide whether a user may use a queue.
 
     Args:
-        partition: The partition of the queue.
+        partition: The queue's partition.
         path: The path of the queue, as returned by `Partition.path`.
         access: The kind of access.
-        user: The name of the user.
+        user: The user name.
         groups: All of the user's groups, or None if they are unknown.
         real_user: The service acting for the user, if any.
 

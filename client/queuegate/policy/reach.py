@@ -134,7 +134,7 @@ def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveA
     """Return the effective ACL of a queue.
 
     Args:
-        partition: The partition of the queue.
+        partition: The queue's partition.
         path: The path of the queue, as returned by `Partition.path`. The queue need not exist.
         access: The kind of access.
     """
@@ -189,7 +189,7 @@ def grant_of(
     """Return the grant on which a decision by `decide` is based.
 
     Args:
-        partition: The partition of the queue.
+        partition: The queue's partition.
         path: The requested path.
         access: The requested kind of access.
         decision: A decision that grants access.

@@ -269,7 +269,7 @@ class PartitionBuilder:
         """Create a builder without queues.
 
         Args:
-            name: The name of the partition.
+            name: The partition name.
             resolver_type: The type of the group resolver named in the configuration.
             cluster: The YARN cluster, or None for a YuniKorn partition.
             resolver_place: The line and column of `resolver_type`.

@@ -55,7 +55,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_CALLER_UNKNOWN: _ErrorReason.ValueType  # 10
     """UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
     ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 11
-    """RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo contains the retry
+    """RESOURCE_EXHAUSTED: the caller exceeded its rate limit; google.rpc.RetryInfo contains the retry
     delay.
     """
     ERROR_REASON_NOT_CAUGHT_UP: _ErrorReason.ValueType  # 12
@@ -102,7 +102,7 @@ google.rpc.RetryInfo contains the retry delay.
 ERROR_REASON_CALLER_UNKNOWN: ErrorReason.ValueType  # 10
 """UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 11
-"""RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo contains the retry
+"""RESOURCE_EXHAUSTED: the caller exceeded its rate limit; google.rpc.RetryInfo contains the retry
 delay.
 """
 ERROR_REASON_NOT_CAUGHT_UP: ErrorReason.ValueType  # 12

@@ -54,7 +54,7 @@ const (
 	ErrorReason_ERROR_REASON_AUDIT_UNAVAILABLE ErrorReason = 9
 	// UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one.
 	ErrorReason_ERROR_REASON_CALLER_UNKNOWN ErrorReason = 10
-	// RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo contains the retry
+	// RESOURCE_EXHAUSTED: the caller exceeded its rate limit; google.rpc.RetryInfo contains the retry
 	// delay.
 	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 11
 	// UNAVAILABLE: the server has not applied the change in `at_least`, whose cursor is from another
