@@ -1,4 +1,4 @@
-"""The certificate of the operations port."""
+"""The operations port's certificate."""
 
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.watcher import BadFile
@@ -7,7 +7,7 @@ from queuegate_server.settings.observability import Ops
 
 
 def ops_certificate(ops: Ops) -> CertificateReloader | None:
-    """Load the certificate of the operations port, if any. Raises UnusableFile."""
+    """Load the operations port's certificate, if any. Raises UnusableFile."""
     tls = ops.tls
     if tls is None:
         return None

@@ -1,4 +1,4 @@
-"""Bounded connections of an HTTP port, counted from accept, before any handshake."""
+"""The bounded connections of an HTTP port, counted from when they are accepted."""
 
 import asyncio
 import logging
@@ -15,15 +15,15 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""The maximum for the operations port, excluding connections admitted by the site."""
+"""The operations port's maximum number of connections, excluding those admitted by the site."""
 CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
 """The maximum number of bytes decrypted ahead of reading."""
 TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""The time limit for a TLS shutdown, because a client might not respond."""
+"""The time limit for a TLS shutdown, to which a client may not respond."""
 _MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
-"""The pause after a failed accept, for example for lack of file descriptors."""
+"""The pause after a failed accept, for example due to a lack of file descriptors."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -38,13 +38,13 @@ def complete_headers(response: web.StreamResponse) -> None:
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"
     response.force_close()
-    # aiohttp has already set its own Connection header. Without this one, a client would send its
-    # next request on a closing connection.
+    # aiohttp has already set its own Connection header, with which a client would send its next
+    # request on a closing connection.
     response.headers["Connection"] = "close"
 
 
 class Connection(web.RequestHandler):
-    """A connection, counted from before its handshake until it is lost."""
+    """A connection that is counted from before its handshake until it is lost."""
 
     __slots__ = ("_log", "_open", "task")
 
@@ -55,8 +55,10 @@ class Connection(web.RequestHandler):
         log: logging.Logger,
         **limits: Any,
     ) -> None:
-        """Count this connection until it is lost. `connections` are ordered by when to abort them;
-        `limits` are further arguments for aiohttp's handler.
+        """Count this connection until it is lost.
+
+        `connections` holds the counted connections in the order in which to abort them; `limits`
+        are further arguments for aiohttp's handler.
         """
         super().__init__(
             server,
@@ -71,7 +73,7 @@ class Connection(web.RequestHandler):
         self._open = connections
         self._open[self] = None
         self.task: asyncio.Task[None] | None = None
-        """Completes with the handshake."""
+        """The handshake's task."""
 
     def cut(self) -> None:
         """Abort the connection."""
@@ -128,11 +130,12 @@ class Bounds(NamedTuple):
     backlog: int
     handshake_seconds: float
     handshake_pause: float
-    """Seconds between handshakes. Each blocks the event loop, and many may arrive at once."""
+    """Seconds between handshakes. Each handshake blocks the event loop, and many may arrive at
+    once."""
 
 
 class Connections(Generic[C]):
-    """The listening socket, and its accepted connections."""
+    """A listening socket and its accepted connections."""
 
     def __init__(
         self,
@@ -142,9 +145,10 @@ class Connections(Generic[C]):
         connect: Callable[[web.Server, dict[C, None]], C],
         log: logging.Logger,
     ) -> None:
-        """Bind the address, with HTTPS if there is a certificate. New connections use the most
-        recently loaded certificate. `connect` creates a connection from the HTTP server and the
-        counted connections. Raises CannotListen.
+        """Bind the address, with HTTPS if there is a certificate. Raises CannotListen.
+
+        New connections use the most recently loaded certificate. `connect` creates a connection
+        from the HTTP server and the counted connections.
         """
         self._certificate = certificate
         self._bounds = bounds
@@ -192,7 +196,9 @@ class Connections(Generic[C]):
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
-        """Start a connection. At the limit, abort the oldest, so idle ones cannot block others."""
+        """Start a connection. At the limit, abort the oldest, so that idle ones cannot block
+        others.
+        """
         if len(self._open) >= self._bounds.connections:
             next(iter(self._open)).cut()
         connection = self._connect(server, self._open)
@@ -221,8 +227,10 @@ class ProbeConnection(Connection):
     def __init__(
         self, server: web.Server, connections: "dict[ProbeConnection, None]", line_bytes: int
     ) -> None:
-        """Count this connection until it is lost or admitted. `connections` are ordered by age;
-        `line_bytes` is the maximum size of the request line and of each header.
+        """Count this connection until it is lost or admitted.
+
+        `connections` is ordered by age; `line_bytes` is the maximum size of the request line and of
+        each header.
         """
         super().__init__(
             server,
@@ -247,7 +255,7 @@ class ProbeConnection(Connection):
             self._open[self] = None
 
     def cut_after(self, seconds: float) -> None:
-        """Set the time after which the connection is aborted, replacing any earlier one."""
+        """Set the time after which the connection is aborted, replacing any earlier time limit."""
         if self._cut is not None:
             self._cut.cancel()
         self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)

@@ -1,7 +1,7 @@
 """Header parsing for untrusted requests in linear time.
 
-aiohttp parses content types with Python's e-mail parser, which takes quadratic time in the number
-of parameters: a single request could block the process for seconds. It also creates an object for
+aiohttp parses content types with Python's email parser, which takes quadratic time in the number of
+parameters, so a single request could block the process for seconds. It also creates an object for
 each cookie.
 """
 
@@ -14,7 +14,7 @@ MAX_QUERY_FIELDS: Final = 50
 
 
 def media_type(request: web.Request) -> str:
-    """Return the media type in lower case, without parameters; empty if there is none."""
+    """Return a request's media type in lower case, without parameters; empty if there is none."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
@@ -28,5 +28,5 @@ def cookie(request: web.Request, name: str) -> str | None:
 
 
 def has_long_query(request: web.Request) -> bool:
-    """Return whether a query string has more fields than any page uses."""
+    """Return whether the query string has more fields than any page uses."""
     return request.rel_url.raw_query_string.count("&") >= MAX_QUERY_FIELDS

@@ -1,7 +1,7 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version, over HTTP or HTTPS.
 
-All of these are public and read-only. A connection carries one request and lasts a few seconds at
-most. Another application may share the port with its own limits.
+These paths are public and read-only. A connection carries one request and lasts at most a few
+seconds. Another application may share the port with its own limits.
 """
 
 import json
@@ -34,7 +34,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class AdminSource(Protocol):
-    """The data served on the port. Each method returns within a few seconds."""
+    """The source of the data served on the port. Each method returns within a few seconds."""
 
     async def readiness(self) -> dict[str, Any]:
         """Return `ready`, with details."""
@@ -48,25 +48,25 @@ class AdminSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An application that shares the port, with limits of its own.
+    """An application that shares the port but has its own limits.
 
     Its requests have the time limit of a probe until it enters the context `request[ADMIT]()` for
     an authenticated caller.
     """
 
     prefix: str
-    """The path of the application, with a trailing slash. `/` redirects there."""
+    """The application's path, with a trailing slash. `/` redirects there."""
     app: web.Application
     max_line_bytes: int
     """The maximum size of the request line and of each header."""
     max_requests: int
     """The maximum number of admitted requests in progress."""
     seconds: float
-    """The time limit of admitted requests."""
+    """The time limit for an admitted request."""
 
 
 class AdminServer:
-    """The server of the operations port."""
+    """The operations port's HTTP server."""
 
     def __init__(
         self,
@@ -75,8 +75,9 @@ class AdminServer:
         certificate: CertificateReloader | None = None,
         site: Site | None = None,
     ) -> None:
-        """Bind the address, with HTTPS if there is a certificate. `site` shares the port. Raises
-        CannotListen.
+        """Bind the address, with HTTPS if there is a certificate. Raises CannotListen.
+
+        `site` is an application that shares the port.
         """
         self._site = site
         self._in_site = 0
@@ -130,7 +131,7 @@ class AdminServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Apply the probes' own limits, because the port as a whole has those of the site."""
+        """Apply the probes' limits, because connections to the port have the site's limits."""
         site = self._site
         if site is None:
             return await handler(request)
@@ -147,7 +148,7 @@ class AdminServer:
 
     @contextmanager
     def _admit(self, site: Site, connection: ProbeConnection) -> Iterator[None]:
-        """Extend the time limit of a site request. Raises HTTPServiceUnavailable."""
+        """Extend a site request's time limit. Raises HTTPServiceUnavailable."""
         if self._in_site >= site.max_requests:
             raise web.HTTPServiceUnavailable
         self._in_site += 1

@@ -34,16 +34,16 @@ class Readiness:
     ) -> None:
         self.phase = Phase.STARTING
         self.fleet: Final = fleet
-        """Returns the view of the fleet; None without a fleet."""
+        """Returns this replica's view of the fleet; None without a fleet."""
         self.settings_errors: Sequence[Diagnostic] = ()
-        """The errors that the last reload found in the settings."""
+        """The errors found in the settings by the last reload."""
         self.pending_settings: Sequence[str] = ()
         """The keys of changed settings that require a restart."""
         self._engine = engine
         self._reloader = reloader
 
     def report_settings(self, errors: Sequence[Diagnostic], pending: Sequence[str]) -> None:
-        """Replace the errors in the settings, and the keys that require a restart."""
+        """Record the current errors in the settings, and the keys that require a restart."""
         self.settings_errors, self.pending_settings = errors, pending
 
     @property
@@ -83,7 +83,7 @@ class Readiness:
                 "findings": _locations(self.settings_errors[:MAX_DIAGNOSTICS]),
                 "require_restart": list(self.pending_settings),
             },
-            # A replica isolated from the fleet is still ready: it queries the directory.
+            # A replica isolated from the fleet is still ready, because it can query the directory.
             **({} if self.fleet is None else {"fleet": _fleet(self.fleet())}),
         }
 
@@ -129,7 +129,7 @@ def _fleet(view: FleetView) -> dict[str, Any]:
 
 
 def _locations(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """Return the locations of diagnostics. Messages may name users, so they are only logged."""
+    """Return the diagnostics' locations. Messages may name users, so they are only logged."""
     names = ("file", "line", "column", "severity")
     return [{name: getattr(each, name) for name in names} for each in diagnostics]
 

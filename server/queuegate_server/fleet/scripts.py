@@ -17,8 +17,7 @@ MAX_STATUSES: Final = 2_000
 """The maximum number of statuses in a reply."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
 MAX_ENTRY_BYTES: Final = 128 * 1024
-"""The maximum size of a stream entry. Names take up to 16 KiB, and several times as much in
-JSON."""
+"""The maximum size of an entry. Names take up to 16 KiB, and several times as much in JSON."""
 MAX_ENTRY_ITEMS: Final = 16
 """The maximum number of field names and values in a stream entry."""
 _MAX_INSTANCE_BYTES: Final = 64

@@ -1,11 +1,11 @@
 """Users' groups, shared among replicas through Redis.
 
-A value carries the log position that its writer had applied before it queried the resolver. Readers
-accept the value only if they know all events since then, and none of them invalidates the user. A
-lookup that predates an invalidation is therefore never used after it, no matter which replica
-stored the result or how slow the lookup or write was.
+A value carries the log position that its writer had applied before querying the resolver. Readers
+accept the value only if they know all later events and none of these invalidates the user. A lookup
+that predates an invalidation is therefore never used after it, no matter which replica stored the
+result or how slow the lookup or write was.
 
-A replica that finds no value locks the lookup. Others briefly wait for its result, so replicas that
+A replica that finds no value locks the lookup. Others briefly wait for the result, so replicas that
 need a user at the same time perform a single lookup.
 """
 
@@ -26,14 +26,14 @@ FORMAT: Final = 1
 MAX_VALUE_BYTES: Final = 256 * 1024
 """Larger values are not shared."""
 CLOCK_SKEW: Final = 5.0
-"""Seconds by which the wall clocks of replicas may differ."""
+"""The maximum difference between replicas' wall clocks, in seconds."""
 
 LOCK_SECONDS: Final = 0.1
 """The TTL of a lookup lock."""
 WAIT_SECONDS: Final = 0.05
 """How long other replicas wait for the result before they query the resolver themselves."""
 POLL_SECONDS: Final = 0.002
-"""The first pause between attempts to read the result; doubles each time."""
+"""The first pause between attempts to read the result, in seconds; it doubles each time."""
 
 
 class Fence(Protocol):
@@ -44,7 +44,7 @@ class Fence(Protocol):
         """The newest applied event; None while no history is followed."""
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        """Return whether groups looked up at a position are still valid."""
+        """Return whether groups looked up at the position `since` are still valid."""
 
 
 class ValueUnavailable(Exception):
@@ -52,14 +52,14 @@ class ValueUnavailable(Exception):
 
 
 class InvalidValue(Exception):
-    """A value must not be used. The argument is the cause as reported in metrics."""
+    """A value must not be used. The argument is the cause reported in metrics."""
 
 
 class ValueStore(Protocol):
     """A key-value store with locks, as provided by Redis."""
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value of a key, or None. Raises ValueUnavailable."""
+        """Return a key's value, or None. Raises ValueUnavailable."""
 
     async def lock(self, key: str, seconds: float) -> bool:
         """Create a key for `seconds`; return False if it exists. Raises ValueUnavailable."""
@@ -89,7 +89,7 @@ class PartitionGroups:
         counts: GroupCounts,
         clock: Callable[[], float],
     ) -> None:
-        """Create the groups of one partition. `clock` is that of the cache lease, in seconds."""
+        """Create the groups of one partition. `clock` is the cache lease's clock, in seconds."""
         self.resolver_fingerprint: Final = codec.resolver_fingerprint
         """See `SharedGroups`."""
         self._store = store
@@ -115,7 +115,7 @@ class PartitionGroups:
         return None if position is None else partial(self._publish, user, position)
 
     def _publish(self, user: str, position: LogPosition, result: SharedResult) -> None:
-        """Store a lookup result unless an event outdates it."""
+        """Store a lookup result unless a later event outdates it."""
         key = self._codec.key(user)
 
         def make() -> bytes | None:
@@ -128,7 +128,7 @@ class PartitionGroups:
         self._store.put(key, make, result.expires_at - result.resolved_at)
 
     async def _find(self, user: str) -> SharedResult | None:
-        """Return another replica's result; None to look up here. Raises ValueUnavailable."""
+        """Return another replica's result; None to query the resolver. Raises ValueUnavailable."""
         if self._position() is None:
             raise ValueUnavailable
         try:
@@ -170,7 +170,7 @@ class PartitionGroups:
         return self._fence.position
 
     def _check_order(self, user: str, position: LogPosition) -> None:
-        """Raise InvalidValue if groups from a position may be outdated."""
+        """Raise InvalidValue if groups looked up at a position may be outdated."""
         partition = self._codec.partition
         if self._position() is None or not self._fence.accepts(partition, user, position):
             raise InvalidValue("outdated")
@@ -187,20 +187,20 @@ class ValueCodec:
         resolver: str,
         wall: Callable[[], float],
     ) -> None:
-        """Reject values of replicas whose resolver settings, as text, differ from `resolver`."""
+        """Create a codec that rejects values written with resolver settings other than these."""
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys
-        # A plain hash would let gates and readers of Redis verify guesses at the settings.
+        # A plain hash would let gates and Redis clients verify guesses at the settings.
         self.resolver_fingerprint: Final = signer.mac(b"settings", resolver.encode())
         self._wall = wall
 
     def key(self, user: str) -> str:
-        """Return the key of a user."""
+        """Return a user's key."""
         return self._keys.user(self.partition, user)
 
     def lookup_lock(self, user: str, position: LogPosition) -> str:
-        """Return the key that locks the lookup of a user as of an event."""
+        """Return the key that locks a user's lookup as of an event."""
         return self._keys.lookup(self.partition, user, position.sequence)
 
     def encode(self, key: str, position: LogPosition, result: SharedResult) -> bytes | None:

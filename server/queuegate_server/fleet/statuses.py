@@ -1,4 +1,4 @@
-"""Decoding of replica statuses from Redis, and removal of statuses not written by replicas."""
+"""Decodes replica statuses from Redis, and selects statuses not written by replicas for removal."""
 
 import asyncio
 import hashlib
@@ -17,28 +17,30 @@ MAX_KNOWN: Final = 500
 
 
 class StatusReader:
-    """A decoder of the statuses in Redis replies. Not thread-safe."""
+    """A decoder for the statuses in Redis replies. Not thread-safe."""
 
     def __init__(self, signer: Signer) -> None:
         self.rejected = 0
         """The number of statuses written with another secret since the first reply."""
         self._signer = signer
         self._written: dict[str, tuple[int, bytes]] = {}
-        """By instance: the serial number and encoding of each status in the newest reply."""
+        """The serial number and encoding of each status in the newest reply, by instance."""
         self._unsigned: dict[bytes, str] | None = None
-        """By field: the SHA-1 of each status in the newest reply not written by a replica."""
+        """The SHA-1 of each status in the newest reply not written by a replica, by field."""
         self._removable: dict[bytes, str] = {}
 
     @property
     def known(self) -> Sequence[str]:
-        """The replicas to return first, in case the statuses do not fit into one reply."""
+        """The replicas whose statuses to return first, in case not all fit into one reply."""
         return [*self._written][:MAX_KNOWN]
 
     async def read(
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
-        """Decode the statuses in a reply: the fields and values in `content`, and their lengths as
-        decimal numbers. `is_complete` means that no status in Redis is missing. Raises ValueError.
+        """Decode the statuses in a reply. Raises ValueError.
+
+        `content` holds the fields and values, and `lengths` their lengths as decimal numbers.
+        `is_complete` states whether the reply holds all statuses in Redis.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)
@@ -66,8 +68,10 @@ class StatusReader:
         return statuses
 
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
-        """Return the script arguments that remove these statuses, unless rewritten meanwhile, and
-        stale statuses not written by a replica.
+        """Return the arguments of the script that removes statuses.
+
+        It removes the given statuses, unless rewritten meanwhile, and stale ones not written by a
+        replica.
         """
         arguments: list[str | bytes] = []
         for status in statuses:
@@ -80,9 +84,10 @@ class StatusReader:
         return arguments
 
     def _select_removable(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
-        """Count new statuses not written by a replica, and select those to remove. Statuses of
-        misconfigured replicas with another secret change with each heartbeat. They are kept so that
-        both sides can report the mistake.
+        """Count new statuses not written by a replica, and select stale ones for removal.
+
+        Statuses written by misconfigured replicas with another secret change with each heartbeat.
+        They are kept so that both sides can report the mistake.
         """
         before = self._unsigned or {}
         if self._unsigned is not None:
@@ -105,5 +110,5 @@ def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sha1(value: bytes) -> str:
-    # Redis scripts offer no other hash. It only distinguishes a value from a later one.
+    # Redis scripts offer no other hash. It serves only to distinguish a value from a later one.
     return hashlib.sha1(value, usedforsecurity=False).hexdigest()

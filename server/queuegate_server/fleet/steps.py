@@ -1,4 +1,4 @@
-"""A replica's next steps: requests to Redis, and work for its process."""
+"""A replica's next steps: requests to send to Redis, and work for its own process."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class OwnState(NamedTuple):
     """The checksum of the policy; empty if none is loaded."""
     gates: int = 0
     problem: str = ""
-    """The commands that Redis refuses, in sentences."""
+    """Sentences about the commands that Redis refuses."""
 
 
 class Heartbeat(NamedTuple):
@@ -38,7 +38,7 @@ class NewHistory(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Work: log the loss of the history, and start a new one if `begin` is set."""
+    """Work: log the loss of the history, and start a new history if `begin` is set."""
 
     cause: str
     begin: bytes | None = None
@@ -46,7 +46,7 @@ class Loss(NamedTuple):
 
 
 class UnsentChanges(NamedTuple):
-    """Request: append an unsent change after this event."""
+    """Request: append an unsent change after the event `head`."""
 
     head: LogPosition
 
@@ -67,8 +67,8 @@ class Join(NamedTuple):
     head: LogPosition
     sent_at: float
     missed: Sequence[Event] | None
-    """The events that were not applied. None if they are unknown, so all groups must be
-    invalidated. Ending the lease is not enough, because stale groups are used while the resolver
+    """The events that were not applied. If these are unknown (None), all groups must be
+    invalidated: ending the lease is not enough, because stale groups are used while the resolver
     fails."""
 
     @property
@@ -78,7 +78,7 @@ class Join(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Request: append a change after an event, and call `handle_append`."""
+    """Request: append a change after the event `head`, and call `handle_append`."""
 
     head: LogPosition
     change: Change
@@ -107,5 +107,5 @@ class Receipt(NamedTuple):
 
     @property
     def must_confirm(self) -> bool:
-        """Whether this replica must confirm that all of its gates have the change."""
+        """Whether this replica must confirm that all of its gates have applied the change."""
         return self.event.change.is_awaited and not self.is_own

@@ -1,7 +1,7 @@
-"""Redis commands for the fleet's events and statuses, without any decisions.
+"""Redis commands for the fleet's events and statuses. The decisions are made by `FleetSession`.
 
-An event is appended only if its writer knows the newest event. This lets the MAC cover the position
-and leaves no gaps in the numbers. A writer that finds a newer event gets the next turn, so replicas
+An event is appended only if its writer knows the newest event, so the MAC can cover the position
+and the numbers have no gaps. A writer that finds a newer event gets the next turn, so replicas
 close to Redis cannot starve a distant one. If an outsider has added an entry with a higher number,
 Redis rejects further events, and a new history starts.
 """
@@ -34,11 +34,11 @@ READ_AT_ONCE: Final = 64
 MAX_RECENT_BYTES: Final = 512 * 1024
 """The maximum size of the newest events that a joining replica reads to validate shared groups."""
 RECENT_SECONDS: Final = 0.5
-"""The time limit for reading them, well below the duration of a lease."""
+"""The time limit in seconds for reading these events, well below the duration of a lease."""
 MAX_PAGE: Final = 250
 MAX_PAGE_BYTES: Final = 256 * 1024
 TURN_SECONDS: Final = 0.2
-"""How long other writers wait for the one whose turn it is."""
+"""How long the other writers wait for the one whose turn it is, in seconds."""
 BLOCK_SECONDS: Final = 1.0
 HEARTBEAT_BUDGET: Final = 1.0
 """The timeout of a heartbeat, in seconds."""
@@ -64,7 +64,7 @@ class Stream:
     async def heartbeat(
         self, status: ReplicaStatus, *, seconds: float = HEARTBEAT_BUDGET
     ) -> LogState:
-        """Write the status of this replica; return the newest event and all statuses."""
+        """Write this replica's status; return the newest event and all statuses."""
         args = (status.instance, encode_status(self._status_signer, status))
         try:
             return await self._query(scripts.HEARTBEAT, args, seconds)
@@ -73,16 +73,19 @@ class Stream:
             raise
 
     async def begin(self, before: bytes) -> bytes:
-        """Replace the history with this epoch (empty if there is none) with a new one. Return the
-        new epoch, which takes effect only if no other replica was faster.
+        """Start a new history, replacing the one with the epoch `before` (empty if there is none).
+
+        Return the new epoch, which takes effect only if no other replica replaced the history
+        first.
         """
         epoch, keys = os.urandom(EPOCH_BYTES), self._keys.state
         await self._store.run_script(scripts.BEGIN, keys, (before, epoch), seconds=COMMAND_BUDGET)
         return epoch
 
     async def append(self, head: LogPosition, change: Change, nonce: bytes) -> LogState:
-        """Append a change if `head` is still the newest event and no other writer has the next
-        turn. The nonce identifies the event and its writer, so retries must use the same nonce.
+        """Append a change if `head` is the newest event and no other writer has the next turn.
+
+        The nonce identifies the event and its writer, so retries must use the same nonce.
         """
         position = LogPosition(head.epoch, head.sequence + 1, nonce)
         content = encode_change(change)
@@ -95,12 +98,12 @@ class Stream:
         return await self._query(scripts.APPEND, args, COMMAND_BUDGET)
 
     async def read_after(self, position: LogPosition) -> list[Event]:
-        """Return the events after a position, or wait briefly for one. Raises MalformedValue."""
+        """Return the events after a position, waiting briefly if none. Raises MalformedValue."""
         after = f"{position.sequence}-0"
         entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
             # The size of a blocking read cannot be bounded, so it returns one entry. The connection
-            # rejects an oversized one, which the script above then reports.
+            # rejects an oversized entry, which the script above then reports.
             reply = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
                 *("STREAMS", self._keys.events, after),
@@ -110,8 +113,9 @@ class Stream:
         return await self._decode(position.epoch, entries)
 
     async def recent(self, head: LogPosition) -> list[Event]:
-        """Return the newest events up to the head: as many as can be read within RECENT_SECONDS and
-        about MAX_RECENT_BYTES, and none older than a malformed one.
+        """Return the newest events up to the head, excluding those older than a malformed one.
+
+        Reads as many as fit within RECENT_SECONDS and about MAX_RECENT_BYTES.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + RECENT_SECONDS
@@ -131,14 +135,14 @@ class Stream:
         return newest_first[::-1]
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
-        """Remove these statuses, and stale ones not written by a replica of this fleet."""
+        """Remove the given statuses, and stale ones not written by a replica of this fleet."""
         if args := self._statuses.removal(statuses):
             keys = (self._keys.replicas,)
             await self._store.run_script(scripts.REMOVE, keys, args, seconds=COMMAND_BUDGET)
 
     async def probe(self) -> Mapping[str, str]:
-        """Try the commands that not every heartbeat needs; return the error of each, or ""."""
-        # EVAL is one of them: a script that another replica has loaded is run by its hash.
+        """Try the commands not used by every heartbeat; return each command's error, or ""."""
+        # EVAL is such a command: a script that another replica has loaded is run by its hash.
         reply = await self._store.execute(
             *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )
@@ -155,7 +159,7 @@ class Stream:
     async def _query(
         self, script: Script, args: Sequence[str | bytes | float], seconds: float
     ) -> LogState:
-        """Run a script that returns the fleet's state, starting with known replicas' statuses."""
+        """Run a script that returns the fleet's state, with known replicas' statuses first."""
         args, before = (*args, *self._statuses.known), time.time()
         reply = await self._store.run_script(script, self._keys.state, args, seconds=seconds)
         after = time.time()
@@ -165,7 +169,7 @@ class Stream:
             raise StoreUnavailable("a script returned an unexpected reply") from error
 
     async def _entries(self, command: str, first: str, last: str, count: int) -> Sequence[Any]:
-        """Read entries of up to MAX_PAGE_BYTES in total, but at least one if there is any."""
+        """Read up to MAX_PAGE_BYTES of entries, but at least one entry if there is any."""
         args = (command, first, last, count, MAX_PAGE_BYTES)
         entries: Sequence[Any] = await self._store.run_script(
             scripts.READ_EVENTS, (self._keys.events,), args, seconds=COMMAND_BUDGET
@@ -185,7 +189,7 @@ class Stream:
         return events
 
     async def _state(self, reply: Any, before: float, after: float) -> LogState:
-        """Decode the reply of a script. Raises ValueError or TypeError."""
+        """Decode a script's reply. Raises ValueError or TypeError."""
         epoch, sequence, nonce, time_of_redis, complete, lengths, content, *appended = reply
         is_sound = (
             len(epoch) == EPOCH_BYTES
@@ -214,7 +218,7 @@ def _size(entry: Any) -> int:
 
 
 def _pairs(flat: Any) -> Mapping[bytes, bytes]:
-    """Return the fields of an entry, given as a list or a mapping depending on the command."""
+    """Return an entry's fields, given as a list or a mapping depending on the command."""
     if isinstance(flat, Mapping):
         return flat
     return dict(zip(flat[::2], flat[1::2], strict=True))

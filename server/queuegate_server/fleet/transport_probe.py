@@ -1,6 +1,6 @@
-"""Detection of a wrong TLS scheme in `fleet.url`, after a connection has failed.
+"""Detects a wrong TLS scheme in `fleet.url` after a connection has failed.
 
-Such a mistake otherwise only appears as a closed connection or a timeout. Probes send no
+The mistake would otherwise appear only as a closed connection or a timeout. Probes send no
 credentials and trust nothing that they receive.
 """
 
@@ -19,8 +19,9 @@ _LOOKUPS: Final = AbandonableThreadPool(2, "fleet-probe")
 
 
 async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
-    """Return a sentence if a host of `fleet.url` uses TLS contrary to the URL's scheme, or the
-    reverse; empty if no such mistake is detected.
+    """Return a sentence if a host in `fleet.url` uses TLS but the scheme does not, or vice versa.
+
+    Return an empty string if no such mistake is detected.
     """
     for host, port in hosts:
         try:
@@ -51,7 +52,7 @@ async def _speaks_tls(host: str, port: int) -> bool:
     try:
         _, writer = await _connect(host, port, ssl=context, server_hostname=host)
     except ssl.SSLError as error:
-        # An alert also proves TLS: the server may require a certificate.
+        # An alert also proves that the server uses TLS; it may require a certificate.
         return "ALERT" in (error.reason or "")
     writer.transport.abort()
     return True

@@ -19,12 +19,12 @@ MAX_READS: Final = 4
 """The maximum number of concurrent batch reads, each on its own connection."""
 READ_BATCH: Final = 64
 MAX_READ_BYTES: Final = 1024 * 1024
-"""The maximum size of a batch in bytes; users beyond it are looked up. Both bounds keep the event
-loop responsive."""
+"""The maximum size of a batch in bytes; users beyond it are looked up. This and READ_BATCH keep the
+event loop responsive."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
-"""The maximum number of values waiting to be written; more are not shared."""
+"""The maximum number of values waiting to be written; further values are not shared."""
 MAX_FAILURES: Final = 3
 """The number of consecutive failed reads that opens the circuit."""
 RECONNECT_INTERVAL: Final = 0.5
@@ -39,11 +39,11 @@ class BatchingStore:
     """A store of values in Redis. Not thread-safe."""
 
     def __init__(self, connection: StoreConnection, read_timeout: float) -> None:
-        """Create a store with an open circuit. `read_timeout` is that of a batch, in seconds."""
+        """Create a store with an open circuit. `read_timeout` is a batch's timeout, in seconds."""
         self.is_available = False
         """Whether the circuit is closed."""
         self.circuit_openings = 0
-        """How many times the circuit has opened."""
+        """The number of times the circuit has opened."""
         self.failed_reads = 0
         """The number of batch reads that failed or timed out."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
@@ -58,18 +58,18 @@ class BatchingStore:
         self._connecting: asyncio.Task[None] | None = None
         self._failures = 0
         self._opened_at = -math.inf
-        """When the circuit opened, by the clock of the event loop."""
+        """When the circuit last opened, on the event loop's clock."""
 
     def open(self) -> None:
         """Start connecting; the circuit closes once Redis responds."""
         self._connecting = asyncio.create_task(self._connect())
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value of a key, or None. Raises ValueUnavailable."""
+        """Return a key's value, or None. Raises ValueUnavailable."""
         return await self._request("GET", key)
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Create a key unless it exists; return whether it was created. Raises ValueUnavailable."""
+        """Create a key; return False if it already exists. Raises ValueUnavailable."""
         return await self._request("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
@@ -126,7 +126,7 @@ class BatchingStore:
             self.failed_reads += 1
             self._failures += 1
             _fail(batch)
-            # Reads queued for a connection have waited just as long.
+            # Reads queued for a free connection have waited just as long.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
                 self._open_circuit(error)
@@ -226,7 +226,7 @@ class BatchingStore:
 _Command = tuple[str | int, ...]
 """GET and a key, or SET, a key and milliseconds."""
 _Batch = dict[_Command, list[asyncio.Future[bytes | None]]]
-"""The futures that wait for the result of each command."""
+"""The futures waiting for each command's result."""
 
 
 def _fail(reads: _Batch) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 ReplicaState = Literal["following", "starting", "joining", "silent"]
-"""The replica receives all changes; has just started and does not follow the fleet yet; sends
-heartbeats but does not follow; or sends none."""
+"""A following replica receives all changes; a starting one has just started and does not follow the
+fleet yet; a joining one sends heartbeats but does not follow; a silent one sends none."""
 
 
 class ReplicaView(NamedTuple):
@@ -31,7 +31,7 @@ class FleetView(NamedTuple):
     replicas: Sequence[ReplicaView]
     """All replicas, sorted by name."""
     mistakes: Sequence[str] = ()
-    """Configuration mistakes of replicas and Redis, in sentences."""
+    """Sentences about configuration mistakes of replicas and Redis."""
     cause: str = ""
     """Why the observing replica cannot use Redis; empty if it can."""
 
@@ -47,7 +47,7 @@ class FleetView(NamedTuple):
 
     @property
     def problems(self) -> Sequence[str]:
-        """The reasons why the fleet is unhealthy, in sentences."""
+        """Sentences about why the fleet is unhealthy."""
         return [*self._states(), *self._policies(), *self.mistakes]
 
     @property
@@ -58,7 +58,7 @@ class FleetView(NamedTuple):
     def _states(self) -> Iterator[str]:
         silent = [each for each in self.replicas if each.state == "silent"]
         if own := [each for each in silent if each.is_self]:
-            # Its information about the others is outdated.
+            # This replica's information about the others is outdated.
             yield f"replica {_names(own)} cannot use Redis and works alone: {self.cause}"
             return
         if silent:

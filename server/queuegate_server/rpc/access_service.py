@@ -26,16 +26,14 @@ from queuegate_server.rpc.user_listing import UserLister
 
 _Check = access_pb2.CheckQueueAccessRequest
 Permit = Callable[[], AbstractContextManager[None]]
-"""Creates a context manager that counts a call as in progress, or raises Overloaded at the
-limit."""
+"""Returns a context manager that counts a call as in progress. Raises Overloaded at the limit."""
 
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
 """The number of queues listed between two pauses."""
 _RECORD_BYTES: Final = 256
-"""An audit record's approximate size, which is larger than one check's share of a columns
-request."""
+"""An audit record's approximate size, which exceeds one check's share of a columns request."""
 
 
 class AccessServicer(ApplicationServicer):

@@ -23,8 +23,7 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 MAX_SHORT_REQUEST: Final = 16 * 1024
-"""The maximum size of a short request in bytes. Longer ones are processed in a thread, one at a
-time."""
+"""In bytes. Longer requests are processed one at a time in a separate thread."""
 STEP_SECONDS: Final = 0.0005
 """How long a call computes before yielding to single checks."""
 _MAX_HOLD_SECONDS: Final = 0.02

@@ -1,7 +1,7 @@
 """Runs child processes within limits.
 
-They are started in a thread with `subprocess.Popen`, which uses vfork. asyncio and uvloop fork on
-the event loop's thread and run gRPC's fork handlers there, in which both the child and the server
+Children are started in a thread by `subprocess.Popen`, which uses vfork. asyncio and uvloop would
+fork on the event loop's thread and run gRPC's fork handlers, in which both the child and the server
 can hang.
 """
 
@@ -27,17 +27,17 @@ class OutputTooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """The limits of a child process, which is killed when it exceeds one."""
+    """The limits of a child process, which is killed if it exceeds one."""
 
     seconds: float
-    """Wall-clock time."""
+    """The maximum wall-clock time."""
     output_bytes: int
     cpu_seconds: int | None = None
-    """CPU time, after which SIGXCPU kills the child. None for the same as `seconds`."""
+    """The CPU time after which SIGXCPU kills the child; None for one second more than `seconds`."""
     memory_bytes: int | None = None
-    """Address space. Allocations beyond it fail."""
+    """The maximum address space. Allocations beyond it fail."""
     niceness: int = 0
-    """Added to the niceness of this process."""
+    """The increment to this process's niceness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,15 @@ async def run(
 ) -> ChildResult:
     """Run a program, which is killed if it times out or the caller is cancelled.
 
-    The descriptors may be closed afterwards. Standard error is discarded.
+    The descriptors may be closed after the call. Standard error is discarded.
 
     Args:
-        command: The path of the program, and its arguments.
-        limits: The bounds of the child.
-        text: Its standard input in parts, which it must read before its output fills a pipe.
+        command: The program's path and its arguments.
+        limits: The child's limits.
+        text: The child's standard input in parts, which it must read before its output fills a
+            pipe.
         environment: The child's environment; None for a copy of this process's.
-        pass_fds: Descriptors that the child inherits under the same numbers.
+        pass_fds: The descriptors that the child inherits under the same numbers.
 
     Raises:
         OSError: The program cannot be started.
@@ -75,7 +76,7 @@ async def run(
     """
 
     def start() -> subprocess.Popen[bytes]:
-        # No preexec_fn: with one, Popen forks instead of using vfork.
+        # Do not use preexec_fn, with which Popen would fork instead of using vfork.
         return subprocess.Popen(  # noqa: S603
             command,
             bufsize=0,
@@ -120,7 +121,7 @@ class _Child:
                     _limit(process.pid, self._limits)
                 output = self._exchange(process)
                 with suppress(ChildProcessError):
-                    # Keep the process ID reserved, because `kill` may be about to use it.
+                    # Wait without freeing the process ID, because `kill` may be about to use it.
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 with self._lock:
                     return ChildResult(process.wait(), output)
@@ -153,10 +154,10 @@ class _Child:
 
 
 def _limit(pid: int, limits: ProcessLimits) -> None:
-    """Set the limits of a process that is waiting for its input."""
+    """Set the limits of a process waiting for its input."""
     if limits.memory_bytes is not None:
         _lower(pid, resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes)
-    # Always set, to kill a child that outlives this process.
+    # Always limit CPU time, to kill a child that outlives this process.
     seconds = limits.cpu_seconds or math.ceil(limits.seconds) + 1
     _lower(pid, resource.RLIMIT_CPU, seconds, seconds + 1)
     _lower(pid, resource.RLIMIT_CORE, 0, 0)

@@ -1,7 +1,7 @@
-"""A server's event loop, its signal handlers, and a watchdog that ends the process if it hangs.
+"""A server's event loop, its signal handlers, and a watchdog that aborts the process on a hang.
 
 A server whose loop hangs does not even react to SIGTERM. A supervisor, Kubernetes or systemd can
-replace it only after its process has ended.
+replace it only after its process has exited.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from typing import Final, Self
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
 PAUSE_SECONDS: Final = 0.001
-"""The pause between two steps of long work. After `sleep(0)`, the next step would start before
-gRPC's threads, which may share the core, could deliver the next call."""
+"""The pause between two steps of long work, in seconds. After `sleep(0)`, the next step would start
+before gRPC's threads, which may share the core, could deliver the next call."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -28,11 +28,11 @@ _MESSAGE: Final = b"The event loop has not run for a long time; this process end
 
 
 class LoopWatchdog:
-    """A context manager that prints all stacks and ends the process with SIGABRT if the loop hangs.
+    """A context manager that prints all stacks and aborts the process if the loop hangs.
 
     A thread counts its wake-ups since the loop last ran, which excludes time during which the
     process was stopped. If hanging code holds the GIL, that thread cannot run either, and a timer
-    in C ends the process with exit status 1.
+    in C exits the process with status 1.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LoopWatchdog:
         last = missed = 0
         armed = -math.inf
         while not self._stop.wait(self._interval):
-            # Not on each wake-up: the timer is a thread.
+            # Do not rearm on each wake-up, because each timer starts a thread.
             if time.monotonic() - armed >= self._hang_seconds / 4:
                 faulthandler.dump_traceback_later(self._hang_seconds, exit=True, file=self._output)
                 armed = time.monotonic()
@@ -99,8 +99,8 @@ def handle_signals(
 ) -> None:
     """Make SIGTERM and SIGINT set `stop`, and SIGHUP set `reload`.
 
-    A second SIGTERM or SIGINT ends the process immediately: after calling `kill`, if given, and
-    otherwise even while the event loop is blocked.
+    A second SIGTERM or SIGINT terminates the process immediately. If `kill` is given, it is called
+    first; if not, the signal works even while the event loop is blocked.
     """
     loop = asyncio.get_running_loop()
 
@@ -125,7 +125,7 @@ def handle_signals(
 
 
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work` whenever the event has been set, until cancelled. Errors are logged."""
+    """Run `work` each time the event has been set, until cancelled. Errors are logged."""
     while True:
         await event.wait()
         event.clear()
@@ -136,7 +136,7 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Duplicate standard error, non-blocking if possible: a full pipe might have no reader."""
+    """Duplicate standard error, non-blocking if possible because a full pipe may have no reader."""
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
     except OSError:  # a socket

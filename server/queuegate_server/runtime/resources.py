@@ -1,4 +1,4 @@
-"""Resources of this process: standard streams, system limits, garbage collection."""
+"""This process's resources: standard streams, system limits and garbage collection."""
 
 import contextlib
 import gc
@@ -15,9 +15,9 @@ _STANDARD_ERROR: Final = 2
 _M_MMAP_THRESHOLD: Final = -3
 YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
-"""Young collections per middle collection, which visits 10 000 objects in 1 to 5 ms."""
+"""Young collections per middle collection, each of which visits 10 000 objects in 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
-"""Middle collections per full collection, which thus practically never runs."""
+"""The number of middle collections per full collection, which thus practically never runs."""
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
@@ -38,30 +38,31 @@ class TooFewResources(Exception):
 
 
 def open_standard_streams() -> None:
-    """Open closed standard streams on the null device, so that connections cannot reuse them."""
+    """Open closed standard streams on the null device, so that no connection gets their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
 
 
 def drop_unwritten_output() -> None:
-    """Discard unwritten output, which Python 3.13.5 would retry at exit, with exit status 120."""
+    """Discard unwritten output: Python 3.13.5 would retry it at exit and fail with status 120."""
     sys.stdout = os.fdopen(os.dup(1), "w")
     sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
 
 
 def raise_file_limit() -> None:
-    """Raise the limit on open files, usually 1024 for the sake of `select`, to the hard limit."""
+    """Raise the limit on open files to the hard limit; the default of 1024 is for `select`."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def check_limits() -> None:
-    """Raise TooFewResources if the system grants less than a server needs. Otherwise, libraries
-    would crash, or the server would start without serving.
+    """Raise TooFewResources if the system grants less than a server needs.
 
-    Must be called after `raise_file_limit` and before the libraries are imported.
+    With less, libraries would crash, or the server would start without serving.
+
+    Call this after `raise_file_limit` and before the libraries are imported.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
@@ -80,7 +81,7 @@ def check_limits() -> None:
 
 
 def _check_threads() -> None:
-    """Start as many threads as a server needs, because users and containers have limits."""
+    """Check that a server's threads can be started, because users and containers have limits."""
     end = threading.Event()
     threads: list[threading.Thread] = []
     try:
@@ -114,18 +115,18 @@ def warn_if_fewer_files_than(connections: int) -> None:
 def configure_gc() -> None:
     """Make the cyclic garbage collector visit practically only young objects.
 
-    A full collection stops all threads: for 0.15 s with a million cached users. No long-lived
-    object here is part of a cycle, and objects outside cycles are freed immediately.
+    A full collection stops all threads, for 0.15 s with a million cached users. No long-lived
+    object in this process is part of a cycle, and objects outside cycles are freed immediately.
     """
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
 
 
 def shorten_thread_switches() -> None:
-    """Make a computing thread release the GIL to others after 1 ms instead of 5.
+    """Make a computing thread release the GIL to others after 1 ms instead of 5 ms.
 
-    The event loop acquires the GIL several times per call. With 5 ms, the p99 of single checks
-    alongside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms instead of 29
-    to 43, at the same throughput.
+    The event loop acquires the GIL several times per call. With 5 ms, the p99 latency of single
+    checks alongside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms
+    instead of 29 to 43 ms, at the same throughput.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 
@@ -133,9 +134,9 @@ def shorten_thread_switches() -> None:
 def return_freed_memory() -> None:
     """Make glibc return blocks of 128 KiB and more to the system as soon as they are freed.
 
-    By default, once a large block is freed, glibc keeps all blocks up to that size.
+    By default, once a large block has been freed, glibc keeps freed blocks of up to that size.
     """
-    # With libffi 3.5, this opens a file, which must not get the number of a standard stream.
+    # With libffi 3.5, this import opens a file, which must not get the number of a standard stream.
     import ctypes  # noqa: PLC0415
 
     with contextlib.suppress(AttributeError, OSError):  # another libc
@@ -143,6 +144,6 @@ def return_freed_memory() -> None:
 
 
 def freeze_gc() -> None:
-    """Exempt all existing objects from collections."""
+    """Exempt all existing objects from garbage collection."""
     gc.collect(1)
     gc.freeze()

@@ -37,7 +37,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Report that the event loop is running, twice per watchdog interval, if there is one."""
+        """Report that the event loop is running, twice per watchdog interval if one is set."""
         while self._watchdog is not None:
             self._send("WATCHDOG=1")
             await asyncio.sleep(self._watchdog / 2)

@@ -23,13 +23,13 @@ class Flight:
     def __init__(self, key: str, started_at: float, siblings: "list[Flight]") -> None:
         self.key = key
         self.started_at = started_at
-        """When the work started, on the clock."""
+        """When the work started, on the monotonic clock of its `SingleFlight`."""
         self.is_outdated = False
         """Whether new callers must not use the result."""
         self._siblings = siblings
 
     def supersede(self) -> None:
-        """Outdate earlier work for the key, because this work's result is newer."""
+        """Mark earlier work for the key as outdated, because this work's result is newer."""
         for sibling in self._siblings[: self._siblings.index(self)]:
             sibling.is_outdated = True
 
@@ -38,7 +38,7 @@ Work = Callable[[Flight], Coroutine[Any, Any, T]]
 
 
 class SingleFlight(Generic[T]):
-    """Runs `work(flight)` in a separate task that callers join.
+    """Runs `work(flight)` in a separate task that callers can join.
 
     Cancelling a caller does not affect the work or other callers. The work must have a timeout.
     """
@@ -55,10 +55,10 @@ class SingleFlight(Generic[T]):
         Args:
             work: The default work for a key.
             clock: A monotonic clock, in seconds.
-            has_tasks: Whether the work may suspend; otherwise it needs no task.
+            has_tasks: Whether the work may suspend. If not, it runs without a task.
         """
         self._work: Work[T] | None = work
-        """None once closed, because it would form a cycle with the owner of the work."""
+        """None once closed, because the work and its owner would form a reference cycle."""
         self._clock = clock
         self._has_tasks = has_tasks
         self._flights: dict[str, list[Flight]] = {}
@@ -70,7 +70,7 @@ class SingleFlight(Generic[T]):
         return self._joinable(key) is not None
 
     def start(self, key: str, work: Work[T] | None = None) -> asyncio.Task[T]:
-        """Start `work`, or the default, for callers to join. Raises FlightCancelled."""
+        """Start `work`, or the default work, for callers to join. Raises FlightCancelled."""
         flight, running = self._begin(key, work)
         task = asyncio.get_running_loop().create_task(running)
         self._tasks[flight] = task
@@ -82,8 +82,8 @@ class SingleFlight(Generic[T]):
 
         Args:
             key: The key.
-            alone: Work to start in any case.
-            max_age: The age in seconds from which work is not joined.
+            alone: Work to start even if other work could be joined.
+            max_age: The age in seconds at which work can no longer be joined.
 
         Raises:
             FlightCancelled: The work was cancelled by `close`.
@@ -114,7 +114,7 @@ class SingleFlight(Generic[T]):
             self.outdate(key)
 
     async def close(self) -> None:
-        """Cancel all work, and wait at most a second for it to end."""
+        """Cancel all work, and wait at most a second for it to finish."""
         self._work = None
         tasks = set(self._tasks.values())
         for task in tasks:
@@ -123,7 +123,7 @@ class SingleFlight(Generic[T]):
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
 
     def _joinable(self, key: str, max_age: float = math.inf) -> Flight | None:
-        """Return the latest work, if callers may join it."""
+        """Return the key's latest work if callers may join it."""
         flights = self._flights.get(key)
         if not flights:
             return None
@@ -149,7 +149,7 @@ class SingleFlight(Generic[T]):
         del self._tasks[flight]
         self._end(flight)
         if not task.cancelled():
-            task.exception()  # mark it as retrieved: there may be no callers left
+            task.exception()  # mark as retrieved, because there may be no callers left
 
 
 def _is_being_cancelled() -> bool:

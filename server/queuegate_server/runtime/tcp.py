@@ -28,7 +28,7 @@ def open_tcp(host: str, port: int) -> socket.socket:
     with _listen_errors(host, port):
         opened = _bind(host, port)
         try:
-            # If another server is listening on the port, binding succeeds, and listening fails.
+            # If another server is listening on the port, binding succeeds but listening fails.
             opened.listen()
         except OSError:
             opened.close()
@@ -48,14 +48,15 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise CannotListen if another process is listening on any of a host's addresses: gRPC would
-    bind only the free ones, and clients could reach either server.
+    """Raise CannotListen if another process is listening on any of a host's addresses.
+
+    gRPC would bind only the free addresses, and clients could reach either server.
     """
     # gRPC uses both of these for localhost, regardless of how the machine resolves it.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
     infos = []
     for each in hosts if port else ():
-        with suppress(OSError):  # reported when it is bound
+        with suppress(OSError):  # reported when the address is bound
             infos += _address_infos(each, port)
     for family, kind, protocol, _, address in infos:
         try:
@@ -70,7 +71,7 @@ def check_free(host: str, port: int) -> None:
 
 
 def address_of(opened: socket.socket) -> str:
-    """Return the local address of a socket as text."""
+    """Return a socket's local address as text."""
     return _text(*opened.getsockname()[:2])
 
 

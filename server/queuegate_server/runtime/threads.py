@@ -25,7 +25,7 @@ class ThreadsExhausted(Exception):
 
 
 class AbandonableThreadPool:
-    """A pool of up to `limit` daemon threads, started on demand, which do not delay exit.
+    """A pool of up to `limit` daemon threads, started on demand, that do not delay exit.
 
     If a caller is cancelled before its call has started, the call is skipped. Otherwise, its thread
     is unavailable until the call returns.
@@ -46,13 +46,13 @@ class AbandonableThreadPool:
         """Call a function in a thread, and return its result or raise its exception.
 
         Args:
-            key: Refuse the call while an abandoned call with the same key is running; None for a
-                unique key.
+            key: Identifies the call, which is refused while an abandoned call with the same key is
+                running; None for a unique key.
             function: Called without arguments.
 
         Raises:
-            StillRunning: An earlier call for the key was abandoned and has not returned.
-            ThreadsExhausted: All threads are occupied by such calls.
+            StillRunning: An abandoned call with the same key has not returned.
+            ThreadsExhausted: All threads are occupied by abandoned calls.
             OSError: No thread can be started.
             RuntimeError: The pool is closed.
         """
@@ -77,7 +77,7 @@ class AbandonableThreadPool:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """Stop idle threads. Hanging threads end with the process."""
+        """Stop idle threads. Hung threads end with the process."""
         self._closed = True
         for _ in range(self._started):
             self._jobs.put(None)
@@ -103,12 +103,12 @@ class AbandonableThreadPool:
 
 
 async def look_up_host(threads: AbandonableThreadPool, host: str, port: int) -> tuple[str, ...]:
-    """Return the IP addresses of a host.
+    """Return a host's IP addresses.
 
     Raises:
         OSError: The host has no address, or the name service failed.
-        StillRunning: An earlier lookup of the host is still hanging.
-        ThreadsExhausted: All threads are occupied by hanging lookups.
+        StillRunning: An abandoned lookup of the host has not returned.
+        ThreadsExhausted: All threads are occupied by abandoned lookups.
     """
     with contextlib.suppress(ValueError):
         ipaddress.ip_address(host)

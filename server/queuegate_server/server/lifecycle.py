@@ -46,13 +46,13 @@ async def serve(
     """Serve until SIGTERM or SIGINT. A second signal exits immediately.
 
     Args:
-        settings: The settings at the start of the service.
+        settings: The settings at service start.
         announce: Called with the addresses and the policy once the initial policy is served;
             returns the lines to print.
-        current: The current settings, which differ if a worker is started after a SIGHUP.
+        current: The current settings, which differ for a worker started after a SIGHUP.
         read_settings: Rereads the settings on SIGHUP.
-        worker: Given if this process is one of several workers. A worker listens once it has
-            loaded the policy, and its supervisor prints the lines.
+        worker: The worker's client if this process is one of several workers. A worker listens once
+            it has loaded the policy, and its supervisor prints the lines.
 
     Raises:
         CannotListen: An address or file is unusable.
@@ -139,8 +139,9 @@ def _addresses(settings: Settings, worker: WorkerClient | None) -> list[ListenAd
 async def _open_admin_port(
     settings: Settings, parts: ServerParts, worker: WorkerClient | None
 ) -> "tuple[Callable[[], bytes], AdminServer | None]":
-    """Open the operations port, if it is configured and not served by a supervisor. Return a
-    function that renders the metrics, and the server. Raises CannotListen.
+    """Open the operations port, if it is configured and not served by a supervisor.
+
+    Return a function that renders the metrics, and the port's server. Raises CannotListen.
     """
     if settings.ops.listen is None:
         return bytes, None
@@ -189,7 +190,7 @@ def _console(settings: Settings, parts: ServerParts) -> "Site":
 
 @dataclass(frozen=True, slots=True)
 class _SingleProcess:
-    """Readiness and metrics of a server without a supervisor."""
+    """The readiness and metrics of a server without a supervisor."""
 
     _readiness: Readiness
     _metrics: Callable[[], bytes]
@@ -216,7 +217,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # A successor relies on this: once this process has exited, no gate uses its state.
+    # A successor relies on no gate using this process's state once this process has exited.
     await parts.core.sync.wait_for_leases()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()

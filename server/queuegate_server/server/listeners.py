@@ -32,8 +32,10 @@ class Listeners:
     def __init__(
         self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
     ) -> None:
-        """Load tokens and certificates. `clock` returns monotonic seconds for rates, and `wall`
-        Unix seconds for the validity of certificates. Raises CannotListen if a file is unusable.
+        """Load tokens and certificates. Raises CannotListen if a file is unusable.
+
+        `clock` returns monotonic seconds for rate limits, and `wall` Unix seconds for certificate
+        validity.
         """
         self._settings = settings
         callers, limits = settings.callers, settings.limits
@@ -47,7 +49,7 @@ class Listeners:
             self.certificates.append(self.ops_certificate)
         self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
         self.rates: RateLimiter | None = None
-        """The rate limits of callers, if any."""
+        """The callers' rate limits, if any."""
         if limits.caller_rate:
             self.rates = RateLimiter(limits.caller_rate, limits.caller_burst, clock)
         self.authorizer = Authorizer(self._authenticator, self.rates)
@@ -56,7 +58,7 @@ class Listeners:
         """Authenticates callers of the operations port."""
 
     def bind(self, server: Server, addresses: Sequence[ListenAddress]) -> list[str]:
-        """Bind every listener; return the addresses, with the ports in use. Raises CannotListen."""
+        """Bind each listener; return the addresses with the ports in use. Raises CannotListen."""
         for listener, address in zip(self._settings.listen, addresses, strict=True):
             add_port = server.add_insecure_port
             if (certificate := _credentials(listener)) is not None:
@@ -105,7 +107,7 @@ class Listeners:
             )
 
     def _sensitive_files(self) -> Iterator[tuple[Path, int]]:
-        """Yield files with the mode bits that should not be set."""
+        """Yield files, each with the mode bits that should not be set."""
         for tls in (*(each.tls for each in self._settings.listen), self._settings.ops.tls):
             if tls is not None:
                 yield tls.key_file, PUBLIC

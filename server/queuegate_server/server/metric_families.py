@@ -1,4 +1,4 @@
-"""Names, help texts and labels of the metrics. docs/reference/metrics.md is generated from them.
+"""Names, help texts and labels of the metrics, from which docs/reference/metrics.md is generated.
 
 No label contains the name of a user, group or queue.
 """

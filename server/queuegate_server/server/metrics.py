@@ -1,4 +1,4 @@
-"""Prometheus metrics of this process, collected from counters at each scrape."""
+"""This process's Prometheus metrics, collected from counters at each scrape."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, get_args
@@ -22,7 +22,7 @@ _CACHE_RESULTS: Final = {
     "stale_hit": "stale_hits",
     "miss": "misses",
 }
-"""Values of the label `result`, with the corresponding attributes of `CacheStats`."""
+"""The attribute of `CacheStats` for each value of the label `result`."""
 _CACHE_COUNTS: Final = ("refreshes", "invalidated", "outdated")
 """Attributes of `CacheStats` exported as separate metrics."""
 _CACHE_KINDS: Final = ("groups", "negative")
@@ -33,7 +33,7 @@ _LDAP_EVENTS: Final = (
 """Attributes of `LdapStatistics` exported as events."""
 
 _Samples = list[tuple[Any, ...]]
-"""Arguments of `add_metric`: label values, then the metric's value, or its buckets and sum."""
+"""Arguments of `add_metric`: the label values, then the metric's value or its buckets and sum."""
 
 
 def metrics_writer(parts: ServerParts) -> Callable[[], bytes]:

@@ -1,4 +1,4 @@
-"""In-process services for commands that decide without a server, using the server's code."""
+"""In-process services, built from the server's code, for commands that decide without a server."""
 
 import time
 from collections import Counter
@@ -25,7 +25,7 @@ from queuegate_server.throttling import ByteBudget
 
 
 class CannotServe(Exception):
-    """The policy is invalid, or its groups cannot be resolved."""
+    """The policy is invalid, or one of its resolvers cannot be opened."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         super().__init__("\n".join(map(str, diagnostics)))
@@ -33,11 +33,11 @@ class CannotServe(Exception):
 
 
 Substitute = Callable[[str], Resolver | None]
-"""Returns a substitute for resolvers of a type, or None to keep them."""
+"""Returns a substitute for resolvers of the named type, or None to keep them."""
 
 
 class OfflineServices:
-    """In-process equivalent of a server with these settings. Not thread-safe."""
+    """An in-process equivalent of a server with the given settings. Not thread-safe."""
 
     def __init__(self, settings: Settings, substitute: Substitute = lambda _: None) -> None:
         """Build the services. Call `load` before use; `substitute` replaces resolvers."""
@@ -73,8 +73,10 @@ class OfflineServices:
         return self._core.engine.snapshot
 
     async def call(self, method: str, data: bytes) -> bytes:
-        """Call a method that decides, explains or lists, or `GetPolicy`; the request may assert
-        groups. Raises KeyError for other methods, and errors for `rpc.errors.to_status`.
+        """Call a method that decides, explains or lists, or `GetPolicy`.
+
+        The request may assert groups. Raises KeyError for other methods, and the exceptions handled
+        by `rpc.errors.to_status`.
         """
         return await self._methods[method](data)
 
@@ -96,6 +98,6 @@ class _SubstituteType:
 
 
 def _resolver_type(substitute: Substitute, name: str) -> ResolverType:
-    """Return the resolver type of this name. Raises BadResolverType."""
+    """Return the resolver type with the given name. Raises BadResolverType."""
     resolver = substitute(name)
     return registry.resolver_type(name) if resolver is None else _SubstituteType(resolver)

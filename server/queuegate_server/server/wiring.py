@@ -41,7 +41,7 @@ _SERVICES: Final = (
 )
 SIGN_INS: Final = ("success", "failure", "refused")
 MAX_UNREAD: Final = 64 * MIB
-"""The number of unread response bytes above which long calls are rejected."""
+"""The number of unread response bytes at which long calls are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ def build_server(
     """Build a server on the running event loop.
 
     Args:
-        settings: The settings at the start of the service.
+        settings: The settings at service start.
         current: The current settings, after any reloads.
         transport: The name of the gRPC transport.
-        worker: Given if this process is one of several workers, which share ports but not audit
-            logs.
+        worker: The worker's client if this process is one of several workers, which share ports but
+            not audit logs.
 
     Raises:
-        CannotListen: A file of a listener is unusable.
+        CannotListen: A listener's file is unusable.
         CannotAudit: The audit log is unusable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """

@@ -1,8 +1,8 @@
-"""The channel between the supervisor and a worker: a socket pair, one end being the worker's stdin.
+"""The channel between the supervisor and a worker: a socket pair ending at the worker's stdin.
 
 A message is a four-byte length followed by JSON. The first message contains the worker's startup
-data; after that, both sides send requests. Every request has a timeout, and each side bounds the
-memory that the other can make it use.
+data; after that, both sides send requests. Each request has a timeout, and each side bounds the
+memory that the other side can make it use.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 class ChannelError(Exception):
-    """The peer is gone, timed out or rejected the request; the message gives the reason."""
+    """The peer has exited, timed out or rejected the request; the message states the reason."""
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
@@ -47,9 +47,10 @@ class Channel:
     """One end of the channel."""
 
     def __init__(self, handlers: Mapping[str, Handler], on_close: Callable[[], object]) -> None:
-        """Create a channel without opening it. `handlers` maps names of requests to handlers.
-        `on_close` is called when the channel is closed, either by `close` or because the peer is
-        gone or has sent a malformed message.
+        """Create a channel without opening it.
+
+        `handlers` maps request names to handlers. `on_close` is called when the channel is closed,
+        either by `close` or because the peer has exited or sent a malformed message.
         """
         self._handlers = handlers
         self._on_close = on_close
@@ -150,15 +151,15 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """A worker's startup data: the first message on its channel."""
+    """A worker's startup data, which is the first message on its channel."""
 
     index: int
     ports: tuple[int, ...]
-    """The port of each address in the settings; 0 for addresses without a port."""
+    """The port for each address in the settings; 0 for addresses without a port."""
     initial: bytes | None
-    """The contents of the settings file, if any, when the supervisor started."""
+    """The settings file's contents when the supervisor started, if there is a file."""
     current: bytes | None
-    """The contents accepted by the last reload, if any."""
+    """The file's contents accepted by the last reload, if any."""
     server: bytes
     """Identifies the worker's server; see sync/change_log.py."""
     channel: socket.socket
@@ -166,8 +167,9 @@ class WorkerSpec:
 
     @classmethod
     def receive(cls) -> "WorkerSpec":
-        """Receive the spec on stdin, and then redirect stdin from /dev/null. Raises OSError or
-        EOFError if there is no supervisor.
+        """Receive the spec on stdin, then redirect stdin from /dev/null.
+
+        Raises OSError or EOFError if there is no supervisor.
         """
         channel = socket.socket(fileno=os.dup(_STDIN))
         null = os.open(os.devnull, os.O_RDONLY)

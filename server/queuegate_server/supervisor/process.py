@@ -16,7 +16,7 @@ from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
 _LOG = logging.getLogger("queuegate_server.supervisor")
 OPTION: Final = "--worker"
 START_TIMEOUT: Final = 60.0
-"""The minimum timeout of a starting worker, in seconds."""
+"""The minimum response timeout of a starting worker, in seconds."""
 MAX_MISSED_PINGS: Final = 2
 """The number of consecutive missed pings after which a worker is killed."""
 
@@ -54,7 +54,7 @@ class WorkerProcess:
             index: The index of the worker.
             spec: Returns the result of `spec_message`. Called once the worker is running and can
                 receive later changes.
-            handlers: Handlers for the worker's requests other than `ready` and `failed`.
+            handlers: The handlers of the worker's requests other than `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -63,13 +63,13 @@ class WorkerProcess:
                 *sys.orig_argv[1:],
                 OPTION,
                 stdin=theirs.fileno(),
-                # The terminal signals only the supervisor, which forwards the signals.
+                # The terminal signals only the supervisor, which forwards signals to the workers.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
         worker = cls(index, process, handlers)
         await worker._channel.open(ours)
-        with contextlib.suppress(ChannelError):  # it has already exited
+        with contextlib.suppress(ChannelError):  # the worker has already exited
             worker._channel.send(spec())
         return worker
 
@@ -81,8 +81,8 @@ class WorkerProcess:
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process if it does not respond within 1 to 1.5 times `seconds`.
 
-        It must miss two pings: if this process itself was paused, for example with its virtual
-        machine, the first ping may time out before its response is read.
+        The process must miss two pings. If the supervisor itself was paused, for example with its
+        virtual machine, the first ping may time out before its response is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
@@ -107,7 +107,7 @@ class WorkerProcess:
     async def wait(self) -> int:
         """Wait for the process to exit; return the exit status, negative for a signal."""
         status = await self._process.wait()
-        # Its last message may still be unread.
+        # The last message may still be unread.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self._closed.wait()
@@ -123,7 +123,7 @@ class WorkerProcess:
         return self._process.returncode is not None
 
     async def stop(self, seconds: float) -> None:
-        """Drain the process, and kill it if that takes longer than `seconds`."""
+        """Drain the process, and kill it if it has not exited after `seconds`."""
         if self.ready.is_set():
             try:
                 await self.request("stop", seconds=min(seconds, 5))

@@ -1,7 +1,7 @@
 """The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker is serving. It counts as started only when all
-workers are serving, because a worker that fails to start stops the service.
+The service is ready while at least one worker is serving. It counts as started only after all
+workers have been serving, because a worker that fails to start stops the service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
 not decrease. Other metrics get the label `worker`.
@@ -25,10 +25,10 @@ from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 
 SCRAPE_TIMEOUT: Final = 4.0
-"""The port closes connections after 5 s."""
+"""In seconds; must be below 5 s, after which the port closes connections."""
 METRICS_TIMEOUT: Final = 2.0
 READINESS_TIMEOUT: Final = 0.5
-"""A hung worker must not delay a probe, whose timeout is usually 1 s."""
+"""In seconds. A hung worker must not delay a probe, whose timeout is usually 1 s."""
 _SUMMED: Final = frozenset({"counter", "histogram"})
 
 _Labels = tuple[tuple[str, str], ...]
@@ -42,7 +42,7 @@ class MergedMetrics:
         self._ended = _MergedCollector()
 
     def update(self, index: int, pid: int, text: str) -> None:
-        """Replace the metrics of a worker, in the Prometheus text format. Raises ValueError."""
+        """Replace a worker's metrics, given in the Prometheus text format. Raises ValueError."""
         metrics = list(text_string_to_metric_families(text))
         before = self._latest.get(index)
         if before is not None and before[0] != pid:
@@ -50,7 +50,7 @@ class MergedMetrics:
         self._latest[index] = (pid, metrics)
 
     def text(self, responding: Container[int], others: Iterable[Metric] = ()) -> bytes:
-        """Render sums over all workers, gauges of responding workers, and other metrics."""
+        """Render sums over all workers, the gauges of responding workers, and other metrics."""
         merged = _MergedCollector(others)
         merged.add(self._ended.collect(), summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
@@ -68,7 +68,7 @@ class _MergedCollector(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add either the metrics to sum or all others, with additional labels."""
+        """Add either the summed metrics or the others, with additional labels."""
         for metric in metrics:
             # A sum has no creation time.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
@@ -108,12 +108,13 @@ class ServiceStatus:
         }
 
     async def startup(self) -> dict[str, Any]:
-        """Return whether all workers have been serving."""
+        """Return whether all workers have been serving at the same time."""
         return {"started": self._supervisor.all_served, "phase": self._phase}
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all workers and the supervisor. Concurrent scrapes share one
-        result. Raises TimeoutError.
+        """Return the metrics of all workers and the supervisor. Raises TimeoutError.
+
+        Concurrent scrapes share one result.
         """
         if self._scrape is None or self._scrape.done():
             self._scrape = asyncio.create_task(self._metrics())
@@ -121,7 +122,7 @@ class ServiceStatus:
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
-        """Collect the metrics. For a worker that does not respond, use its last counters."""
+        """Collect the metrics, using the last counters of a worker that does not respond."""
         supervisor = self._supervisor
         pids = {worker.index: worker.pid for worker in supervisor.workers}
         responses, workers = await asyncio.gather(
@@ -134,7 +135,7 @@ class ServiceStatus:
         return self._merged.text(texts, own)
 
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
-        """Return each worker's readiness report, or the reason why there is none."""
+        """Return each worker's readiness report, or the reason for its absence."""
         supervisor = self._supervisor
         responses = await supervisor.request_all("readiness", seconds=READINESS_TIMEOUT)
         running = {worker.index for worker in supervisor.workers}
@@ -179,7 +180,7 @@ async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[No
 def worker_metrics(
     configured: int, serving: int, replaced: Mapping[str, int]
 ) -> tuple[Metric, Metric, Metric]:
-    """Return the supervisor's metrics from numbers of workers, with `replaced` by reason."""
+    """Return the supervisor's metrics, given numbers of workers; `replaced` is by reason."""
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
         "Replaced workers: ended (exited), silent (killed after worker_timeout).",

@@ -26,20 +26,20 @@ from queuegate_server.sync.change_log import SERVER_BYTES
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0
-"""A worker that has run for this long is replaced without a pause."""
+"""A worker that ran for at least this many seconds is replaced without a pause."""
 MIN_PAUSE: Final = 0.25
 MAX_PAUSE: Final = 30.0
 RELOAD_TIMEOUT: Final = 60.0
 EXTRA_STOP_SECONDS: Final = 10.0
-"""The time that a worker may take to exit after its drain."""
+"""How long a worker may take to exit after draining, in seconds."""
 END_SECONDS: Final = 1.0
-"""The time that a process may take to exit after its channel has closed."""
+"""How long a process may take to exit after its channel has closed, in seconds."""
 MAX_REVISIONS: Final = 64
 """The maximum number of policies with a known revision."""
 
 
 class WorkerError(Exception):
-    """A worker failed at startup. The text is the worker's message, or empty if it crashed."""
+    """A worker failed at startup. The text is the worker's message, empty if the worker crashed."""
 
 
 class Revisions:
@@ -52,8 +52,9 @@ class Revisions:
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
 
-        A policy served by this worker, or just loaded by another one, keeps its revision; a policy
-        that returns gets a new one. A starting worker (0) may be the first to load a policy.
+        A policy served by this worker or just loaded by another one keeps its revision; a policy
+        restored later gets a new one. A starting worker passes 0, and may be the first to load a
+        policy.
         """
         known = self._by_checksum.get(checksum, 0)
         if known and known >= current and (current or known == self._latest):
@@ -75,9 +76,10 @@ class Supervisor:
         read_settings: Callable[[], tuple[Settings, bytes | None]],
         notifier: Notifier,
     ) -> None:
-        """Create a supervisor, given the settings at startup and the contents of their file, if
-        any. `announce` prints lines once all workers are serving; `read_settings` rereads the
-        settings and their file.
+        """Create a supervisor from the settings at startup.
+
+        `content` is the settings file's content, if there is a file; `announce` prints lines once
+        all workers are serving; `read_settings` rereads the settings and their file.
         """
         self._settings = settings
         self._initial_content = content
@@ -118,7 +120,8 @@ class Supervisor:
         with contextlib.ExitStack() as stack:
             for listener in self._settings.listen:
                 address = listener.parsed
-                # Fails if another server, possibly with a different policy, listens there.
+                # This fails if another server, possibly with a different policy, is listening
+                # there.
                 reserved = stack.enter_context(reserve_tcp(address.host, address.port))
                 self._ports += (int(reserved.getsockname()[1]),)
             handle_signals(self.stop, self._reload, self._kill)
@@ -146,8 +149,9 @@ class Supervisor:
     async def request_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
-        """Send a request to all serving workers (or also `starting` ones); return their responses
-        or errors by index.
+        """Send a request to all serving workers and, if `starting`, to starting ones.
+
+        Return their responses or errors, by index.
         """
         workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
         responses = await asyncio.gather(
@@ -179,7 +183,7 @@ class Supervisor:
                     await self.stop.wait()
 
     async def _run_once(self, index: int) -> tuple[int, str, str]:
-        """Run a worker. Return its exit status, its failure, and the reason to replace it."""
+        """Run a worker. Return its exit status, its failure, and the reason for replacing it."""
 
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
@@ -205,7 +209,7 @@ class Supervisor:
         await worker.ready.wait()
         _LOG.info("a worker is serving", extra={"index": worker.index, "pid": worker.pid})
         if self._reloaded:
-            # Make it log the changes that require a restart.
+            # Make the worker log the changes that require a restart.
             with contextlib.suppress(ChannelError):
                 await worker.request("reload", seconds=RELOAD_TIMEOUT)
         if self.all_served or len(self._workers) < self._settings.workers:
@@ -219,9 +223,10 @@ class Supervisor:
         return self._revisions.revision(str(value["checksum"]), int(value["current"]))
 
     async def _broadcast(self, sender: WorkerProcess, value: Any) -> list[str]:
-        """Call an RPC method in all other workers. The response is empty for a worker that has
-        exited, because its successor starts from scratch. Raises ChannelError if a worker does not
-        confirm.
+        """Call an RPC method in all other workers.
+
+        A worker that has exited yields an empty response, because its successor starts from
+        scratch. Raises ChannelError if a worker does not confirm.
         """
         others = [worker for worker in self.workers if worker is not sender]
         responses = await asyncio.gather(

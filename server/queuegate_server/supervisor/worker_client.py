@@ -16,13 +16,13 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
-"""The supervisor's response timeout for requests that do not involve other workers, in seconds."""
+"""The timeout in seconds for requests that the supervisor answers without other workers."""
 ENDED_WORKER: Final = "callers of a worker that has exited"
 
 Method = Callable[[bytes], Awaitable[bytes]]
-"""An RPC method on serialized messages."""
+"""An RPC method that takes and returns serialized messages."""
 ResponseMerger = Callable[[bytes, bytes, list[bytes]], Awaitable[bytes]]
-"""Merges the worker's own response and the others' responses, given the request first."""
+"""Takes the request, this worker's response and the other workers'; returns the merged response."""
 
 
 class WorkerClient:
@@ -31,7 +31,7 @@ class WorkerClient:
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec = spec
         self.stopping = asyncio.Event()
-        """Set when the supervisor stops this worker, or is gone."""
+        """Set when the supervisor stops this worker or exits."""
         self._methods: dict[str, Method] = {}
         self._broadcasts: set[asyncio.Task[Any]] = set()
         self._handlers: dict[str, Handler] = {
@@ -48,8 +48,9 @@ class WorkerClient:
         metrics: Callable[[], str],
         readiness: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Connect to the supervisor and start handling its requests. `reload` reloads the
-        configuration; `metrics` returns Prometheus text, and `readiness` JSON.
+        """Connect to the supervisor and start handling its requests.
+
+        `reload` reloads the configuration; `metrics` returns Prometheus text, and `readiness` JSON.
         """
         self._handlers |= {
             "metrics": _handler(metrics),
@@ -82,16 +83,16 @@ class WorkerClient:
         Args:
             name: The name of the method.
             method: Runs the method in this worker.
-            merge: Combines the responses, which are empty for workers that have exited or are not
+            merge: Merges the responses, which are empty for workers that have exited or are not
                 serving yet.
-            timeout: The response timeout of the other workers, in seconds.
+            timeout: The other workers' response timeout, in seconds.
         """
         self._methods[name] = method
 
         async def broadcasting(request: bytes) -> bytes:
             value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
             # Run concurrently, even if the caller disconnects. The supervisor itself times out
-            # after `timeout`.
+            # after `timeout` seconds.
             task = asyncio.create_task(
                 self._channel.request("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
             )
@@ -118,7 +119,7 @@ class WorkerClient:
     def _on_done(self, task: "asyncio.Task[Any]") -> None:
         self._broadcasts.discard(task)
         if not task.cancelled():
-            task.exception()  # mark as retrieved: the caller may be gone
+            task.exception()  # mark as retrieved, because the caller may be gone
 
     def close(self) -> None:
         """Close the channel. The supervisor then waits for the process to exit."""
@@ -189,4 +190,4 @@ _BROADCAST: Final = {
     "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
-"""RPC methods that run in all workers, with merge function and the others' timeout in seconds."""
+"""RPC methods that run in all workers, each with its merger and the others' timeout in seconds."""

@@ -17,16 +17,16 @@ from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Stalls
 Responses = AsyncIterator[bytes]
 
 _SPARE_CALLS: Final = 1_000
-"""Calls that gRPC accepts beyond our own limit: health, reflection, and refused calls until their
-status is sent. Refusals by gRPC itself have no details."""
+"""The number of calls that gRPC accepts beyond our own limit: health, reflection, and refused calls
+until their status is sent. Refusals by gRPC itself have no error details."""
 _MAX_MESSAGE: Final = 4 * KIB
 """The maximum size of health and reflection requests, which are parsed before authorization."""
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
 )
-"""Methods with their own queues, like streams: other calls must not delay health and single checks,
-and gRPC drops calls from overlong queues, such as thousands of new streams."""
+"""Methods that, like streams, have their own queues. Other calls must not delay health and single
+checks, and gRPC drops calls from overlong queues, such as thousands of new streams."""
 
 
 def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
@@ -51,13 +51,13 @@ async def _parse_all(
     requests: AsyncIterator[bytes],
     context: Context,
 ) -> AsyncIterator[Any]:
-    # A generator expression would call `aiter` immediately, and gRPC warns if nothing is then read.
+    # A generator expression would call `aiter` immediately, and gRPC warns if nothing is read then.
     async for request in requests:
         yield await parse(request, context)
 
 
 def max_calls(limits: Limits) -> int:
-    """Return a transport's maximum number of concurrent calls."""
+    """Return the maximum number of concurrent calls in a transport."""
     return limits.max_concurrent_calls + MAX_RECEIVING + _SPARE_CALLS
 
 
@@ -68,7 +68,7 @@ def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
         options=(
             ("grpc.max_receive_message_length", limits.max_message),
             ("grpc.max_send_message_length", -1),
-            # Two unrelated servers on one port would answer from different policies.
+            # Two unrelated servers on one port would use different policies.
             ("grpc.so_reuseport", int(shares_port)),
             *_connection_args(limits.connections),
         ),
@@ -79,14 +79,15 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     """Yield the channel arguments that limit connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
     yield "grpc.max_concurrent_streams", bounds.max_streams
-    # Without a margin for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
+    # Without a margin for calls not freed yet, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # After this many, read other connections. Callers with one call at a time are unaffected.
+    # Read other connections after this many requests. Callers with one call at a time are
+    # unaffected.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings is part of the handshake.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
-    # Above the first size, gRPC refuses calls at random; above the second, always.
+    # gRPC refuses calls above the first size at random, and all calls above the second.
     yield "grpc.max_metadata_size", bounds.max_metadata
     yield "grpc.absolute_max_metadata_size", bounds.max_metadata
     if bounds.max_age:
@@ -106,11 +107,11 @@ def milliseconds(seconds: float) -> int:
 
 
 class GrpcioServer:
-    """Wraps a `grpc.aio.Server`, using one queue for most methods.
+    """A wrapper of `grpc.aio.Server` that uses one queue for most methods.
 
-    For every call, `grpc.aio` scans the queues of all registered methods, at about 2 µs each: with
-    twenty, a third of a call's CPU time. So only a few are registered, and generic handlers serve
-    the others.
+    For each call, `grpc.aio` scans the queues of all registered methods, which takes about 2 µs per
+    queue and, with twenty methods, a third of a call's CPU time. So only a few methods are
+    registered, and generic handlers serve the others.
     """
 
     def __init__(self, server: grpc.aio.Server, stalls: Stalls) -> None:
@@ -119,10 +120,10 @@ class GrpcioServer:
         self._sweeping: asyncio.Task[None] | None = None
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        """Do nothing: the same handlers are also added by method name."""
+        """Do nothing, because the same handlers are also added by method name."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        """Serve the methods of a service, registering only a few of them."""
+        """Serve a service's methods, registering only a few of them."""
         watched = {name: self._watch(each) for name, each in handlers.items()}
         generic = grpc.method_handlers_generic_handler(service, watched)
         self._server.add_generic_rpc_handlers((generic,))
@@ -137,8 +138,8 @@ class GrpcioServer:
     def _watch(self, handler: Any) -> Any:
         """Wrap a handler to abort calls that stall.
 
-        Unary methods are served with request streaming, which clients do not notice, so that their
-        handlers are called before the request arrives.
+        Unary methods are served with request streaming, so that their handlers are called before
+        the request arrives. Clients do not notice the difference.
         """
         stalls = self._stalls
         parse, serialize = _parser(handler), handler.response_serializer or bytes

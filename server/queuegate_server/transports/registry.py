@@ -1,4 +1,4 @@
-"""Chooses and builds the transport, and configures gRPC for both."""
+"""Chooses and builds a transport, and configures gRPC for both transports."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,16 +15,16 @@ if TYPE_CHECKING:  # not needed to check a file
     from queuegate_server.transports.stalls import Refusal
 
 GRPC_ENVIRONMENT: Final = {
-    # Our own log already contains the messages that gRPC writes to stderr.
+    # Our log already covers what gRPC would write to stderr.
     "GRPC_VERBOSITY": "NONE",
-    # Since 1.80, gRPC's event engine passes each call between more threads, at a fifth more CPU
-    # time.
+    # Since 1.80, gRPC's event engine passes each call between more threads, which takes a fifth
+    # more CPU time.
     "GRPC_EXPERIMENTS": "-event_engine_listener",
 }
 
 
 class Server(Protocol):
-    """The subset of `grpc.aio.Server` used here."""
+    """The subset of `grpc.aio.Server` that a transport provides."""
 
     def add_generic_rpc_handlers(self, handlers: "Sequence[grpc.GenericRpcHandler]", /) -> None:
         """Add the handlers of services."""
@@ -54,7 +54,7 @@ def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the transport, with the reason if it is not native. Raises CannotListen."""
+    """Return the transport and, unless it is native, the reason. Raises CannotListen."""
     if wanted == "grpcio":
         return wanted, "not requested"
     reasons = "; ".join(native.unsupported(listeners, connections))
@@ -68,12 +68,12 @@ def choose(wanted: str, listeners: Sequence[Listener], connections: Connections)
 def build(
     transport: str, limits: Limits, unread: ByteBudget, refusal: "Refusal", *, shares_port: bool
 ) -> Server:
-    """Create a server without ports.
+    """Create a server with no ports yet.
 
     Args:
         transport: The result of `choose`.
         limits: The limits on calls and connections.
-        unread: The budget of unwritten response bytes.
+        unread: The budget for unwritten response bytes.
         refusal: The status of calls refused before they reach a handler.
         shares_port: Whether other processes listen on the same port.
     """

@@ -22,7 +22,7 @@ from queuegate_server.settings.listeners import ListenAddress, ListenerTls
 
 
 class ReloadingCredentials(CertificateReloader):
-    """Credentials for gRPC. New connections get the most recently loaded certificate."""
+    """gRPC credentials. New connections use the most recently loaded certificate."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
         """Load a listener's files. Raises BadFile."""
@@ -74,13 +74,13 @@ def bind(
         group: The group of a Unix socket, by name or number.
 
     Raises:
-        CannotListen: The address is in use, or not local.
+        CannotListen: The address is in use or not local, or its Unix socket cannot be set up.
     """
     if address.path:
         _check_socket_path(address)
     uid = _account_number(address, "user", owner, lambda name: pwd.getpwnam(name).pw_uid)
     gid = _account_number(address, "group", group, lambda name: grp.getgrnam(name).gr_gid)
-    # gRPC decodes the path of a Unix socket, so it is escaped.
+    # gRPC unescapes the path of a Unix socket, so escape it.
     text = f"unix:{quote(address.path)}" if address.path else address.at_port(address.port)
     try:
         # No client may connect before the socket has its owner, group and mode.
@@ -93,7 +93,7 @@ def bind(
             os.chown(address.path, uid, gid)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
-            # With mode 0, a later server could not check whether the socket is in use.
+            # Remove the socket: with mode 0, a later server could not check whether it is in use.
             Path(address.path).unlink(missing_ok=True)
             account = f"{owner or ''}:{group or ''}"
             raise CannotListen(
@@ -106,7 +106,7 @@ def bind(
 def _account_number(
     address: ListenAddress, kind: str, account: str | None, look_up: Callable[[str], int]
 ) -> int:
-    """Return the ID of a user or group, or -1 if none is given."""
+    """Return the ID of a user or group; -1 if `account` is None."""
     if account is None:
         return -1
     if account.isdecimal():
@@ -163,7 +163,7 @@ def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfigura
 
 
 def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC supports the key. If not, it would silently keep the old certificate."""
+    """Return whether gRPC supports the key; if not, it would silently keep the old certificate."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
     from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above

@@ -1,8 +1,8 @@
-"""Aborts stalled calls, whose requests do not arrive or whose responses are not read.
+"""Aborts stalled calls: those whose requests do not arrive or whose responses are not read.
 
-`grpc.aio` cannot abort such a call before its deadline or disconnection: it sends no status while a
-response is pending, and cannot close a connection. So this module stops waiting for requests, and
-shuts down the sockets of clients that do not read.
+`grpc.aio` cannot abort such a call before its deadline or disconnection, because it sends no status
+while a response is pending and cannot close a connection. So this module stops waiting for
+requests, and shuts down the sockets of clients that do not read.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""The maximum number of calls waiting for their requests. Another call aborts the oldest."""
+"""The maximum number of calls waiting for their requests. A further call aborts the oldest one."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
-"""The time after which an unread response closes its connection while too much is unread."""
+"""How long a response may remain unread, in seconds, while too much is unread."""
 _GRACE_SECONDS: Final = 0.05
-"""The end of a request and the end of its call may arrive in either order."""
+"""The wait after the end of a request stream, because the end of the call may arrive after it."""
 _ACKNOWLEDGED: Final = slice(120, 128)
 """The position of tcpi_bytes_acked in the kernel's tcp_info."""
 _LOG: Final = logging.getLogger("queuegate_server.transports")
@@ -69,7 +69,7 @@ class Stalls:
     _sending: dict[Task, _Response] = field(default_factory=dict)
     """The unwritten responses, oldest first."""
     _given_up: dict[Task, bool] = field(default_factory=dict)
-    """Calls being aborted, and whether because there were too many."""
+    """Calls being aborted, with whether the reason is that too many calls were waiting."""
 
     async def receive(self, context: Context) -> Any:
         """Return the request of a unary call, or abort the call."""
@@ -87,7 +87,7 @@ class Stalls:
         finally:
             self._receiving.pop(task, None)
         if request is grpc.aio.EOF:
-            await asyncio.sleep(_GRACE_SECONDS)  # if the caller is gone, this is cancelled
+            await asyncio.sleep(_GRACE_SECONDS)  # cancelled if the caller has disconnected
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the call ended without a request")
         return request
 
@@ -100,7 +100,7 @@ class Stalls:
 
     @contextmanager
     def sending(self, context: Context, response: bytes) -> Iterator[None]:
-        """Track a response on a stream. The block must end when it is written."""
+        """Track a response on a stream. The `with` block must end when the response is written."""
         task = _current_task()
         self._track(task, context, response)
         try:
@@ -120,7 +120,8 @@ class Stalls:
                 await disconnect(peers)
 
     def _track(self, task: Task, context: Context, response: bytes) -> None:
-        # Not later: once the call has ended, its pointer is NULL, and `peer` crashes the process.
+        # Read the peer now: once the call has ended, its pointer is NULL, and `peer` would crash
+        # the process.
         peer, size = context.peer(), len(response)
         self._unread.take(size)
         self._sending[task] = _Response(peer, size, asyncio.get_running_loop().time())
@@ -144,8 +145,10 @@ class Stalls:
         )
 
     def _stalled_peers(self, now: float) -> set[str]:
-        """Return the peers to disconnect: peers that did not read a response in time and, while too
-        much is unread, slow ones with the most unread bytes.
+        """Return the peers to disconnect.
+
+        These are peers that did not read a response in time and, while too much is unread, the slow
+        ones with the most unread bytes.
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
@@ -181,7 +184,7 @@ async def disconnect(peers: Collection[str]) -> None:
 
 
 def shut_down(peers: Iterable[str]) -> None:
-    """Shut down the TCP connections of peers, such as `ipv4:127.0.0.1:1234`. Thread-safe."""
+    """Shut down the TCP connections of peers such as `ipv4:127.0.0.1:1234`. Thread-safe."""
     wanted = {address for peer in peers if (address := _parse_peer(peer)) is not None}
     for connection in _connections():
         with connection:

@@ -12,7 +12,7 @@ from queuegate_server.settings.listeners import Listener
 
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
-"""The socket to which streams are forwarded, in a temporary folder with the prefix above."""
+"""The socket to which streams are forwarded, in a temporary folder named with the prefix above."""
 
 _PACKAGE: Final = "pygrpc_native"
 _SUPPORTED_BOUNDS: Final = frozenset(
@@ -30,7 +30,8 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
             yield f"{text!r}: transport native does not support Unix sockets"
         if listener.tls:
             yield f"{text!r}: transport native does not support TLS"
-        # It reads messages of any size before refusing them, and hides the peers of streams.
+        # The transport reads messages of any size before refusing them, and hides the peers of
+        # streams.
         if not listener.parsed.is_local:
             yield f"{text!r}: transport native serves only loopback addresses"
         elif len(hosts := _local_addresses(listener.parsed.host)) > 1:
@@ -38,7 +39,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves only one address"
     first = repr(listeners[0].address)
-    # This includes bounds explicitly set to their defaults, on which the operator relies.
+    # Include bounds explicitly set to their defaults, because the operator relies on them.
     for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
         yield f"{first}: transport native does not support limits.connections.{key}"
     if fault := _folder_fault():

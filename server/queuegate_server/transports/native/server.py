@@ -1,7 +1,7 @@
 """The server of the native transport.
 
 Unary calls arrive as numbered events of the package's low-level API. Streams are forwarded to a
-`grpc.aio` server over a Unix socket in a private folder, which is their `peer()`.
+`grpc.aio` server over a Unix socket in a private folder, so their `peer()` is that socket.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
 _MAX_EVENTS: Final = 10_000
 _EVENTS_PER_CALLBACK: Final = 64
-"""The number of events handled before the event loop does other work."""
+"""The number of events handled before yielding to other work in the event loop."""
 IO_THREADS: Final = 1
-"""One thread outpaces the interpreter; with two, a call takes a tenth more CPU time."""
+"""One thread outpaces the interpreter. With two threads, a call takes a tenth more CPU time."""
 _HEALTH: Final = "/grpc.health."
 _NO_DEADLINE: Final = float(sys.maxsize)
-"""gRPC's remaining time for a call without a deadline."""
+"""The remaining time of a call without a deadline, as in gRPC."""
 _INSECURE: Final = {"transport_security_type": [b"insecure"]}
 _RESERVED_TRAILER: Final = "grpc-retry-pushback-ms"
 """A trailer that servers can send only with grpcio."""
@@ -50,7 +50,7 @@ class NativeContext:
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Describe a call by its metadata, peer, and remaining seconds on arrival."""
+        """Describe a call by its metadata, peer and remaining time on arrival, in seconds."""
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -64,7 +64,7 @@ class NativeContext:
         return self._details[1]
 
     def invocation_metadata(self) -> Metadata:
-        """Return the metadata of the request."""
+        """Return the request's metadata."""
         return self._details[0]
 
     def auth_context(self) -> Mapping[str, list[bytes]]:
@@ -99,7 +99,7 @@ Handler = Callable[[Any, NativeContext], Coroutine[Any, Any, Any]]
 
 
 class NativeServer:
-    """Serves one insecure TCP port, as `grpc.aio.Server` does."""
+    """A counterpart of `grpc.aio.Server` that serves one insecure TCP port."""
 
     def __init__(
         self, limits: Limits, unread: ByteBudget, refusal: Refusal, *, shares_port: bool
@@ -114,7 +114,8 @@ class NativeServer:
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
         self._methods: list[tuple[Handler, bool, bool]] = []
-        """The handler by number, with whether calls may be shed and responses may be long."""
+        """The handler by number, whether its calls may be shed, and whether its responses may be
+        long."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -122,7 +123,7 @@ class NativeServer:
         self._is_stopping = False
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        """Pass handlers to the server of streams, which uses this form."""
+        """Pass the handlers to the stream server, which uses this form."""
         self._stream_server.add_generic_rpc_handlers(handlers)
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
@@ -164,7 +165,7 @@ class NativeServer:
         self._stream_server.add_insecure_port(f"unix:{path}")
         await self._stream_server.start()
         front.set_fallback(path)
-        # Health checks are never shed: probes must see that the server works.
+        # Health checks are never shed, because probes must see that the server works.
         self._methods = [
             (handler, not method.startswith(_HEALTH), method not in SHORT_RESPONSES)
             for method, handler in self._handlers.items()
@@ -178,15 +179,15 @@ class NativeServer:
     async def stop(self, grace: float | None) -> None:
         """Stop after giving calls in progress up to `grace` seconds to finish.
 
-        Until then, new calls are served: a refused client would retry here, since only
-        disconnecting sends it elsewhere.
+        Until then, new calls are served, because a refused client would retry here: it switches
+        servers only when disconnected.
         """
         streams = asyncio.ensure_future(self._stream_server.stop(grace))
         if grace and self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
         await self._cancel_calls()
-        # Closing drops unsent responses and trailers, and nothing reports when they are sent.
+        # Closing drops unsent responses and trailers, and nothing reports that they were sent.
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()
@@ -219,7 +220,7 @@ class NativeServer:
 
     def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
         """Pass events to the event loop until the port is closed. Runs in a separate thread."""
-        # Take all events at once: their waiting time inside the transport is not measured.
+        # Take all events at once, because their waiting time inside the transport is not measured.
         while (events := front.recv_batch_details(_MAX_EVENTS)) is not None:
             now = time.monotonic()
             try:
@@ -234,7 +235,7 @@ class NativeServer:
         front = self._bound()
         for kind, number, method, payload, _, details in events:
             if kind == EVENT_CANCEL:
-                # The client is gone, or the deadline has passed.
+                # The client has disconnected, or the deadline has passed.
                 if (task := self._tasks.pop(number, None)) is not None:
                     task.cancel()
             elif self._is_stopping:
@@ -272,7 +273,7 @@ class NativeServer:
                 if front.respond(number, response, None, None) and is_long:
                     self._unread.add(context.peer(), len(response))
         except asyncio.CancelledError:
-            # This has no effect if the client is gone.
+            # This has no effect if the client has disconnected.
             _fail(front, number, grpc.StatusCode.UNAVAILABLE, "the server is shutting down")
             raise
         except Exception:

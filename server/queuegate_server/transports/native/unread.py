@@ -1,7 +1,8 @@
-"""Tracks long responses of the native transport that callers have not read.
+"""Tracks the native transport's long responses that callers have not read.
 
-`respond` does not report when a response is written, but the transport's metrics count its bytes
-once it is written or its connection is closed, and the kernel counts acknowledged bytes.
+`respond` does not report when a response is written. Instead, the transport's metrics count the
+response's bytes once it is written or its connection is closed, and the kernel counts acknowledged
+bytes.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ SHORT_RESPONSES: Final = frozenset(
 )
 """Methods whose responses are not tracked."""
 _MAX_PEERS: Final = 1_000
-"""Closed connections are dropped once this many are tracked."""
+"""The number of tracked connections at which closed ones are dropped."""
 
 
 class UnreadBytes:
@@ -31,7 +32,7 @@ class UnreadBytes:
         self._given: dict[str, int] = {}
         """The total bytes of long responses on each connection."""
         self._stalled: dict[str, int] = {}
-        """The bytes acknowledged at the last sweep by each peer with unread responses."""
+        """The bytes acknowledged by each peer with unread responses, as of the last sweep."""
 
     def add(self, peer: str, size: int) -> None:
         """Count a response."""
@@ -46,7 +47,7 @@ class UnreadBytes:
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_RESPONSES]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
-        # The response to a call cancelled at that moment is never counted as written.
+        # A response is never counted as written if its call was cancelled at that moment.
         open_calls = sum(each["started"] for each in long) - sum(end["count"] for end in ends)
         unread = min(self._answered - written, open_calls * self._longest)
         self._budget.give_back(self._unread - unread)
