@@ -241,8 +241,7 @@ def _audit_faults(
 
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
     """Yield warnings about resolver settings that contradict each other."""
-    remedy = "raise lookup_timeout, or lower this setting"
     for name, resolver in settings.resolvers.items():
         if isinstance(resolver.options, ResolverOptions):
-            for key, message in resolver.options.contradictions().items():
+            for key, (message, remedy) in resolver.options.contradictions().items():
                 yield _warning(source_map, ("resolvers", name, key), message, remedy)

@@ -46,8 +46,10 @@ class ResolverOptions(Section):
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = 5.0
     """How long a failing resolver is paused before a trial lookup."""
 
-    def contradictions(self) -> Mapping[str, str]:
-        """Return contradictions between individually valid settings, by the key of one of them."""
+    def contradictions(self) -> Mapping[str, tuple[str, str]]:
+        """Return contradictions between individually valid settings, by the key of one of them, each
+        with a remedy.
+        """
         return {}
 
 

@@ -42,7 +42,7 @@ class AccessServicer(ApplicationServicer):
     def __init__(
         self,
         engine: Engine,
-        decisions: CallLog,
+        call_log: CallLog,
         queue: AdmissionQueue,
         *,
         clock: Callable[[], float],
@@ -53,13 +53,13 @@ class AccessServicer(ApplicationServicer):
 
         Args:
             engine: The engine that decides checks.
-            decisions: Counts and records decisions.
+            call_log: Counts and records decisions.
             queue: Admits long calls.
             clock: The group caches' monotonic clock, in seconds.
             lease: The lease on the group caches; None if the caches never expire.
             freshness: Waits for the changes required by checks.
         """
-        super().__init__(engine, decisions, queue)
+        super().__init__(engine, call_log, queue)
         self._freshness = freshness or Freshness()
         self._cache = ResponseCache(clock, lease=lease)
         engine.on_swap(self._cache.reset)
@@ -79,9 +79,9 @@ class AccessServicer(ApplicationServicer):
                         verdict = await self._engine.resolve_and_check(query)
                 response = self._cache.put(snapshot, data, verdict, trusted=trusted)
         except Exception as error:
-            await self._decisions.record_failure("CheckQueueAccess", data, error)
+            await self._call_log.record_failure("CheckQueueAccess", data, error)
             raise
-        await self._decisions.record("CheckQueueAccess", data, response.response, response.reason)
+        await self._call_log.record("CheckQueueAccess", data, response.response, response.reason)
         return response.response
 
     async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
@@ -114,7 +114,7 @@ class AccessServicer(ApplicationServicer):
                     results = await self._decide(checks, slot, set(), trusted=trusted)
             except Exception as error:
                 await slot.penalize()
-                await self._decisions.record_failure(method, b"", error)
+                await self._call_log.record_failure(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)
 
@@ -173,13 +173,13 @@ class AccessServicer(ApplicationServicer):
                 )
             except Exception as error:
                 await slot.penalize()
-                await self._decisions.record_failure(method, b"", error)
+                await self._call_log.record_failure(method, b"", error)
                 raise
             await slot.pause()
             results = query.spread(distinct)
             await slot.pause()
             reasons = reasons_of(results)
-            due = self._decisions.due(reasons)
+            due = self._call_log.due(reasons)
             revision = snapshot.policy.revision
             brief = columns.response(results, reasons, revision)
             detailed = (
@@ -187,7 +187,7 @@ class AccessServicer(ApplicationServicer):
                 if due or request.with_decisions
                 else b""
             )
-        await self._decisions.record_batch(
+        await self._call_log.record_batch(
             method, data, detailed, reasons, error_reasons(results), size=due * _RECORD_BYTES
         )
         return detailed if request.with_decisions else brief.SerializeToString()

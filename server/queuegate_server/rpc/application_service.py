@@ -48,9 +48,9 @@ Q = TypeVar("Q", Query, ApplicationQuery)
 class ApplicationServicer:
     """The application methods of AccessService."""
 
-    def __init__(self, engine: Engine, decisions: CallLog, queue: AdmissionQueue) -> None:
+    def __init__(self, engine: Engine, call_log: CallLog, queue: AdmissionQueue) -> None:
         self._engine = engine
-        self._decisions = decisions
+        self._call_log = call_log
         self._queue = queue
 
     async def CheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
@@ -91,10 +91,10 @@ class ApplicationServicer:
             snapshot, query = await self._queue.in_turn(data, read)
             result = await explain(query)
         except Exception as error:
-            await self._decisions.record_failure(method, data, error)
+            await self._call_log.record_failure(method, data, error)
             raise
         response = message(query, result, snapshot.policy.revision).SerializeToString()
-        await self._decisions.record(method, data, response, NUMBERS[result.decision.reason])
+        await self._call_log.record(method, data, response, NUMBERS[result.decision.reason])
         return response
 
     async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
@@ -107,7 +107,7 @@ class ApplicationServicer:
                 results = await decide_each(checks, [None] * len(checks), steps, slot)
             except Exception as error:
                 await slot.penalize()
-                await self._decisions.record_failure(method, b"", error)
+                await self._call_log.record_failure(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)
 
@@ -141,7 +141,7 @@ class ApplicationServicer:
         """Record a batch's decisions; return the encoded response."""
         reasons = reasons_of(results)
         response = encode(results, reasons)
-        await self._decisions.record_batch(method, data, response, reasons, error_reasons(results))
+        await self._call_log.record_batch(method, data, response, reasons, error_reasons(results))
         return response
 
     def _read(

@@ -207,3 +207,13 @@ def test_settings_of_an_administrator_of_yarn(settings: str, finding: str) -> No
     done = run(settings)
     assert finding in done.stdout
     assert done.exit_code == 1
+
+
+def test_an_attribute_of_names_where_dns_are_compared() -> None:
+    done = run(
+        "resolvers: {d: {type: ldap, urls: ['ldaps://a'], bind: anonymous, user_base: dc=a,"
+        " group_base: dc=a, member_attribute: memberUid}}"
+    )
+    assert "warning: resolvers.d.member_attribute: memberUid lists the names" in done.stdout
+    assert "(set groups_from: member_uid, or preset: posix)" in done.stdout
+    assert done.exit_code == 0

@@ -267,16 +267,25 @@ class LdapOptions(GroupOptions, ResolverOptions):
             ),
         }
 
-    def contradictions(self) -> Mapping[str, str]:
-        """Return messages about time limits that never apply because the lookup times out first."""
-        limits = self.model_dump(include={"connect_timeout", "operation_timeout"})
-        return {
-            key: f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
-            f"({self.lookup_timeout:g} s), so a lookup ends before it can give up on a server "
-            "and ask another one"
-            for key, seconds in limits.items()
-            if seconds >= self.lookup_timeout
-        }
+    def contradictions(self) -> Mapping[str, tuple[str, str]]:
+        """Return time limits that never apply because the lookup times out first, and an attribute
+        of names where DNs are compared.
+        """
+        remedy = "raise lookup_timeout, or lower this setting"
+        result: dict[str, tuple[str, str]] = {}
+        for key in ("connect_timeout", "operation_timeout"):
+            seconds: float = getattr(self, key)
+            if seconds >= self.lookup_timeout:
+                message = (
+                    f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
+                    f"({self.lookup_timeout:g} s), so a lookup ends before it can give up on a "
+                    "server and ask another one"
+                )
+                result[key] = message, remedy
+        if self.groups_from == "member_dn" and "memberuid" in map(str.lower, self.member_attribute):
+            message = "memberUid lists the names of users, but groups_from is member_dn"
+            result["member_attribute"] = message, "set groups_from: member_uid, or preset: posix"
+        return result
 
     @property
     def group_kinds(self) -> tuple[GroupOptions, ...]:

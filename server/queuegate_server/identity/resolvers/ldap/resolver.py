@@ -39,7 +39,7 @@ class LdapResolver:
             )
         if options.bind == "simple" and options.allow_plaintext_bind:
             _LOG.warning("allow_plaintext_bind is on: the password may be sent without encryption")
-        for contradiction in options.contradictions().values():
+        for contradiction, _ in options.contradictions().values():
             _LOG.warning("%s", contradiction)
         for path in (options.bind_password_file, options.key_file, options.keytab_file):
             if path is not None:
