@@ -47,8 +47,8 @@ class ResolverOptions(Section):
     """How long a failing resolver is paused before a trial lookup."""
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return contradictions between individually valid settings, by the key of one of them, each
-        with a remedy.
+        """Return contradictions between individually valid settings, by the key of one of them,
+        each with a remedy.
         """
         return {}
 
