@@ -29,7 +29,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
 }
-"""Default headers of all responses."""
+"""The default headers for all responses."""
 
 
 def complete_headers(response: web.StreamResponse) -> None:

@@ -237,7 +237,7 @@ class FleetBarrier:
                 continue
             end = until + extra
             if peer.is_silent(now):
-                # It may have renewed its lease while applying the change.
+                # The peer may have renewed its lease while applying the change.
                 end = max(until, peer.seen_at + self._leases_timeout) if extra else until
             gates = self._confirmation(peer.status)
             if gates is None and now < end:

@@ -152,7 +152,7 @@ class Follower:
         self._local.invalidate_gates()
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a reload. If this replica joins before it finishes, the join reloads again."""
+        """Start a reload. A join during the reload starts another reload."""
         self._session.unfinished_reloads += 1
         self._start(work).add_done_callback(self._reload_ended)
 

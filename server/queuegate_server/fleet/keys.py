@@ -24,7 +24,7 @@ class LogPosition(NamedTuple):
     sequence: int
     """The number of the event at this position."""
     nonce: bytes
-    """The nonce of that event. The number alone could also belong to a lost event."""
+    """The nonce of the event. The number alone could also belong to a lost event."""
 
     @classmethod
     def of_cursor(cls, epoch: bytes, sequence: int) -> "LogPosition":

@@ -166,7 +166,7 @@ class FleetSession:
         return self._send_unsent(head) if self.unsent else steps.NewestEvents(head, sent_at)
 
     def has_begun(self, epoch: bytes) -> None:
-        """Record the epoch of a history that this replica started unless another did so first."""
+        """Record the epoch of the history that this replica tried to start."""
         self._begun = epoch
 
     def read(
@@ -304,7 +304,7 @@ class FleetSession:
         self._own.pop(nonce, None)
 
     def send_later(self, change: Change) -> None:
-        """Queue a change that has taken effect here until Redis is reachable."""
+        """Queue a change that has taken effect here, to be sent once Redis can be reached."""
         self.keep_unsent(change._replace(is_awaited=False))
         if len(self.unsent) > MAX_UNSENT:
             changes = [*self.unsent]

@@ -22,7 +22,7 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.shared import SharedResult
 
 FORMAT: Final = 1
-"""Values in other formats are rejected."""
+"""The version of the value format; values in other formats are rejected."""
 MAX_VALUE_BYTES: Final = 256 * 1024
 """Larger values are not shared."""
 CLOCK_SKEW: Final = 5.0

@@ -224,7 +224,7 @@ class BatchingStore:
 
 
 _Command = tuple[str | int, ...]
-"""GET and a key, or SET, a key and milliseconds."""
+"""A command in a batch: GET with a key, or SET with a key and a TTL in milliseconds."""
 _Batch = dict[_Command, list[asyncio.Future[bytes | None]]]
 """The futures waiting for each command's result."""
 

@@ -1,1 +1,1 @@
-"""The gRPC services: convert requests, call the engine, convert results."""
+"""The gRPC services, which convert requests, call the engine and convert results."""

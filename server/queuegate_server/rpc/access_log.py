@@ -70,7 +70,7 @@ class RequestContext(NamedTuple):
         return cls(request_id, trace_id, parent_id)
 
     def fields(self) -> dict[str, str]:
-        """Return the present values as log fields."""
+        """Return the non-empty values as log fields."""
         return {name: value for name, value in self._asdict().items() if value}
 
 

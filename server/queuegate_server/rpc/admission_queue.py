@@ -23,7 +23,8 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 MAX_SHORT_REQUEST: Final = 16 * 1024
-"""In bytes. Longer requests are processed one at a time in a separate thread."""
+"""The maximum size of a short request, in bytes. Longer requests are processed in a separate
+thread, one at a time."""
 STEP_SECONDS: Final = 0.0005
 """How long a call computes before yielding to single checks."""
 _MAX_HOLD_SECONDS: Final = 0.02

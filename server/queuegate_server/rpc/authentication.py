@@ -60,7 +60,7 @@ _PRINCIPAL: ContextVar[Principal | None] = ContextVar("principal", default=None)
 
 
 def set_current_principal(principal: Principal) -> None:
-    """Set the principal of the current call."""
+    """Set the current call's principal."""
     _PRINCIPAL.set(principal)
 
 

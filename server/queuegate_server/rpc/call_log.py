@@ -88,7 +88,7 @@ class CallLog:
         """Count the decisions of a batch; record those that are due.
 
         Args:
-            method: The name of the method.
+            method: The method's name.
             request: The serialized request.
             response: The serialized response, which must include the decisions if it has columns.
             reasons: The number of each check's reason.
@@ -163,7 +163,7 @@ def _outcomes_of_columns(request_data: bytes, response_data: bytes) -> Iterator[
         for error in response.errors
         for number in error.questions
     }
-    # Convert each user and queue once: a user with many groups may be in every pair.
+    # Convert each user and queue once, because a user with many groups may be in every pair.
     users = [_user_fields(user, request.partition) for user in request.users]
     queues = [_queue_fields(queue, request.access) for queue in request.queues]
     pairs = zip(request.user_indexes, request.queue_indexes, response.decision_indexes, strict=True)

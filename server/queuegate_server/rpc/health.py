@@ -46,7 +46,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     async def Check(
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """Return the status of a service; abort with NOT_FOUND if it is unknown."""
+        """Return a service's status; abort with NOT_FOUND for an unknown service."""
         if request.service not in self._names:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
         return self._response(request.service)

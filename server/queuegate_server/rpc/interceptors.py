@@ -43,7 +43,7 @@ def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> Un
             await _fail(method, counters, context, start, error)
             raise
         counters.end("OK", time.perf_counter() - start)
-        # Checked on each call, because the level may change at runtime.
+        # Check the level on each call, because it may change at runtime.
         if _LOG.isEnabledFor(logging.DEBUG):
             access_log.log_end(method, context, start, "OK")
         return response

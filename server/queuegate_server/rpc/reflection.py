@@ -1,7 +1,7 @@
 """Server reflection, versions v1 and v1alpha.
 
 Extends the library's servicer with authorization, comments from the contract, lookup by method
-name, and closing of streams when the server drains.
+name, and stream closure when the server drains.
 """
 
 import asyncio

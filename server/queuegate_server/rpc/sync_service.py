@@ -43,7 +43,7 @@ class SyncServicer:
     draining: asyncio.Event
     """Set when streams must be closed."""
     clock: Callable[[], float]
-    """The monotonic clock of the group caches."""
+    """The group caches' monotonic clock, in seconds."""
     max_streams: int
     max_streams_per_caller: int
     local_decisions: bool

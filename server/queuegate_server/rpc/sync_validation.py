@@ -24,7 +24,7 @@ MAX_WANTED: Final = 1_000
 MAX_REPORTED: Final = 1_000
 """The maximum number of decisions in one message."""
 MAX_REPORT_BYTES: Final = 512 * 1024
-"""Our gates report one outbox file at a time, of about 256 KiB."""
+"""The maximum size of a report. Our gates report one outbox file of about 256 KiB at a time."""
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 MAX_FIELDS: Final = 2 * MAX_PARTITIONS + 1_000
 """The maximum number of fields in a message and its submessages."""
@@ -34,7 +34,7 @@ _MAX_OUTCOME_BYTES: Final = {
     "evaluated_queue": validation.MAX_QUEUE_BYTES,
 }
 _LAST_SECOND: Final = 253_402_300_798
-"""The penultimate second of the year 9999, because rounding might exceed the last."""
+"""The latest valid second, the penultimate one of the year 9999: rounding may exceed the last."""
 _NANOSECONDS: Final = 1_000_000_000
 
 

@@ -1,6 +1,6 @@
 """Lists the users who may use a queue: expands the groups in its ACLs, and checks each user.
 
-Users denied by the check are omitted, and users who cannot be checked are listed as not confirmed.
+Users denied by the check are omitted, and users who cannot be checked are listed as unconfirmed.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class _UserGrant(NamedTuple):
 
     grant: Grant
     nested: tuple[str, ...]
-    """See GroupMembers."""
+    """The groups between the granted group and the user; see GroupMembers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc.errors import InvalidRequest
 
 MAX_NAME_BYTES: Final = 1_024
-"""Kubernetes names are long: `system:serviceaccount:NAMESPACE:NAME` has up to 339 characters."""
+"""The maximum size of a name. The Kubernetes name `system:serviceaccount:NAMESPACE:NAME` has up to
+339 characters."""
 MAX_GROUPS: Final = 10_000
 MAX_QUEUE_BYTES: Final = 4_096
 
@@ -32,7 +33,7 @@ ACTIONS: Final[Mapping[int, Action]] = {
 
 _MAX_UTF8_BYTES: Final = 4
 _MAX_SHORT: Final = MAX_NAME_BYTES // _MAX_UTF8_BYTES
-"""The length in characters up to which a name, as nearly all are, cannot exceed MAX_NAME_BYTES."""
+"""Names with up to this many characters, as nearly all have, cannot exceed MAX_NAME_BYTES."""
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"

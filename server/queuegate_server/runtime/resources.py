@@ -21,9 +21,9 @@ FULL_COLLECTIONS: Final = 10_000
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
-"""A server with a console, audit log and child processes opened 30 in a test."""
+"""A server with a console, audit log and child processes opened 30 files in a test."""
 NEEDED_THREADS: Final = 32
-"""The same server ran 20."""
+"""The same server ran 20 threads."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
 """The same server reserved 1.3 GiB, because glibc reserves 72 MiB per thread."""
 NEEDED_DATA: Final = 512 * _MIB

@@ -27,8 +27,8 @@ class ThreadsExhausted(Exception):
 class AbandonableThreadPool:
     """A pool of up to `limit` daemon threads, started on demand, that do not delay exit.
 
-    If a caller is cancelled before its call has started, the call is skipped. Otherwise, its thread
-    is unavailable until the call returns.
+    If a caller is cancelled before its call has started, the call is skipped. If it is cancelled
+    later, the thread remains unavailable until the call returns.
     """
 
     def __init__(self, limit: int, name: str) -> None:

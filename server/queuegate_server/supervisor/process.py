@@ -51,7 +51,7 @@ class WorkerProcess:
         """Run this process's command line again as a worker. Raises OSError.
 
         Args:
-            index: The index of the worker.
+            index: The worker's index.
             spec: Returns the result of `spec_message`. Called once the worker is running and can
                 receive later changes.
             handlers: The handlers of the worker's requests other than `ready` and `failed`.

@@ -67,7 +67,7 @@ class WorkerClient:
             self.stopping.set()
 
     async def revision(self, checksum: str, current: int) -> int:
-        """Return the revision of a policy, which is the same in all workers."""
+        """Return a policy's revision, which is the same in all workers."""
         try:
             value = {"checksum": checksum, "current": current}
             return int(await self._channel.request("revision", value, seconds=SUPERVISOR_TIMEOUT))
@@ -81,7 +81,7 @@ class WorkerClient:
         """Return an RPC method that runs in all workers and raises NotConfirmed if one fails.
 
         Args:
-            name: The name of the method.
+            name: The method's name.
             method: Runs the method in this worker.
             merge: Merges the responses, which are empty for workers that have exited or are not
                 serving yet.

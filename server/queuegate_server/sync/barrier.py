@@ -39,7 +39,9 @@ class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Track no streams. After `now`, in monotonic seconds, no earlier process grants leases."""
+        """Start without streams at `now`, in monotonic seconds; earlier processes grant no more
+        leases.
+        """
         self._started = now
         self._open: dict[Session, None] = {}
         self._closed: list[_Lease] = []
@@ -68,7 +70,7 @@ class Leases:
         return Barrier(self, sequence, self._unexpired(now), earlier if now < earlier else None)
 
     def newest(self, caller: tuple[str, bytes]) -> Session | None:
-        """Return a caller's newest open stream; None without one or without an instance ID."""
+        """Return a caller's newest open stream; None if it has none or no instance ID."""
         streams = (x for x in reversed(self._open) if (x.caller, x.instance) == caller)
         return next(streams, None) if caller[1] else None
 

@@ -41,7 +41,7 @@ class ReloadResult(NamedTuple):
 
 
 class Changes(Protocol):
-    """Applies changes."""
+    """Applies changes requested by callers."""
 
     async def invalidate(
         self, partition: str, users: Collection[str], *, wait: bool

@@ -126,7 +126,7 @@ class SyncHub:
     async def policy_shipped(self) -> int:
         """Wait until the served policy has been shipped; return the newest change's number.
 
-        Returns immediately if no stream was ever opened. Raises CannotShip.
+        Return immediately if no stream was ever opened. Raises CannotShip.
         """
         while (task := self._shipping) is not None:
             if not task.done():

@@ -9,7 +9,7 @@ from queuegate_server.settings.listeners import Listener
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import native
 
-if TYPE_CHECKING:  # not needed to check a file
+if TYPE_CHECKING:  # checking a file does not need gRPC
     import grpc
 
     from queuegate_server.transports.stalls import Refusal
@@ -48,7 +48,7 @@ class Server(Protocol):
 
 
 def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
-    """Set GRPC_ENVIRONMENT where unset. This has no effect after gRPC has been imported."""
+    """Set the unset variables in GRPC_ENVIRONMENT. Has no effect once gRPC has been imported."""
     for name, value in GRPC_ENVIRONMENT.items():
         environment.setdefault(name, value)
 

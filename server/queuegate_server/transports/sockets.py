@@ -139,7 +139,7 @@ def _check_socket_path(address: ListenAddress) -> None:
 
 
 def _bind_failure(address: ListenAddress) -> str:
-    """Find the reason, which gRPC only logs, by binding a plain socket."""
+    """Return the reason for a failed bind by binding a plain socket; gRPC only logs the reason."""
     if address.path:
         return f"{address.text!r}: cannot create the socket; check the permissions of its folder"
     try:

@@ -62,7 +62,7 @@ class Stalls:
     _seconds: float
     """The time limit for a request to arrive, and for a response to be read."""
     _unread: ByteBudget
-    """The budget of unwritten response bytes."""
+    """The budget for unwritten response bytes."""
     _refusal: Refusal
     _receiving: dict[Task, float] = field(default_factory=dict)
     """The start times of calls waiting for their requests, oldest first."""
@@ -72,7 +72,7 @@ class Stalls:
     """Calls being aborted, with whether the reason is that too many calls were waiting."""
 
     async def receive(self, context: Context) -> Any:
-        """Return the request of a unary call, or abort the call."""
+        """Return a unary call's request, or abort the call."""
         task, now = _current_task(), asyncio.get_running_loop().time()
         if len(self._receiving) >= MAX_RECEIVING:
             self._give_up(next(iter(self._receiving)), is_surplus=True)

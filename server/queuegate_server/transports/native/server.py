@@ -293,7 +293,7 @@ def _fail(front: NativeGrpcFront, number: int, code: grpc.StatusCode, message: s
 
 
 def _bytes_handler(handler: Any) -> Handler:
-    """Wrap the handler of a unary method to take and return bytes."""
+    """Wrap a unary method's handler to take and return bytes."""
     serve: Handler = handler.unary_unary
     parse, serialize = handler.request_deserializer, handler.response_serializer
     if parse is None and serialize is None:
