@@ -4,15 +4,13 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
 from queuegate._results import PolicyInfo, PolicyQueue, QueueTemplate
-from queuegate._types import Check
 from queuegate.cli.documents import plain
 from queuegate.cli.options import (
     LIST_TIMEOUT,
@@ -27,21 +25,28 @@ from queuegate.cli.output import Report
 from queuegate.cli.session import Session
 from queuegate.cli.terminal import Colors, escape
 from queuegate.policy import acl as yunikorn_acl
-from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.created_queues import ANY_NAME, TemplateKind
-from queuegate.policy.decision import Access
-from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, parent_path
+from queuegate.policy.acl import Acl, AclError, AclNames
+from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
+from queuegate.policy.created_queues import (
+    ANY_NAME,
+    DEFAULT_DEPTH,
+    Creator,
+    QueueCreation,
+    Template,
+    TemplateKind,
+)
+from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
+from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
 from queuegate.policy.yarn_acl import Semantics, yarn_grammar
-
-if TYPE_CHECKING:
-    from queuegate._client import Client
-    from queuegate.cli.offline import OfflineClient
 
 _MAX_SHOWN: Final = 200
 """The maximum number of queues shown by default. The tree ends above the level that exceeds it."""
 _MAX_CHILDREN: Final = 50
 """The maximum number of a queue's children shown by default."""
 _MIN_WIDTH: Final = 40
+_YARN_FORMATS: Final = frozenset({"fair-scheduler", "capacity-scheduler"})
+_SEMANTICS: Final = frozenset(map(str, Semantics))
+_INHERITED: Final = Decision(True, Reason.USER, CLUSTER, "")
 
 
 @click.command("tree", cls=Command)
@@ -71,7 +76,8 @@ def tree(
 ) -> Report:
     """Show the queues as a tree, with the users and groups listed in their ACLs.
 
-    Below a queue where YARN creates queues, * represents queues with ACLs from a template.
+    Below a queue where YARN creates queues, * represents queues with ACLs from a template. --user
+    leaves them unmarked where access depends on groups that are not given with --group.
 
     A tree of more than 200 queues is truncated where marked; --depth, --prefix and --all show more.
     """
@@ -80,7 +86,6 @@ def tree(
         raise click.UsageError(message, click.get_current_context())
     timeout = session.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}
-    created: dict[str, list[Access]] = {}
     with session.client() as client:
         answer = client.get_policy(partition, prefix, timeout=timeout)
         queues, partition = answer.queues, shown_partition(partition, answer)
@@ -96,8 +101,10 @@ def tree(
                     timeout=timeout,
                 )
                 usable[access] = frozenset(usable_queues)
-            asked = Check(user, ROOT, partition, groups=groups, real_user=real_user)
-            created = _created(client, answer.templates, asked, timeout)
+    parse = _parser(answer)
+    created: dict[str, list[Access]] = {}
+    if user is not None:
+        created = _created(answer, usable, parse, user=user, groups=groups, real_user=real_user)
     drawing = Drawing(
         queues,
         usable,
@@ -105,7 +112,7 @@ def tree(
         _width(),
         templates=answer.templates,
         created=created,
-        parse=_parser(answer),
+        parse=parse,
     )
     if everything:
         lines = drawing.lines(None, None)
@@ -129,33 +136,75 @@ def shown_partition(partition: str, answer: PolicyInfo) -> str:
 
 
 def _created(
-    client: "Client | OfflineClient",
-    templates: Sequence[QueueTemplate],
-    asked: Check,
-    timeout: float,
+    answer: PolicyInfo,
+    usable: Mapping[Access, Collection[str]],
+    parse: Callable[[str], Acl],
+    *,
+    user: str,
+    groups: Sequence[str] | None,
+    real_user: str,
 ) -> dict[str, list[Access]]:
     """Return a user's access to leaf queues yet to be created, by parent path.
 
-    `asked` identifies the user. Paths beyond the first few are omitted.
+    Evaluates the templates below the access that the user has to existing queues (`usable`). Omits
+    paths where access depends on unknown groups or on settings that the response lacks.
     """
-    paths = sorted({each.path for each in templates if each.kind != TemplateKind.PARENT})
+    kinds = {*TemplateKind}
+    is_known = answer.semantics in _SEMANTICS and all(t.kind in kinds for t in answer.templates)
+    if not is_known:
+        return {}
+    levels = {queue.path: queue.created_levels for queue in answer.queues}
+    managed = {each.path for each in answer.templates if each.kind == TemplateKind.LEAF_OF_MANAGED}
+    creation = QueueCreation(
+        {path: Creator(levels[path], path in managed) for path in levels if levels[path]},
+        tuple(
+            Template(TemplateKind(each.kind), each.path, each.submit_acl, each.admin_acl)
+            for each in answer.templates
+        ),
+        levels,
+    )
+    has_default_depth = all(
+        creator.is_managed or creator.levels == DEFAULT_DEPTH
+        for creator in creation.creators.values()
+    )
     allowed: dict[str, list[Access]] = {}
-    for path in paths[:_MAX_CHILDREN]:
-        queue = f"{path}{SEPARATOR}{ANY_NAME}"
-        checks = {access: replace(asked, queue=queue, access=access) for access in Access}
-        allowed[path] = [
-            access
-            for access, check in checks.items()
-            if client.check(**asdict(check), timeout=timeout)
-        ]
+    for path in {each.path for each in answer.templates if each.kind != TemplateKind.PARENT}:
+        nearest = path
+        while nearest and nearest not in levels:
+            nearest = parent_path(nearest)
+        created = creation.created(f"{path}{SEPARATOR}{ANY_NAME}", nearest)
+        if not created or (nearest != path and not has_default_depth):
+            continue
+        decisions = {}
+        for access in Access:
+            inherited = _INHERITED if nearest in usable[access] else NO_MATCH
+            chain: Chain = ChainEnd(inherited, ChainIndexes())
+            for each in reversed(created):
+                texts = [each.admin_acl]
+                if access is Access.SUBMIT:
+                    texts.append(each.submit_acl)
+                chain = chain.extend(each.path, [*map(parse, texts)])
+            decisions[access] = chain.decide(user, groups, real_user)
+        if None not in decisions.values():
+            allowed[path] = [access for access, each in decisions.items() if each and each.allowed]
     return allowed
 
 
 def _parser(answer: PolicyInfo) -> Callable[[str], Acl]:
     """Return the parser that the server uses for the ACLs in a response."""
-    if answer.semantics in {*map(str, Semantics)}:
+    if answer.semantics in _SEMANTICS:
         return cache(yarn_grammar(Semantics(answer.semantics)))
-    return cache(partial(yunikorn_acl.parse, names=AclNames.ANY))
+    if answer.format in _YARN_FORMATS:
+        return cache(yarn_grammar(Semantics.DOCUMENTED))
+    return cache(_parse_yunikorn)
+
+
+def _parse_yunikorn(text: str) -> Acl:
+    """Parse an ACL. One that YuniKorn does not accept lists only its own text as a dropped name."""
+    try:
+        return yunikorn_acl.parse(text, AclNames.ANY)
+    except AclError:
+        return Acl(text, dropped_users=(text,))
 
 
 def _width() -> int | None:
@@ -356,6 +405,8 @@ def _describe_names(acl: Acl, dropped: Collection[str]) -> Iterator[str]:
     if acl.allows_all:
         yield "everyone"
         return
+    if acl.dropped_users == (acl.text,) and not dropped:
+        yield f"ACL '{escape(acl.text)}'"
     for kind, listed in (("user", acl.users), ("service", acl.proxies), ("group", acl.groups)):
         names = sorted(listed.difference(dropped), key=lambda name: (acl.text.find(name), name))
         if names:

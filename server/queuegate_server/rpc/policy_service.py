@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.acl import AclNames
-from queuegate.policy.created_queues import QueueCreation
-from queuegate.policy.names import DEFAULT_PARTITION, is_at_or_below
+from queuegate.policy.created_queues import QueueCreation, trailing_wildcards
+from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, is_at_or_below
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Cluster
 from queuegate.v1 import policy_pb2
@@ -93,7 +93,7 @@ class PolicyServicer:
         while some := [*itertools.islice(templates, _CHUNK)]:
             part = policy_pb2.GetPolicyResponse()
             for template in some:
-                if is_at_or_below(template.path, prefix):
+                if _applies_below(template.path, prefix):
                     part.templates.add(**template._asdict())
             parts.append(part.SerializeToString())
             await slot.pause_if_due()
@@ -185,6 +185,16 @@ def _format(cluster: Cluster | None) -> str:
     if cluster is None:
         return YUNIKORN
     return "capacity-scheduler" if cluster.has_short_names else "fair-scheduler"
+
+
+def _applies_below(template_path: str, prefix: str) -> bool:
+    """Return whether a template may apply to queues at or below a prefix."""
+    if is_at_or_below(template_path, prefix):
+        return True
+    levels = template_path.split(SEPARATOR)
+    wildcards = trailing_wildcards(template_path)
+    named = SEPARATOR.join(levels[: len(levels) - wildcards])
+    return wildcards > 0 and is_at_or_below(prefix, named)
 
 
 def _queue(queue: Queue, creation: QueueCreation | None) -> policy_pb2.PolicyQueue:
