@@ -93,7 +93,7 @@ class PolicyFile:
         """Return why no request can supply the person's groups; empty if one can."""
         user = self.user(person)
         if not self.partitions[partition].accepts_user(user):
-            why = f"{quoted(user)} is not a user name of YuniKorn"
+            why = f"{quoted(user)} is not a valid YuniKorn user name"
             return f"it rejects requests with groups, because {why}"
         if partition in self.distrusting:
             return "it ignores groups in requests (trust_provided_groups: false)"

@@ -204,7 +204,7 @@ class FileWatcher(Generic[T]):
                 if str(error) != logged:
                     logged = str(error)
                     fields = {"file": self.name, "error": logged}
-                    _LOG.warning("cannot watch the folder of the file", extra=fields)
+                    _LOG.warning("cannot watch the file's folder", extra=fields)
                 await asyncio.sleep(_POLL_MILLISECONDS / 1_000)
 
     @property
@@ -294,7 +294,7 @@ class WatchedValue(Generic[T, V]):
             await self.reload()
 
     async def reload(self) -> None:
-        """Read the files now. Logs and counts each failure once."""
+        """Read the files now, logging and counting each failure once."""
         async with self._one_at_a_time:
             fields = {"file": self._watcher.name}
             last = self._last

@@ -119,7 +119,7 @@ class _Reader:
             "claims": ("claims", Fields.texts),
         }
         mapping = self._fields.mapping("the file", root) if root else None
-        values = self._fields.values(mapping, readers, "a file of claims")
+        values = self._fields.values(mapping, readers, "a claims file")
         if not values.get("claims") and not self._diagnostics.error_count:
             message = "has no claims"
             self._diagnostics.error(root, message, "write them as a list below `claims:`")

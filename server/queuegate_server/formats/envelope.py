@@ -320,7 +320,7 @@ def _in_place(envelope: Policy, value: _Value) -> Policy:
     start = value.node.line - 1
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):
-        # Only the lines of a literal block match those of the file.
+        # Only a literal block's lines match the file's lines.
         return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
     above = "\n" * (start + 1)
     body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]

@@ -69,7 +69,7 @@ def _audit_log(text: str) -> Iterator[tuple[int, str, None]]:
         except ValueError:
             record = None
         if not isinstance(record, dict):
-            message = "this line is not a record of an audit log"
+            message = "this line is not an audit log record"
             raise ParseError(Position(number, 1), message, "remove the line")
         user = record.get("user")
         if isinstance(user, str) and user:

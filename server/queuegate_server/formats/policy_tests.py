@@ -86,7 +86,7 @@ class _Reader:
             self.diagnostics.error(None, "has no tests", "write `policy`, `users` and `tests`")
             return PolicyTests("", "", {}, ())
         mapping = self._fields.mapping("the file", root)
-        values = self._fields.values(mapping, readers, "a file of tests")
+        values = self._fields.values(mapping, readers, "a test file")
         policy, config = (_text(values.get(key)) for key in ("policy", "config"))
         if not policy and not config:
             remedy = "write `policy: FILE`, relative to this file"

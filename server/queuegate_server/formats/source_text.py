@@ -46,7 +46,7 @@ def _end_of(text: str) -> Position:
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Split a file accepted by `decode` into lines, numbered as in positions."""
+    """Split a file accepted by `decode` into lines, which match the line numbers of positions."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 

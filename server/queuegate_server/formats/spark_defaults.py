@@ -70,7 +70,7 @@ def _lint(position: Position, name: str, value: str, diagnostics: Diagnostics) -
     elif name in _LISTS:
         _lint_list(position, name, value, diagnostics)
     elif name.lower().startswith("spark.") and "acl" in name.lower() and name not in _SWITCHES:
-        message = f"{quoted(name)} is not a property of Spark: it is ignored"
+        message = f"{quoted(name)} is not a Spark property: it is ignored"
         diagnostics.warning(position, message, f"write one of {', '.join(sorted(_LISTS))}")
 
 

@@ -132,7 +132,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
         ) from None
     except OutputTooLong:
         raise ParserError(
-            f"the result of the parser is larger than {limits.output_bytes // _MIB} MiB",
+            f"the parser's result is larger than {limits.output_bytes // _MIB} MiB",
             _SIMPLIFY,
         ) from None
     if completed.status:
@@ -273,7 +273,7 @@ def _failure(completed: ChildResult, limits: ProcessLimits) -> ParserError:
         return ParserError(
             "the parser was killed, probably because the machine or the container ran out of"
             " memory",
-            "raise the memory limit of the container, or make the policy smaller",
+            "raise the container's memory limit, or make the policy smaller",
         )
     end = completed.output[-MAX_TRACEBACK_BYTES:]
     detail = end.decode(errors="replace") if status == FAILED else ""

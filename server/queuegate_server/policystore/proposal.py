@@ -47,7 +47,7 @@ from queuegate_server.policystore.parsing import (
 )
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
-SERVED: Final = "the policy that is served"
+SERVED: Final = "the served policy"
 MAX_FINDINGS: Final = 200
 MAX_CHANGES: Final = 200
 MAX_NAMES: Final = 50

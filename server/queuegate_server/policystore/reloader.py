@@ -336,13 +336,13 @@ def _with_unused_settings(
     if has_errors(parsed.diagnostics):
         return parsed
     names = ", ".join(map(repr, sorted(parsed.partitions))) or "none"
-    remedy = "correct the name under `partitions` of the settings, or remove it there"
+    remedy = "correct the name under `partitions` in the settings, or remove it there"
     diagnostics = [*parsed.diagnostics]
     for name in settings.partitions.keys() - parsed.partitions:
         message = f"the settings name the partition {name!r}, but the policy has {names}"
         same = [other for other in parsed.partitions if other.casefold() == name.casefold()]
         if same:
-            message += f"; {name!r} and {same[0]!r} differ in case only"
+            message += f"; {name!r} and {same[0]!r} differ only in case"
         diagnostics.append(Diagnostic(file, 0, 0, severity, message, remedy))
     return replace(parsed, diagnostics=tuple(sort_diagnostics(diagnostics)))
 

@@ -30,7 +30,7 @@ _FORMS: Final = {
     # As printed by `openssl x509 -subject -nameopt RFC2253`, not `/CN=ci` or `CN = ci, O = …`.
     "subject:": (
         re.compile(r"subject:[A-Za-z0-9.]+=(?! )(?:[^,\\]|\\.|,(?! ))*"),
-        "a subject of RFC 2253: write subject:CN=ci,O=Example, without spaces after commas",
+        "an RFC 2253 subject: write subject:CN=ci,O=Example, without spaces after commas",
     ),
 }
 """Name patterns by prefix, with the correct form for error messages. A CN can be any text."""
@@ -86,7 +86,7 @@ def certificate_name(name: str) -> str:
     is_valid = text and text == text.strip() and len(name) <= MAX_NAME_LENGTH
     if not kind or not is_valid or not name.isprintable():
         raise ValueError(
-            "is not the name of a certificate: write spiffe://…, uri:…, dns:…, cn:… or subject:…, "
+            "is not a certificate name: write spiffe://…, uri:…, dns:…, cn:… or subject:…, "
             f"with at most {MAX_NAME_LENGTH} printable characters"
         )
     if "*" in name or text.startswith("."):

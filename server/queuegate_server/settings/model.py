@@ -87,7 +87,7 @@ class PolicySource(Section):
         if for_yarn and (self.path is None or self.format == "yunikorn"):
             why = "format is yunikorn" if self.path else "path is not set"
             raise ValueError(
-                f"{', '.join(for_yarn)} applies to the file of a YARN scheduler, but {why};"
+                f"{', '.join(for_yarn)} applies to a YARN scheduler's file, but {why};"
                 " correct or remove it"
             )
         return self

@@ -291,7 +291,7 @@ def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Pa
     ended = run("serve", "--listen", "127.0.0.1:0", *options)
     assert ended.returncode == 2
     assert "the settings name the partition 'P2', but the policy has 'p2'" in ended.stderr
-    assert "'P2' and 'p2' differ in case only" in ended.stderr
+    assert "'P2' and 'p2' differ only in case" in ended.stderr
 
 
 def test_a_pipe_in_the_place_of_the_file_is_refused(reloading: ReloadingServer) -> None:

@@ -28,7 +28,7 @@ from queuegate_server.settings.load import SettingsError, load_settings
         ),
         (
             "callers: {certificates: {alice: {roles: check}}}",
-            "callers.certificates.alice: is not the name of a certificate",
+            "callers.certificates.alice: is not a certificate name",
         ),
         (
             "callers: {certificates: {'spiffe://example.org/*': {}}}",
@@ -54,10 +54,10 @@ from queuegate_server.settings.load import SettingsError, load_settings
                 ("dns:example.org:443", "is not a DNS name"),
                 ("dns:example.org.", "is not a DNS name"),
                 ("uri:example.org", "is not a URI: write it with its scheme"),
-                ("subject:/CN=ci/O=Example", "is not a subject of RFC 2253"),
-                ("subject:CN = ci", "is not a subject of RFC 2253"),
-                ("subject:CN=ci, O=Example", "is not a subject of RFC 2253"),
-                ("subject:" + "a=\\\\,b," * 30 + " c", "is not a subject of RFC 2253"),
+                ("subject:/CN=ci/O=Example", "is not an RFC 2253 subject"),
+                ("subject:CN = ci", "is not an RFC 2253 subject"),
+                ("subject:CN=ci, O=Example", "is not an RFC 2253 subject"),
+                ("subject:" + "a=\\\\,b," * 30 + " c", "is not an RFC 2253 subject"),
             )
         ),
         (
@@ -90,7 +90,7 @@ from queuegate_server.settings.load import SettingsError, load_settings
         ),
         (
             "callers: {certificates: {'cn: alice': {}}}",
-            "callers.certificates.cn: alice: is not the name of a certificate",
+            "callers.certificates.cn: alice: is not a certificate name",
         ),
         ("callers: {token_file: t, tokens: {a b: {}}}", "a b: must match the pattern ^[A-Za-z0-9]"),
         (

@@ -134,7 +134,7 @@ def test_a_failure_suggests_the_queue_that_was_meant(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("policy:", "polcy:", '1:1: error: unknown key "polcy" in a file of tests (did you mean'),
+        ("policy:", "polcy:", '1:1: error: unknown key "polcy" in a test file (did you mean'),
         ("allowed: true", "alowed: true", 'unknown key "alowed" in a test (did you mean allowed?)'),
         ("allowed: true", "allowed: maybe", 'allowed must be true or false, not "maybe"'),
         (", allowed: true", "", "4:5: error: a test has no allowed (write `allowed: …`)"),

@@ -270,7 +270,7 @@ def test_a_request_cannot_give_the_groups(
     [answer] = run_printed(done, capsys)
     assert answer.startswith("allowed: ")
     refused = "CORP" in user
-    assert ("is not a user name of YuniKorn" in done.stdout) is refused
+    assert ("is not a valid YuniKorn user name" in done.stdout) is refused
     assert ("trust_provided_groups: false" in done.stdout) is (not trusts and not refused)
     assert ("--resolved-group" in done.stdout) is (refused or not trusts)
 

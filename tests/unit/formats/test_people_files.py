@@ -36,7 +36,7 @@ def test_people(text: str, people: People) -> None:
         (",dev\n", "people:1:1: error: a name is empty"),
         ("sue,a\nbob,,dev\n", "people:2:1: error: a name is empty"),
         ('sue,"a\x07b"\n', "people"),
-        ('{"user":"sue"}\nno json\n', "people:2:1: error: this line is not a record"),
+        ('{"user":"sue"}\nno json\n', "people:2:1: error: this line is not an audit log record"),
         ('sue,"dev\n', "people:1:1: error: invalid CSV"),
     ],
 )

@@ -44,8 +44,8 @@ def test_errors(data: bytes, position: tuple[int, int], words: str) -> None:
     [
         ("spark.ui.view.acls a b,c", '"a b" is one name'),
         ("spark.ui.acls.enable true", "has no effect since Spark 3"),
-        ("spark.ui.view.acl a", '"spark.ui.view.acl" is not a property of Spark'),
-        ("spark.Admin.ACLs a", '"spark.Admin.ACLs" is not a property of Spark'),
+        ("spark.ui.view.acl a", '"spark.ui.view.acl" is not a Spark property'),
+        ("spark.Admin.ACLs a", '"spark.Admin.ACLs" is not a Spark property'),
         ("spark.admin.acls a,*", "everyone may modify every application"),
         ("spark.modify.acls.groups *", "everyone may modify every application"),
         ("spark.ui.view.acls *,a", "everyone has access"),

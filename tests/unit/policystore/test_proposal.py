@@ -108,7 +108,7 @@ async def test_claims_are_proved_or_refuted_by_a_command() -> None:
     assert new["command"].startswith("queuegate check --policy queues.yaml ")
     assert old["command"].startswith("queuegate check ")
     assert "--policy" not in old["command"]
-    assert old["place"] == "the policy that is served"
+    assert old["place"] == "the served policy"
 
 
 @pytest.mark.parametrize(

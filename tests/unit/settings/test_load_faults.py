@@ -172,21 +172,21 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         (
             "policy: {yarn_site: b}",
             (
-                "1:1: error: policy: yarn_site applies to the file of a YARN scheduler, "
+                "1:1: error: policy: yarn_site applies to a YARN scheduler's file, "
                 "but path is not set; correct or remove it"
             ),
         ),
         (
             "policy: {format: fair-scheduler, configs: a}",
             (
-                "1:1: error: policy: format applies to the file of a YARN scheduler, "
+                "1:1: error: policy: format applies to a YARN scheduler's file, "
                 "but path is not set; correct or remove it"
             ),
         ),
         (
             "policy: {format: yunikorn, path: a, partition: b}",
             (
-                "1:1: error: policy: partition applies to the file of a YARN scheduler, "
+                "1:1: error: policy: partition applies to a YARN scheduler's file, "
                 "but format is yunikorn; correct or remove it"
             ),
         ),

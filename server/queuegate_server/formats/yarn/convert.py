@@ -121,7 +121,7 @@ class _Converter:
                     f"the ACLs of {kind} at {path} are left out: in YuniKorn, queues that will"
                 )
                 message += " be created inherit those of their parents, and have none of their own"
-                remedy = "list the names in the ACLs of the parent, or create the queues"
+                remedy = "list the names in the parent's ACLs, or create the queues"
                 self.diagnostics.warning(positions[kind, path], message, remedy, path)
 
     def _opens_everything(self) -> bool:
@@ -198,7 +198,7 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return a remedy: the setting that accepts the names missing from `users` and `groups`."""
+    """Return a remedy naming the setting that accepts the names not in `users` and `groups`."""
     choices = [names_for("user", name) for name in acl.users - users]
     choices += [names_for("group", name) for name in acl.groups - groups]
     accepting = [names for names in AclNames if names in choices]

@@ -67,7 +67,7 @@ def _findings(
     authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
     if authorizer != _OWN_AUTHORIZER:
         message = f"{AUTHORIZER} is {quoted(authorizer)}: it decides alone or before the ACLs"
-        yield AUTHORIZER, message, "compare its policies with the ACLs of the queues"
+        yield AUTHORIZER, message, "compare its policies with the queues' ACLs"
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
     if provider != _LOCAL_FILES:
         message = f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads"

@@ -41,7 +41,7 @@ class Configuration:
         return name in self._values
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of set properties."""
+        """Iterate over the names of the properties that are set."""
         return iter(self._values)
 
     def position(self, name: str) -> Text | None:

@@ -112,11 +112,11 @@ def _read_fair_scheduler(
         message = f"the root element is <{top.name}>, "
         if top.name == "configuration":
             message += "not <allocations>"
-            remedy = "use an allocation file of the fair scheduler"
+            remedy = "use a fair scheduler allocation file"
         else:
             message += "neither <configuration> (capacity scheduler) nor"
             message += " <allocations> (fair scheduler)"
-            remedy = "use a file of one of these schedulers"
+            remedy = "use one of these schedulers' files"
         diagnostics.error(top, message, remedy)
         return None
     for element in top.children:
@@ -296,7 +296,7 @@ def _paths(
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
                 message = f"{quoted(name)} is not a queue name: it contains a dot"
-                remedy = "list the names of the children, separated by commas"
+                remedy = "list the children's names, separated by commas"
                 diagnostics.error(entry, message, remedy, above)
             elif path in paths:
                 message = f"the queue {quoted(name)} is listed twice"

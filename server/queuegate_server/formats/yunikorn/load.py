@@ -88,7 +88,7 @@ def load_queues(
 
 def other_key(file: str, key: str) -> Diagnostic:
     """Return a warning that YuniKorn reads a different key from its ConfigMap."""
-    message = "service.policyGroup of the ConfigMap makes YuniKorn read"
+    message = "service.policyGroup in the ConfigMap makes YuniKorn read"
     message += f" {quoted(key)} instead of this"
     return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")
 

@@ -55,7 +55,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a reader that decodes one value in a mapping, the one whose attribute is `value`."""
+    """Return a reader that decodes a mapping into its single value with the attribute `value`."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")
@@ -333,7 +333,7 @@ SETTINGS_KEYS: Final = frozenset(
 
 
 _OTHER_DOCUMENTS: Final = {
-    "tests of a policy": ("tests", "test FILE"),
+    "policy tests": ("tests", "test FILE"),
     "claims about a policy": ("claims", "prove POLICY CLAIMS"),
 }
 """Documents other than policies, each with an identifying key and the command that reads it."""

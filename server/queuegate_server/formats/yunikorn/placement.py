@@ -22,7 +22,7 @@ from queuegate_server.formats.yunikorn.model import (
 
 try:
     from queuegate_server.formats.yunikorn import go_regexp
-except ImportError:  # google-re2 has no wheel for this version of Python
+except ImportError:  # google-re2 has no wheel for this Python version
     go_regexp = None  # type: ignore[assignment]
 
 _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
