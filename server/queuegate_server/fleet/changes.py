@@ -63,8 +63,8 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # Report the errors in the files. No reload can reach other replicas until those are
-            # fixed.
+            # Report the errors in the files, which must be fixed before a reload can reach other
+            # replicas.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)

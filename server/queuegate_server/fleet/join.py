@@ -45,7 +45,7 @@ class GroupSharing:
         self._wall = wall
 
     def of_partition(self, partition: str, resolver: str) -> PartitionGroups:
-        """Return a partition's shared groups. `resolver` is its resolver's settings, as text."""
+        """Return a partition's shared groups. `resolver` is the text of its resolver's settings."""
         return PartitionGroups(
             self.store,
             ValueCodec(self._signer, self._keys, partition, resolver, self._wall),

@@ -94,8 +94,8 @@ class FleetMember:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        # Build it before the lease ends, so that it includes the history's age, which a successor
-        # needs.
+        # Build the last heartbeat before the lease ends, so that it includes the history's age,
+        # which a successor needs.
         last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 ReplicaState = Literal["following", "starting", "joining", "silent"]
-"""A following replica receives all changes; a starting one has just started and does not follow the
-fleet yet; a joining one sends heartbeats but does not follow; a silent one sends none."""
+"""A `following` replica receives all changes. A `starting` one has just started and does not follow
+the fleet yet, a `joining` one sends heartbeats but does not follow, and a `silent` one sends
+none."""
 
 
 class ReplicaView(NamedTuple):

@@ -1,7 +1,7 @@
 """Decides the checks in batches and columns, and encodes batch results.
 
 Checks are decided while the call holds the admission queue's slot, except those that need a
-directory lookup: these are decided without the slot, a few at a time.
+directory lookup, which are decided without the slot, a few at a time.
 """
 
 import asyncio

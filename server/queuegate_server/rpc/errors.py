@@ -152,7 +152,7 @@ def to_status(error: Exception) -> CallStatus:
         return _status(*status, str(error), details)
     is_not_ready = status[1] == errors_pb2.ERROR_REASON_NOT_READY
     retry_after = _NOT_READY_RETRY_SECONDS if is_not_ready else getattr(error, "retry_after", 0.0)
-    # Round up so that more statuses are equal: these are cached, and sent once per batch.
+    # Round up, so that more statuses are equal and can be cached and sent once per batch.
     seconds = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
     return _cached_status(*status, str(error), seconds)
 

@@ -24,7 +24,7 @@ MAX_WAITING: Final = 10_000
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
 """The maximum total length of the names of users waiting for a lookup, per stream."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
-"""A stream with this many unsent bytes of groups starts no more lookups."""
+"""The number of unsent bytes of groups at which a stream starts no more lookups."""
 MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream is closed. Callers ping once a second."""
 LOOKUPS: Final = 8

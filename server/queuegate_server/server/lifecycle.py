@@ -217,7 +217,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # A successor relies on no gate using this process's state once this process has exited.
+    # Once this process has exited, no gate may use its state, because a successor relies on that.
     await parts.core.sync.wait_for_leases()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()

@@ -180,7 +180,7 @@ async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[No
 def worker_metrics(
     configured: int, serving: int, replaced: Mapping[str, int]
 ) -> tuple[Metric, Metric, Metric]:
-    """Return the supervisor's metrics, given numbers of workers; `replaced` is by reason."""
+    """Return the supervisor's metrics. `replaced` is the number of replaced workers, by reason."""
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
         "Replaced workers: ended (exited), silent (killed after worker_timeout).",

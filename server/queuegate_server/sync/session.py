@@ -74,8 +74,8 @@ class FleetEvents(Protocol):
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The newest event whose invalidations are in this server's log, even if its reload is
-        pending; None while the validity of other replicas' groups is unknown.
+        """The newest event whose invalidations are in this server's log, even if it is a reload
+        still in progress; None while the validity of other replicas' groups is unknown.
         """
 
     def kept_groups(
