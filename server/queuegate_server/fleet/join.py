@@ -62,7 +62,7 @@ class GroupSharing:
 
 
 class FleetBuilder:
-    """Builds first the session, which caches and gates need, then the replica."""
+    """Builds the session, which caches and gates need first, and then the replica."""
 
     def __init__(
         self,

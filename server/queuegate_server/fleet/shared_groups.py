@@ -187,7 +187,7 @@ class ValueCodec:
         resolver: str,
         wall: Callable[[], float],
     ) -> None:
-        """Create a codec that rejects values written with resolver settings other than these."""
+        """Create a codec that rejects values whose resolver settings differ from `resolver`."""
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys

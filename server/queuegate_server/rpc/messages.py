@@ -45,9 +45,7 @@ _SEVERITIES: Final = {
 def decision_message(
     decision: Decision, evaluated_queue: str, revision: int
 ) -> access_pb2.CheckQueueAccessResponse:
-    """Build a check response from a verdict's decision and evaluated queue, and the policy's
-    revision.
-    """
+    """Build a check response from a decision, the evaluated queue and the policy's revision."""
     allowed, reason, matched_queue, matched_subject = decision
     return access_pb2.CheckQueueAccessResponse(
         allowed=allowed,

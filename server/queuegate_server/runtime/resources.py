@@ -132,7 +132,7 @@ def shorten_thread_switches() -> None:
 
 
 def return_freed_memory() -> None:
-    """Make glibc return blocks of 128 KiB and more to the system as soon as they are freed.
+    """Make glibc return blocks of 128 KiB or more to the system as soon as they are freed.
 
     By default, once a large block has been freed, glibc keeps freed blocks of up to that size.
     """

@@ -37,7 +37,7 @@ def open_tcp(host: str, port: int) -> socket.socket:
 
 
 def reserve_tcp(host: str, port: int) -> socket.socket:
-    """Reserve a port, chosen by the system if 0, for processes that share it.
+    """Reserve a port for processes that share it. With port 0, the system chooses a port.
 
     The socket does not listen. Raises CannotListen if another process, which would share the port,
     is listening on it.

@@ -154,7 +154,7 @@ class NativeServer:
         return self._front.bound_port
 
     def add_secure_port(self, address: str, server_credentials: object) -> int:  # noqa: ARG002
-        """Raise RuntimeError: this transport does not support TLS."""
+        """Raise RuntimeError, because this transport does not support TLS."""
         raise RuntimeError(f"{address}: no TLS")
 
     async def start(self) -> None:
