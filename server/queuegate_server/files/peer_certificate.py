@@ -47,7 +47,7 @@ def peer_certificate(pem: bytes) -> PeerCertificate:
         return PeerCertificate(names, certificate.not_valid_after_utc.timestamp())
     except _BadNames as error:
         return PeerCertificate((), 0.0, str(error))
-    except Exception:  # the parser raises many kinds of exceptions, and none may let a caller in
+    except Exception:  # the parser raises many types of exceptions, and all must deny access
         return PeerCertificate((), 0.0, "it cannot be parsed")
 
 

@@ -85,7 +85,7 @@ class ParseError(Exception):
 
 
 class TooManyErrors(Exception):
-    """Raised to stop reading a file that has reached the maximum number of errors."""
+    """Raised when a file reaches the maximum number of errors, so that reading stops."""
 
 
 class Diagnostics:

@@ -134,7 +134,7 @@ def open_settings(data: bytes, file: str) -> Policy:
     diagnostics = Diagnostics(file)
     try:
         documents = read_documents(data, diagnostics)
-    except TooManyErrors:  # repeated keys, which loading the settings reports
+    except TooManyErrors:  # repeated keys; the settings loader reports them
         return envelope
     if not any(map(is_manifest, documents)):
         return envelope
@@ -185,7 +185,7 @@ def _chosen(envelope: Policy) -> Policy | None:
     diagnostics = Diagnostics(envelope.file)
     try:
         documents = read_documents(envelope.data, diagnostics)
-    except TooManyErrors:  # repeated keys, which loading the policy reports
+    except TooManyErrors:  # repeated keys; the policy loader reports them
         return None
     if not any(isinstance(each, MappingNode | SequenceNode) for each in documents) or any(
         isinstance(each, MappingNode) and each.get("partitions") is not None for each in documents

@@ -191,7 +191,7 @@ def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
-    """Yield a diagnostic for each reference to a resolver that is missing or not allowed there."""
+    """Yield a diagnostic for each reference to a missing resolver, or to a chain within a chain."""
     resolvers, partitions = tree.get("resolvers", {}), tree.get("partitions", {})
     if not isinstance(resolvers, dict) or not isinstance(partitions, dict):
         return

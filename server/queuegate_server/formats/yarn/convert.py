@@ -224,7 +224,7 @@ def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
 
 
 def _document(queues: Sequence[_ResultQueue], remarks: Iterable[str]) -> str:
-    """Return a queues.yaml with one-line remarks, followed by the queues, given depth-first."""
+    """Return a queues.yaml with the remarks as comments. `queues` must be in depth-first order."""
     lines = [f"# {remark}" for remark in remarks]
     lines += ["partitions:", "  - name: default", "    queues:"]
     depth = 0
