@@ -1,1 +1,1 @@
-"""The admission webhook, which records who creates a workload in Kubernetes."""
+"""The Kubernetes admission webhook, which records the creators of workloads."""

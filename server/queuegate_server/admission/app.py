@@ -1,7 +1,7 @@
 """The webhook's HTTP endpoints and metrics.
 
-A failed review returns an HTTP error; with `failurePolicy: Fail`, the API server then rejects the
-object.
+If a review fails, the webhook returns an HTTP error; with `failurePolicy: Fail`, the API server
+then rejects the object.
 """
 
 import asyncio
@@ -46,8 +46,7 @@ from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _MAX_CONFIG_MAP_CHECKS: Final = 2
-"""The maximum number of concurrent checks, each of which may keep a child process busy for seconds.
-"""
+"""The maximum number of concurrent checks. Each may keep a child process busy for seconds."""
 _MAX_LOGGED_MESSAGE: Final = 1_000
 _SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -58,10 +57,10 @@ _Review = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
 class AdmissionMetrics:
-    """The metrics, in a separate registry. No label contains a user, group or namespace."""
+    """The webhook's metrics, in a separate registry. Labels contain no users, groups or namespaces."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
-        """Register the metrics. `settings` and `certificate` count their own reloads."""
+        """Register the metrics. Reloads are counted by `settings` and `certificate`."""
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",
@@ -93,7 +92,7 @@ class AdmissionMetrics:
 
 
 class _Reloads(Collector):
-    """Exports the reloads of a watched value, excluding the first load."""
+    """A collector for a watched value's reloads, excluding the initial load."""
 
     def __init__(self, name: str, what: str, watched: WatchedValue[Any, Any]) -> None:
         self._name = f"queuegate_admission_{name}_reloads"
@@ -109,7 +108,7 @@ class _Reloads(Collector):
 
 
 class Webhook:
-    """Handles admission reviews."""
+    """A handler for admission reviews."""
 
     def __init__(
         self,
@@ -122,9 +121,9 @@ class Webhook:
 
         Args:
             settings: Returns the current settings.
-            namespaces: The cache of namespace annotations, or None to ignore annotations.
-            metrics: The metrics of the webhook.
-            acl_names: Which names queue ACLs may list.
+            namespaces: The cache of namespace annotations; None to ignore annotations.
+            metrics: The webhook's metrics.
+            acl_names: The names that queue ACLs may list.
         """
         self._settings = settings
         self._namespaces = namespaces
@@ -134,7 +133,7 @@ class Webhook:
         self._turn = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the routes of the web application."""
+        """Return the web application's routes."""
         return [
             self._route("/mutate", partial(self._decide, decide)),
             self._route("/validate", partial(self._decide, verify)),
@@ -178,7 +177,7 @@ class Webhook:
         return web.post(path, handle)
 
     async def _respond(self, request: web.Request, review: _Review) -> tuple[web.Response, str]:
-        """Return the response and the outcome for metrics."""
+        """Return the response, and the outcome for metrics."""
         try:
             reviewed = await self._read(request)
             decision = await review(reviewed)
@@ -211,6 +210,6 @@ class Webhook:
         if len(body) <= SMALL_BODY_BYTES:
             return read_review(body)
         async with self._turn:
-            # Each large body takes milliseconds to decode: let other tasks run in between.
+            # Decoding each large body takes milliseconds, so let other tasks run in between.
             await asyncio.sleep(PAUSE_SECONDS)
             return read_review(body)

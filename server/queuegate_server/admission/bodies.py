@@ -1,8 +1,9 @@
-"""Reads request bodies and writes responses, with bounds on memory and time.
+"""Reads request bodies and writes responses, with limits on memory and time.
 
-Nearly all reviews are small and are read immediately. A large one acquires a slot before it is read
-and releases it after the response. If no slot is free, it waits, because the API server would sleep
-for a second after a rejection. It is rejected shortly before the API server would give up.
+Nearly all reviews are small and are read immediately. A large review holds a slot from before its
+body is read until the response is sent. If no slot is free, the request waits, because the API
+server would sleep for a second after a rejection. It is rejected shortly before the API server
+would time out.
 """
 
 import asyncio
@@ -16,20 +17,21 @@ from queuegate_server.admin.headers import media_type
 
 JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""The API server does not read longer requests, and stores objects of up to half this size."""
+"""The maximum body size. The API server rejects longer requests, and stores objects of up to half
+this size."""
 SMALL_BODY_BYTES: Final = 64 * 1024
 LARGE_BODIES: Final = 4
-"""The maximum per endpoint, which limits the memory for large bodies to 36 MiB."""
+"""The maximum number of large bodies per endpoint, which limits their memory to 36 MiB."""
 WAIT_SECONDS: Final = 1.5
 _SMALL_BODY_SECONDS: Final = 5.0
 _LARGE_BODY_SECONDS: Final = 2.0
 """The time limits for receiving a body."""
 _RESPONSE_SECONDS: Final = 2.0
-"""The time limit for a client to read a response larger than the send buffers."""
+"""The time limit for clients to read responses larger than the send buffers."""
 
 
 class RequestRefusal(Exception):
-    """Raised to reject a request with an HTTP error."""
+    """The request is rejected with an HTTP error."""
 
     def __init__(self, status: int, outcome: str, message: str) -> None:
         """Create an error with a status, an outcome for metrics, and a response text."""
@@ -39,10 +41,10 @@ class RequestRefusal(Exception):
 
 
 class LargeBodies:
-    """An endpoint's slots for large bodies."""
+    """Slots for large bodies at one endpoint."""
 
     def __init__(self) -> None:
-        """Start with all slots free."""
+        """Create the slots, all of them free."""
         self._slots = asyncio.Semaphore(LARGE_BODIES)
 
     @asynccontextmanager
@@ -67,15 +69,15 @@ class LargeBodies:
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Read and return the body. Raises RequestRefusal."""
+    """Return the request body. Raises RequestRefusal."""
     if media_type(request) != JSON:
         raise RequestRefusal(415, "malformed", f"the content type must be {JSON}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise RequestRefusal(415, "malformed", "the body must not be compressed")
     length = request.content_length
     small = length is not None and length <= SMALL_BODY_BYTES
-    # `request.read()` would store the body in the request, which is part of a reference cycle and
-    # therefore stays in memory until the next garbage collection.
+    # `request.read()` would store the body in the request. Requests are in reference cycles, so the
+    # body would stay in memory until the next garbage collection.
     body = bytearray()
     try:
         async with asyncio.timeout(_SMALL_BODY_SECONDS if small else _LARGE_BODY_SECONDS):
@@ -83,7 +85,7 @@ async def read_body(request: web.Request) -> bytes:
                 body += part
                 if len(body) > MAX_BODY_BYTES:
                     raise _too_large()
-                # Iterating over buffered chunks does not yield to the event loop.
+                # Iterating over buffered chunks would not yield to the event loop.
                 await asyncio.sleep(0)
             return bytes(body)
     except TimeoutError:
@@ -93,7 +95,7 @@ async def read_body(request: web.Request) -> bytes:
 
 
 async def write_response(request: web.Request, response: web.Response) -> None:
-    """Send a response, and abort the connection if the client does not read it in time."""
+    """Send a response. If the client does not read it in time, abort the connection."""
     try:
         await response.prepare(request)
         await response.write_eof()
@@ -105,7 +107,7 @@ async def write_response(request: web.Request, response: web.Response) -> None:
 
 
 def error_response(status: int, message: str) -> web.Response:
-    """Return an HTTP error that closes the connection."""
+    """Return an HTTP error response that closes the connection."""
     response = web.Response(status=status, text=f"{message}\n")
     # The rest of the body may still be in transit.
     response.force_close()

@@ -34,9 +34,10 @@ _MAX_LINES: Final = 20
 
 
 async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> AdmissionResponse:
-    """Validate a ConfigMap of the scheduler; other ConfigMaps are allowed unread.
+    """Validate a scheduler ConfigMap; other ConfigMaps are allowed unread.
 
-    Errors become the message of a denial. Raises OSError if no parser process can be started.
+    If there are errors, the response is a denial that lists them. Raises OSError if the parser
+    process cannot be started.
     """
     if (
         request.kind != "ConfigMap"
@@ -55,11 +56,11 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         data = _values(texts, binary)
     except ValueError as error:
         return deny(str(error))
-    # In a thread because hostile patterns may take a second.
+    # Run in a thread, because malicious patterns may take a second to compile.
     errors, warnings = await asyncio.to_thread(_check_settings, data)
     if warning := _missing_queues(data, _name(request)):
         warnings.append(warning)
-    # Check all keys, since the other ConfigMap may select any of them.
+    # Check all keys, because the other ConfigMap may select any of them.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
     # The scheduler does not unwrap manifests or gzip inside a key.
     job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)
@@ -70,7 +71,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
 
 
 def _missing_queues(data: Mapping[str, bytes], name: object) -> str:
-    """Return a warning if the ConfigMap names a policy group but lacks its queues, else ""."""
+    """Return a warning if the ConfigMap names a policy group without queues, else ""."""
     key = queues_key(data)
     if not data.get(POLICY_GROUP) or key in data:
         return ""
@@ -83,7 +84,7 @@ def _missing_queues(data: Mapping[str, bytes], name: object) -> str:
 
 
 def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
-    """Return the errors and warnings about the webhook's settings."""
+    """Return errors and warnings about the webhook's settings."""
     settings = {key: value.decode("utf-8", "replace") for key, value in data.items()}
     warnings = [*lint_settings(settings)]
     try:
@@ -94,7 +95,7 @@ def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
 
 
 def _values(texts: Mapping[str, str], binary: Mapping[str, str]) -> Mapping[str, bytes]:
-    """Return the values as mounted in pods. Raises ValueError with the key in its message."""
+    """Return the values as mounted in pods. Raises ValueError, whose message names the key."""
     values = {key: text.encode() for key, text in texts.items()}
     for key in filter(is_compressed, binary):
         try:

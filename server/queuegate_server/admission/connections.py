@@ -1,7 +1,7 @@
-"""The webhook's TLS connections, with bounds on their number and memory.
+"""The webhook's TLS connections, with limits on their number and memory.
 
-A connection takes 30 KiB, or up to 300 KiB with unread data, so all together take less than
-400 MiB. At the limit, a new connection replaces the one that has been idle longest.
+A connection takes 30 KiB, or up to 300 KiB with unread data, so all connections together take less
+than 400 MiB. At the limit, each new connection replaces the longest idle one.
 """
 
 import asyncio
@@ -21,16 +21,18 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 MAX_CONNECTIONS: Final = 1024
-"""Three API servers with default settings have at most 600 requests in progress."""
+"""The maximum number of connections. Three API servers with default settings send up to 600
+concurrent requests."""
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024
 _BOUNDS: Final = Bounds(MAX_CONNECTIONS, backlog=2048, handshake_seconds=5.0, handshake_pause=0.0)
 _FIRST_REQUEST_SECONDS: Final = 10.0
-"""The time limit from the handshake to the end of the first request's headers."""
+"""The time limit from the TLS handshake to the end of the first request's headers."""
 _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
-"""How long to read the rest of a rejected body so that the client reads the response."""
+"""How long to keep reading a rejected body, so that the client reads the response."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
-"""Closed connections are in reference cycles, so only garbage collection frees their buffers."""
+"""The number of new connections per garbage collection, which is required to free the buffers of
+closed connections because these are in reference cycles."""
 
 
 class WebhookConnection(Connection):
@@ -39,7 +41,7 @@ class WebhookConnection(Connection):
     __slots__ = ("_late",)
 
     def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
-        """Add this connection to `connections`, which is ordered longest idle first."""
+        """Add this connection to `connections`, which are ordered by idle time, longest first."""
         super().__init__(
             server,
             connections,
@@ -50,22 +52,22 @@ class WebhookConnection(Connection):
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the timer for the first request."""
+        """Start the time limit for the first request."""
         super().connection_made(transport)
-        # The type of TLS transports is private.
+        # The class of TLS transports is private.
         cast("Any", transport).set_read_buffer_limits(READ_BUFFER_BYTES)
         loop = asyncio.get_running_loop()
         self._late = loop.call_later(_FIRST_REQUEST_SECONDS, self.cut)
 
     def touch(self) -> None:
-        """Record the start or end of a request."""
+        """Reset the idle time at the start or end of a request."""
         self._stop_waiting()
         if self in self._open:
             del self._open[self]
             self._open[self] = None
 
     def forget(self) -> None:
-        """Remove this connection from the open ones."""
+        """Remove this connection from the open connections."""
         super().forget()
         self._stop_waiting()
 
@@ -76,7 +78,7 @@ class WebhookConnection(Connection):
 
 
 class WebhookConnections(Connections[WebhookConnection]):
-    """The listening socket and its accepted connections."""
+    """A listening socket and its accepted connections."""
 
     def __init__(
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
@@ -86,7 +88,7 @@ class WebhookConnections(Connections[WebhookConnection]):
         Args:
             address: The address to listen on.
             certificate: The server's certificate and, optionally, the CA for client certificates.
-            client_names: If not empty, the client's certificate must have one of these names.
+            client_names: The names accepted in client certificates; empty to accept all.
 
         Raises:
             CannotListen: The address cannot be bound.
@@ -97,7 +99,7 @@ class WebhookConnections(Connections[WebhookConnection]):
         self._until_collection = _CONNECTIONS_PER_COLLECTION
 
     def refusal(self, request: web.Request) -> str:
-        """Return why the client's certificate is rejected; empty if it is accepted."""
+        """Return why the client's certificate is rejected; empty if accepted."""
         if not self._client_names:
             return ""
         if request.transport is None:

@@ -1,4 +1,4 @@
-"""Looks up namespace annotations in the Kubernetes API. Optional."""
+"""Looks up namespace annotations in the Kubernetes API, if enabled."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from queuegate_server.runtime.single_flight import Flight, SingleFlight
 _NOT_FOUND: Final = 404
 _SOCKET_SECONDS: Final = 3.0
 _LOOKUP_SECONDS: Final = 4.0
-"""Shorter than the API server's timeout for a review."""
+"""The time limit for a lookup, which is shorter than the API server's timeout for a review."""
 _FRESH_SECONDS: Final = 30.0
 _STALE_SECONDS: Final = 600.0
 _MAX_NAMESPACES: Final = 10_000
@@ -26,7 +26,7 @@ _MAX_BYTES: Final = 2 * 1024 * 1024
 
 
 class NamespaceError(Exception):
-    """Raised when annotations cannot be looked up. The message gives the reason."""
+    """The annotations cannot be looked up; the message states the reason."""
 
 
 class _CachedAnnotations(NamedTuple):
@@ -37,7 +37,7 @@ class _CachedAnnotations(NamedTuple):
 class NamespaceCache:
     """A cache of namespace annotations. Concurrent callers share one lookup per namespace.
 
-    An entry is fresh for 30 s, and is used for up to 10 minutes while lookups fail.
+    Entries are fresh for 30 s, and are used for up to 10 minutes while lookups fail.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class NamespaceCache:
         clock: Callable[[], float],
         lookup_seconds: float = _LOOKUP_SECONDS,
     ) -> None:
-        """Start with an empty cache.
+        """Create an empty cache.
 
         Args:
-            fetch: Returns the annotations of a namespace. May block. Raises NamespaceError.
+            fetch: Returns a namespace's annotations. May block. Raises NamespaceError.
             clock: A monotonic clock in seconds.
-            lookup_seconds: The maximum time that a caller waits for a lookup.
+            lookup_seconds: How long a caller waits for a lookup.
         """
         self._fetch = fetch
         self._clock = clock
@@ -60,7 +60,7 @@ class NamespaceCache:
         self._lookups = SingleFlight(self._look_up)
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations; empty if the namespace does not exist. Raises NamespaceError."""
+        """Return a namespace's annotations; empty if it does not exist. Raises NamespaceError."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
@@ -87,14 +87,14 @@ class ApiServer:
     """A Kubernetes API client that uses the pod's service account. Thread-safe."""
 
     def __init__(self, url: str, account: Path) -> None:
-        """Create a client for an API server. `account` is the folder with `token` and `ca.crt`."""
+        """Create a client. `account` is the folder that contains `token` and `ca.crt`."""
         self._url = url.rstrip("/")
         self._account = account
 
     def fetch(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations of a namespace. Blocks. Raises NamespaceError."""
+        """Return a namespace's annotations. Blocks. Raises NamespaceError."""
         try:
-            # Kubernetes rotates both files.
+            # Both files are read each time because Kubernetes rotates them.
             token = (self._account / "token").read_text(encoding="ascii").strip()
             context = ssl.create_default_context(cafile=self._account / "ca.crt")
             request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
@@ -115,5 +115,5 @@ class ApiServer:
         except URLError as error:
             raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
         except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-            # The last four mean that the response is not a namespace.
+            # The last four indicate that the response is not a namespace.
             raise NamespaceError(f"the API server cannot be reached: {error}") from None

@@ -1,7 +1,7 @@
 """Decodes and encodes AdmissionReviews. Pure.
 
-Bodies are decoded on the event loop, so decoding must be cheap for any input: msgspec builds only
-the members that the rules inspect (3 MiB in 10 ms, without extra memory).
+Bodies are decoded on the event loop, so decoding must be cheap for any input. msgspec builds only
+the members inspected by the rules (3 MiB in 10 ms, without extra memory).
 """
 
 import base64
@@ -19,18 +19,19 @@ KIND: Final = "AdmissionReview"
 _MAX_MESSAGE: Final = 8 * 1024
 _MAX_WARNING: Final = 256
 _MAX_WARNINGS: Final = 4096
-"""The maximum lengths of one and of all warnings. The API server truncates or drops the rest."""
+"""The maximum lengths of one warning and of all warnings. The API server truncates or drops the
+rest."""
 _REST: Final = 32
-"""The length reserved for the last warning, which counts the omitted ones."""
+"""The length reserved for a final warning with the number of omitted warnings."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
-"""The maximum number of entries in a map. A list may have twice as many."""
+"""The maximum number of entries in a map. Lists may have twice as many."""
 MAX_REVISION_BYTES: Final = 256 * 1024
-"""The maximum size of a ControllerRevision, which is decoded in full."""
+"""The maximum size of a ControllerRevision, whose data is decoded in full."""
 
 
 class MalformedReview(ValueError):
-    """Raised for a body that is not a valid AdmissionReview. The message gives the reason."""
+    """The body is not a valid AdmissionReview; the message states the reason."""
 
 
 class _Kind(TypedDict, total=False):
@@ -116,9 +117,9 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
 
 
 def read_review(body: bytes) -> AdmissionRequest:
-    """Decode the request in a body. Raises MalformedReview.
+    """Decode the AdmissionRequest in a body. Raises MalformedReview.
 
-    An invalid object becomes an UnreadableObject, and the request is denied if a rule needs it.
+    An invalid object is decoded as an UnreadableObject; requests are denied if a rule reads it.
     """
     try:
         review = _REVIEW.decode(body)
@@ -149,7 +150,7 @@ def read_review(body: bytes) -> AdmissionRequest:
 
 
 def _object(kind: str, raw: msgspec.Raw | None) -> object:
-    """Decode the members that the rules inspect. Return an UnreadableObject if that fails."""
+    """Decode the members inspected by the rules; return an UnreadableObject on failure."""
     if raw is None or kind not in _OBJECTS:
         return None
     if kind == REVISION and len(bytes(raw)) > MAX_REVISION_BYTES:
@@ -173,10 +174,10 @@ def _read_maps(node: dict[str, Any]) -> None:
 
 
 def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name: str) -> Any:
-    """Decode a list or map of strings, which is bounded because each entry becomes an object."""
+    """Decode a list or map of strings. Bounded, because each entry becomes a Python object."""
     if raw is None:
         return None
-    # Each entry has at least one quote not preceded by a backslash, and most have four.
+    # Each entry has at least one unescaped quotation mark, and usually four.
     text = bytes(raw)
     if text.count(b'"') - text.count(b'\\"') > 4 * MAX_ENTRIES:
         raise msgspec.ValidationError(f"{name}: more than {MAX_ENTRIES} entries")
@@ -187,7 +188,7 @@ def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name
 
 
 def write_review(uid: str, response: AdmissionResponse) -> bytes:
-    """Encode the response to the request with this UID."""
+    """Encode the response to the request with the given UID."""
     written: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
     if response.message:
         message = _shortened(response.message)
@@ -202,7 +203,7 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return the warnings that the API server accepts, plus a count of the others."""
+    """Return as many warnings as the API server accepts, and the number of the others."""
     written: list[str] = []
     left = _MAX_WARNINGS - _REST
     for warning in warnings:

@@ -1,12 +1,12 @@
-"""Rules for the annotation: who may set it, where it is added, and when it may change. Pure.
+"""Rules for the user info annotation: who may set it, when it is added, when it may change. Pure.
 
-Namespace filters affect only where the annotation is added; it is checked everywhere, because
-YuniKorn trusts it on every pod with `schedulerName: yunikorn`, even without an application ID or in
-an excluded namespace. Without the annotation, YuniKorn up to 1.9 trusts the user label, which is
-then checked as well.
+Namespace filters determine only where the annotation is added. It is checked in all namespaces,
+because YuniKorn trusts it on every pod with `schedulerName: yunikorn`, even in an excluded
+namespace or without an application ID. If the annotation is missing, YuniKorn up to 1.9 trusts the
+user label, so the label is checked as well.
 
-The rules apply in the order of YuniKorn's admission controller. `tests/vectors/DEVIATIONS.md`
-explains the deliberate differences.
+The rules are applied in the same order as in YuniKorn's admission controller.
+`tests/vectors/DEVIATIONS.md` explains the intentional differences.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ _LABEL_CHANGED: Final = "user label change is not allowed"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """The request under review."""
+    """The decoded request of an AdmissionReview."""
 
     kind: str
     operation: str
@@ -50,17 +50,17 @@ class AdmissionRequest:
     user: str
     groups: tuple[str, ...]
     new: object = None
-    """The object's members as JSON values, or an UnreadableObject."""
+    """The object as JSON values, or an UnreadableObject."""
     old: object = None
     uid: str = ""
-    """The ID of the request, echoed in the response."""
+    """The request's ID, which the response repeats."""
     name: str = ""
-    """The object's name; empty if the API server generates one."""
+    """The object's name; empty if the API server generates it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """The result of a review: allowed, possibly with a patch, or denied with a message."""
+    """The result of a review: allowed, possibly with a patch, or denied, with a message."""
 
     allowed: bool
     message: str = ""
@@ -72,12 +72,12 @@ ALLOWED: Final = AdmissionResponse(allowed=True)
 
 
 def deny(message: str) -> AdmissionResponse:
-    """Return a denial."""
+    """Return a denial with a message."""
     return AdmissionResponse(allowed=False, message=message)
 
 
 def concerns(request: AdmissionRequest) -> bool:
-    """Return whether the request can set the annotation. Other requests are allowed unread."""
+    """Return whether a request can set the annotation. Other requests are allowed unread."""
     has_annotations = request.kind in METADATA or request.kind in {BINDING, REVISION}
     return has_annotations and request.operation not in _SETS_NOTHING
 
@@ -87,7 +87,7 @@ def decide(
 ) -> AdmissionResponse:
     """Review a request for the mutating webhook.
 
-    `namespace_annotations` are those of the request's namespace; empty if unknown.
+    `namespace_annotations` are the annotations of the request's namespace; empty if unknown.
     """
     if not concerns(request):
         return ALLOWED
@@ -107,10 +107,10 @@ def decide(
 def verify(
     request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
 ) -> AdmissionResponse:
-    """Review a request for the validating webhook: deny it if `decide` would change the object.
+    """Review a request for the validating webhook. Deny it if `decide` would change the object.
 
-    The validating webhook runs after all mutating ones, including third-party webhooks. Never
-    returns a patch.
+    Validating webhooks run after all mutating webhooks, including third-party ones. The response
+    never contains a patch.
     """
     response = decide(request, settings, namespace_annotations)
     if response.allowed:
@@ -129,26 +129,26 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A request with the settings and namespace annotations that apply to it."""
+    """A request with the applicable settings and namespace annotations."""
 
     request: AdmissionRequest
     settings: AdmissionSettings
     namespace_annotations: Mapping[str, str]
 
     def is_processed(self) -> bool:
-        """Whether the namespace is processed."""
+        """Whether the annotation is added in the request's namespace."""
         settings = self.settings
         return self._selected(_ENABLE, settings.process_namespaces, settings.bypass_namespaces)
 
     def is_labelled(self) -> bool:
-        """Whether workloads in the namespace get an application ID."""
+        """Whether workloads in the request's namespace get an application ID."""
         settings = self.settings
         return self._selected(
             _GENERATE_APPLICATION_ID, settings.label_namespaces, settings.no_label_namespaces
         )
 
     def _selected(self, annotation: str, wanted: Patterns, unwanted: Patterns) -> bool:
-        """Whether the annotation or, if it is unset, the patterns select the namespace."""
+        """Whether the namespace is selected by its annotation or, if unset, by the patterns."""
         stated = self.namespace_annotations.get(annotation)
         if stated is not None:
             return stated == "true"
@@ -156,14 +156,14 @@ class _Scope:
         return (not wanted or wanted.match(namespace)) and not unwanted.match(namespace)
 
     def covers(self, pod: PodMetadata) -> bool:
-        """Whether the pod belongs, or will belong, to an application."""
+        """Whether a pod belongs, or will belong, to a YuniKorn application."""
         return self.is_processed() and (pod.has_application_id or self.is_labelled())
 
     def is_from_system_user(self) -> bool:
         return self.settings.system_users.match(self.request.user)
 
     def may_set(self) -> bool:
-        """Whether the requester may set the annotation to any user."""
+        """Whether the requesting user may set the annotation to any user."""
         settings = self.settings
         return (
             settings.bypass_auth
@@ -188,7 +188,7 @@ def _decide_creation(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
-    """Deny a binding with user metadata, which would replace the pod's without another review."""
+    """Deny a binding with user metadata, which would replace the pod's without a review."""
     binding = pod_metadata(POD, scope.request.new)
     if binding.user_info is not None:
         return deny(_CHANGED)
@@ -197,10 +197,10 @@ def _decide_binding(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_revision(scope: _Scope) -> AdmissionResponse:
-    """Deny a revision that names another user.
+    """Deny a ControllerRevision that names another user.
 
-    A StatefulSet's pods are created from its current revision, so replacing that revision could
-    change their user. Revisions are never patched because controllers compare their bytes.
+    StatefulSets create pods from their current revision, so replacing the revision could change
+    the pods' user. Revisions are never patched, because controllers compare their bytes.
     """
     request = scope.request
     if scope.may_set():
@@ -230,8 +230,8 @@ def _decide_annotation(
 ) -> AdmissionResponse:
     if (new.user_info or "") != (old.user_info or ""):
         return _decide_change(scope, old, new, covered=covered)
-    # An object that joins an application is treated as new: its annotation is missing, or was set
-    # before annotations were checked everywhere.
+    # An object that joins an application is treated as new, because its annotation may be missing
+    # or may have been set before annotations were checked everywhere.
     if not covered or scope.covers(old) or _is_own(scope, new):
         return ALLOWED
     if scope.request.kind == POD:
@@ -248,7 +248,7 @@ def _decide_change(
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
-        # Restore the annotation: a client that replaces the object may not know about it.
+        # Restore the annotation, since the client may have replaced the object without it.
         patch = new.patch(old.user_info or "") if covered else ()
         return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():
@@ -257,7 +257,7 @@ def _decide_change(
 
 
 def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
-    """Deny an annotation that is malformed or that the requester may not set."""
+    """Deny an annotation that is malformed or that the requesting user may not set."""
     if pod.user_info is None or scope.settings.bypass_auth:
         return None
     if not scope.may_set():
@@ -269,10 +269,10 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
 def _deny_foreign_label(
     scope: _Scope, pod: PodMetadata, response: AdmissionResponse, old: PodMetadata | None = None
 ) -> AdmissionResponse:
-    """Deny a label that names another user and that a scheduler would trust.
+    """Deny a label that names another user and would be trusted by a scheduler.
 
-    Schedulers trust the label of a pod whose annotation is missing or empty. A label already
-    trusted in the old object does not block other updates.
+    Schedulers trust the label if the pod's annotation is missing or empty. If the label was already
+    trusted in the old object, other updates are allowed.
     """
     annotated = bool(response.patch or pod.user_info)
     if annotated or not response.allowed or scope.may_set():

@@ -38,12 +38,12 @@ _MAX_LOGGED_WARNINGS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """The webhook's command-line options."""
+    """Command-line options for the webhook."""
 
     listen: HostPort
-    """The HTTPS address of the webhook."""
+    """The webhook's HTTPS address."""
     ops_listen: HostPort
-    """The HTTP address of health and metrics."""
+    """The HTTP address for health checks and metrics."""
     tls_cert: Path
     tls_key: Path
     client_ca_file: Path | None
@@ -51,16 +51,16 @@ class AdmissionOptions:
     client_names: frozenset[str]
     """The accepted names in client certificates; empty to accept all."""
     config_maps: tuple[Path, ...]
-    """The folders where ConfigMaps are mounted. Later ones override earlier ones."""
+    """The folders where ConfigMaps are mounted. Later folders override earlier ones."""
     namespace_annotations: bool
-    """Whether to look up the annotations of namespaces."""
+    """Whether to look up namespace annotations."""
     api_server: str
     """The URL of the Kubernetes API."""
     service_account: Path
-    """The folder with `token` and `ca.crt`."""
+    """The folder that contains `token` and `ca.crt`."""
     acl_names: AclNames
     drain_seconds: float
-    """How long to keep serving reviews after /readyz starts to fail."""
+    """How long to continue serving reviews after /readyz starts to fail, in seconds."""
 
 
 async def serve_admission(
@@ -72,14 +72,14 @@ async def serve_admission(
 
     Args:
         options: The options.
-        environment: The environment variables, for legacy settings.
-        started: Called with the addresses of the webhook and the operations port.
+        environment: The environment variables, which may contain legacy settings.
+        started: Called with the addresses of the webhook and of the operations port.
 
     Raises:
         AdmissionSettingsError: The settings are invalid.
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
-        TooFewResources: A system limit is too low.
+        TooFewResources: A system resource limit is too low.
     """
     resources.return_freed_memory()
     resources.raise_file_limit()
@@ -132,10 +132,10 @@ def _read_settings(
 
 
 class WebhookServer:
-    """The webhook's HTTPS server, with limits on the resources used by clients."""
+    """The webhook's HTTPS server, which limits the resources used by clients."""
 
     def __init__(self, connections: WebhookConnections, routes: list[web.RouteDef]) -> None:
-        """Create a server for these routes and connections."""
+        """Create a server for the given routes and connections."""
         self._connections = connections
         self._in_flight = 0
         self._idle = asyncio.Event()
@@ -155,7 +155,7 @@ class WebhookServer:
         self._connections.start(server)
 
     async def close(self) -> None:
-        """Stop listening, finish the requests in progress, and close all connections."""
+        """Stop listening, finish requests in progress, and close all connections."""
         self._draining = True
         await self._connections.close()
         try:
@@ -193,7 +193,7 @@ class WebhookServer:
 
 
 class _AdminSource:
-    """Provides readiness and metrics for the operations port."""
+    """Readiness and metrics for the operations port."""
 
     def __init__(self, metrics: AdmissionMetrics, stop: asyncio.Event) -> None:
         self._metrics = metrics

@@ -1,6 +1,6 @@
 """The webhook's settings, from the scheduler's ConfigMaps and legacy environment variables.
 
-Names and defaults follow YuniKorn's documentation. Pure: the caller reads files and variables.
+Names and defaults follow YuniKorn's documentation. Pure; the caller reads files and variables.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from queuegate_server.formats.yunikorn import go_regexp
 
 MAX_PATTERN_CHARACTERS: Final = 64 * 1024
 MAX_PATTERNS: Final = 1_000
-"""The maximum number per list, since each name is matched against all patterns."""
+"""The maximum number of patterns per list. Each name is matched against all of them."""
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
@@ -39,13 +39,13 @@ LISTS: Final = {
     "label_namespaces": (f"{_FILTER}labelNamespaces", f"{_VARIABLE}LABEL_NAMESPACES", ""),
     "no_label_namespaces": (f"{_FILTER}noLabelNamespaces", f"{_VARIABLE}NO_LABEL_NAMESPACES", ""),
 }
-# As accepted by Go's ParseBool.
+# The values accepted by Go's ParseBool.
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class InvalidPattern(ValueError):
-    """Raised for a pattern that does not compile. The message quotes it and gives the reason."""
+    """The pattern does not compile; the message quotes it and states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Patterns:
     _compiled: tuple[Any, ...]
 
     def __bool__(self) -> bool:
-        """Whether there are any patterns."""
+        """Return whether there are any patterns."""
         return bool(self._compiled)
 
     def match(self, text: str) -> bool:
@@ -67,7 +67,7 @@ class Patterns:
 def compile_patterns(text: str) -> Patterns:
     """Compile a comma-separated list of patterns, skipping empty ones. Raises InvalidPattern.
 
-    As in YuniKorn, a comma always separates, even in `{1,2}`.
+    As in YuniKorn, every comma is a separator, even in `{1,2}`.
     """
     if len(text) > MAX_PATTERN_CHARACTERS:
         raise InvalidPattern(f"longer than {MAX_PATTERN_CHARACTERS} characters")
@@ -78,7 +78,7 @@ def compile_patterns(text: str) -> Patterns:
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Return the non-empty patterns in a list."""
+    """Return the nonempty patterns in a comma-separated list."""
     parts = (part.strip(WHITE_SPACE) for part in text.split(","))
     return tuple(filter(None, parts))
 
@@ -91,7 +91,7 @@ def _compile(pattern: str) -> Any:
 
 
 class AdmissionSettingsError(ValueError):
-    """Raised for invalid settings. `faults` contains one line per fault."""
+    """The settings are invalid. `faults` contains one line per fault."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         super().__init__("; ".join(faults))
@@ -100,16 +100,16 @@ class AdmissionSettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """Settings of the rules: who may set the annotation, and where it is added."""
+    """Settings for the rules: who may set the annotation, and where it is added."""
 
     bypass_auth: bool
     """Whether anyone may set the annotation."""
     trust_controllers: bool
     """Whether system users may set the annotation."""
     system_users: Patterns
-    """The accounts of Kubernetes' own controllers."""
+    """The accounts of Kubernetes controllers."""
     external_users: Patterns
-    """Users that may set the annotation."""
+    """Users who may set the annotation."""
     external_groups: Patterns
     """Groups whose members may set the annotation."""
     process_namespaces: Patterns
@@ -121,11 +121,11 @@ class AdmissionSettings:
     no_label_namespaces: Patterns
     """Namespaces in which only workloads with an application ID are processed."""
     user_labels: tuple[str, ...] = (LEGACY_LABEL,)
-    """Keys of the labels from which a scheduler may take the user."""
+    """The labels from which a scheduler may take the user."""
 
 
 def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
-    """Return the values of the ConfigMaps as text. Raises AdmissionSettingsError."""
+    """Decode the values in the ConfigMaps. Raises AdmissionSettingsError."""
     try:
         return {key: value.decode("utf-8") for key, value in values.items()}
     except UnicodeDecodeError:
@@ -137,8 +137,8 @@ def read_settings(
 ) -> AdmissionSettings:
     """Parse the settings in the ConfigMaps. Raises AdmissionSettingsError.
 
-    A key takes precedence over its environment variable. A list set to an empty value stays empty;
-    a boolean gets its default.
+    A key takes precedence over its environment variable. For an empty value, a list is empty and a
+    boolean gets its default.
     """
     environment = environment or {}
     faults: list[str] = []
@@ -163,7 +163,7 @@ def read_settings(
 def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return the name of the key or variable that sets a value, and its text (None if unset)."""
+    """Return the name and value of the key or variable that is set; a value of None if unset."""
     if key in values:
         return key, values[key]
     return variable, environment.get(variable)

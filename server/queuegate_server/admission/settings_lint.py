@@ -1,6 +1,6 @@
 """Finds webhook settings that are valid but probably unintended. Pure.
 
-They cause warnings only, since YuniKorn and queuegate accept them.
+They cause only warnings, because YuniKorn and queuegate accept them.
 """
 
 import re
@@ -23,7 +23,7 @@ _PREFIX: Final = "admissioncontroller."
 _KNOWN: Final = frozenset(
     {
         *(key for key, *_ in (*BOOLEANS.values(), *LISTS.values())),
-        # Keys of YuniKorn's own admission controller, which have no effect here.
+        # Keys for YuniKorn's own admission controller, which have no effect here.
         "admissionController.webHook.amServiceName",
         "admissionController.webHook.schedulerServiceAddress",
         "admissionController.filtering.generateUniqueAppId",
@@ -35,8 +35,8 @@ _NAMES_PEOPLE: Final = frozenset({"system_users", "external_users", "external_gr
 _MAX_KEY: Final = 100
 _MAX_QUOTED: Final = 60
 _NOBODY: Final = "\x01 \x01"
-"""A name that no user, group or namespace can have."""
-# Constructs that may contain an unpaired bracket, or consist of a complete pair.
+"""A text that cannot be the name of a user, group or namespace."""
+# Constructs that may contain an unpaired bracket, or that are a complete pair of brackets.
 _COMPLETE: Final = re.compile(
     r"""(?s:
       \\Q.*?(?:\\E|\Z)                                      # a literal
@@ -54,11 +54,11 @@ def lint_settings(
 ) -> tuple[str, ...]:
     """Return one-line warnings about settings that are probably mistakes.
 
-    For each setting, only the first pattern with each kind of mistake is reported.
+    Per setting, only the first pattern with each kind of mistake is reported.
 
     Args:
-        values: The contents of the ConfigMaps. The scheduler's keys are ignored.
-        environment: The environment variables, for legacy settings.
+        values: The ConfigMaps' contents. Keys for the scheduler are ignored.
+        environment: The environment variables, which may contain legacy settings.
     """
     return (*_unknown_keys(values), *_odd_patterns(values, environment or {}))
 
@@ -96,7 +96,7 @@ def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> 
 
 
 def _is_cut(pattern: str) -> bool:
-    """Return whether a brace or bracket in the pattern is unpaired."""
+    """Return whether a pattern has an unpaired brace or bracket."""
     opened: list[str] = []
     position = 0
     while position < len(pattern):
@@ -105,7 +105,7 @@ def _is_cut(pattern: str) -> bool:
             continue
         sign = pattern[position]
         position += 1
-        # An unclosed class. Stop here, since each search for the end of a class takes linear time.
+        # The class is not closed. Stop here, because each search for a class end takes linear time.
         if sign == "[":
             return True
         if sign in "{(":
@@ -116,7 +116,7 @@ def _is_cut(pattern: str) -> bool:
 
 
 def _too_much(pattern: str, *, names_people: bool) -> str:
-    """Describe the names that a pattern probably matches by mistake; empty if there are none."""
+    """Describe names probably matched by mistake; return an empty text if there are none."""
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:
@@ -128,5 +128,5 @@ def _too_much(pattern: str, *, names_people: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return text in quotes, printable and truncated."""
+    """Return a text in quotes, truncated and with unprintable characters escaped."""
     return repr(text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 1]}…")

@@ -1,4 +1,4 @@
-"""Locates the pod metadata in a workload, and patches its annotation. Pure."""
+"""Locates pod metadata in workloads, and creates patches for the annotation. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from queuegate.user_info import ANNOTATION
 POD: Final = "Pod"
 REPLICA_SET: Final = "ReplicaSet"
 REVISION: Final = "ControllerRevision"
-"""A former template of a StatefulSet or DaemonSet, stored as a patch."""
+"""The kind that stores a template of a StatefulSet or DaemonSet as a patch."""
 _TEMPLATE: Final = ("spec", "template", "metadata")
 
 METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -25,45 +25,45 @@ METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
     }
 )
-"""The path of the pod metadata in each kind that creates pods."""
+"""The path to the pod metadata, by kind."""
 
 _APPLICATION_ID: Final = "yunikorn.apache.org/app-id"
-"""The name of both the label and the annotation."""
+"""The name of the label, and of the annotation."""
 _APPLICATION_ID_LABELS: Final = (_APPLICATION_ID, "applicationId", "spark-app-selector")
 
 Patch = tuple[Mapping[str, Any], ...]
-"""The operations of a JSON patch."""
+"""A JSON patch, as a sequence of operations."""
 
 
 class UnreadableObject(ValueError):
-    """Raised for an object that does not match its kind. The message gives the location."""
+    """The object does not have the structure of its kind; the message states where."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodMetadata:
-    """The metadata of a pod, or of the pods that a workload creates."""
+    """A pod's metadata, or the pod metadata in a workload's template."""
 
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     _parents: int
-    """How many steps of the path to the metadata exist in the object."""
+    """The number of existing elements in the path to the metadata."""
     _path: tuple[str, ...]
 
     @property
     def user_info(self) -> str | None:
-        """The user info annotation, or None if it is unset."""
+        """The user info annotation; None if it is unset."""
         return self.annotations.get(ANNOTATION)
 
     @property
     def has_application_id(self) -> bool:
-        """Whether YuniKorn's shim finds an application ID in the labels or annotations."""
+        """Whether the labels or annotations contain an application ID for YuniKorn's shim."""
         named = any(self.labels.get(key) for key in _APPLICATION_ID_LABELS)
         return named or bool(self.annotations.get(_APPLICATION_ID))
 
     def patch(self, text: str) -> Patch:
-        """Return a patch that only sets the annotation.
+        """Return a patch that sets the annotation.
 
-        Its single operation also creates missing parents, without which `add` would fail.
+        Its single operation also creates missing parents, because `add` would otherwise fail.
         """
         value: Mapping[str, Any] = {**self.annotations, ANNOTATION: text}
         steps = [*self._path, "annotations"]
@@ -74,7 +74,7 @@ class PodMetadata:
 
 
 def pod_metadata(kind: str, value: object) -> PodMetadata:
-    """Return the pod metadata of an object of a kind in METADATA. Raises UnreadableObject."""
+    """Return an object's pod metadata. `kind` is in METADATA. Raises UnreadableObject."""
     if isinstance(value, UnreadableObject):
         raise value
     path = METADATA[kind]
@@ -98,9 +98,9 @@ def pod_metadata(kind: str, value: object) -> PodMetadata:
 
 
 def revision_values(value: object, keys: Collection[str]) -> tuple[tuple[str, object], ...]:
-    """Return the members with these keys, at any depth, in a ControllerRevision's data.
+    """Return all members of a ControllerRevision's data, at any depth, with the given keys.
 
-    Their path is not checked because controllers ignore its case. Raises UnreadableObject.
+    The path is not checked, because controllers ignore its case. Raises UnreadableObject.
     """
     if isinstance(value, UnreadableObject):
         raise value
@@ -129,5 +129,5 @@ def _strings(value: object, where: str) -> Mapping[str, str]:
         text is None or isinstance(text, str) for text in value.values()
     ):
         raise UnreadableObject(f"{where} is not a map of strings to strings")
-    # As in Go, a key with a null value is present.
+    # As in Go, a key with a null value is present, with an empty string.
     return {key: text or "" for key, text in value.items()}

@@ -1,5 +1,5 @@
-"""The web console: pages on the operations port, rendered by the server.
+"""The web console on the operations port, rendered by the server.
 
-Pages show what the RPCs return, to the same callers with the same roles. Every page is a complete
-document and works without scripts.
+Pages show the same data as the RPCs, and require the same roles. Every page is a complete document
+and works without scripts.
 """

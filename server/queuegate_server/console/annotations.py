@@ -1,7 +1,7 @@
-"""Annotations of the served policy: the positions of ACLs, and lint findings.
+"""Annotations of the served policy: ACL positions and lint findings.
 
-They are computed for the first page after each reload: findings in the parser's child process,
-positions in a thread. Large policies have none.
+They are computed for the first page after each reload: findings in the parser's child process, and
+positions in a thread. Large policies are not annotated.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText,
 
 _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
-"""The maximum time that a page waits for annotations."""
+"""How long a page waits for annotations."""
 _TOO_LARGE: Final = (
     f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: run `queuegate-server lint` for lines"
     " and findings."
@@ -31,30 +31,30 @@ _TOO_LARGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """The positions of ACLs, and the findings of the linter."""
+    """ACL positions and lint findings."""
 
     places: Mapping[AclKey, Place] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()
     missing: str = ""
-    """Why some are missing; empty if all are present."""
+    """The reason why annotations are missing; empty if complete."""
 
     def place(self, key: AclKey) -> str:
-        """Return `file:line:column` of an ACL; empty if it is unknown."""
+        """Return an ACL's position as `file:line:column`; empty if unknown."""
         place = self.places.get(key)
         return "" if place is None else str(place)
 
 
 class Annotator:
-    """Annotates the served policy, once per revision."""
+    """Annotates the served policy once per revision."""
 
     def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
-        """Create an annotator. `texts` returns the served policy's texts; None if too large."""
+        """Create an annotator. `texts` returns the text of the served policy; None if too large."""
         self._texts = texts
         self._revision = 0
         self._task: asyncio.Task[Annotations] | None = None
 
     async def annotations(self, snapshot: Snapshot) -> Annotations:
-        """Return the annotations of a policy, or the reason why they are not available yet."""
+        """Return a policy's annotations, or the reason why they are not available yet."""
         revision, checksum = snapshot.policy.revision, snapshot.policy.checksum
         if self._task is None or self._revision != revision:
             texts = self._texts()
@@ -94,7 +94,7 @@ def _is_large(job: ParseJob) -> bool:
         try:
             left -= len(data if text.is_bare else open_envelope(data, name, left).data)
         except ParseError:
-            return True  # the served policy is valid, so it exceeds the limit
+            return True  # the served policy is valid, so the only possible error is the limit
         if left < 0:
             return True
     return False

@@ -1,4 +1,4 @@
-"""The web application, which authorizes page requests and sets the headers of all responses."""
+"""The web application, which authorizes page requests and sets response headers."""
 
 import asyncio
 import logging
@@ -46,18 +46,19 @@ from queuegate_server.settings.callers import Role
 _LOG = logging.getLogger("queuegate_server.console")
 COOKIE: Final = "queuegate_session"
 MAX_LINE_BYTES: Final = 16 * 1024
-"""A URL may contain a queue path of 4 096 bytes, each escaped as three characters."""
+"""The maximum length of a request line. A URL may contain a queue path of 4 096 bytes, each escaped
+as three characters."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
 _REST_SECONDS: Final = 0.01
-"""The pause after each page."""
+"""The pause after each page, in seconds."""
 _CALLER: Final = "queuegate.caller"
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
 _UNAUTHENTICATED: Final = 401
 _OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
-"""The path of a page: ASCII without backslashes."""
+"""Matches URLs of console pages: ASCII without backslashes."""
 _EXPLANATIONS: Final = {
     403: "Other sites may link to pages but cannot load them.",
     404: "There is no such page.",
@@ -89,11 +90,11 @@ _HTTP: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.UNAVAILABLE: 503,
 }
-"""The HTTP status for each gRPC status; 500 for all others."""
+"""The HTTP status by gRPC status; 500 for all others."""
 
 
 class Console:
-    """The handlers of the console's requests."""
+    """The request handlers of the console."""
 
     def __init__(
         self, services: Services, authenticator: Authenticator, rates: RateLimiter | None
@@ -101,9 +102,9 @@ class Console:
         """Create the console.
 
         Args:
-            services: The parts of the server that pages query.
-            authenticator: Identifies the callers.
-            rates: The rate limits of callers, if any.
+            services: The server components used by pages.
+            authenticator: Identifies callers.
+            rates: The callers' rate limits, if any.
         """
         self._services = services
         self._authenticator = authenticator
@@ -125,7 +126,7 @@ class Console:
         }
 
     def site(self) -> Site:
-        """Return the console for the operations port."""
+        """Return the console as a site for the operations port."""
         app = web.Application(middlewares=[self._with_headers])
         app.router.add_get("/", self._home)
         app.router.add_get("/static/{name}", self._file)
@@ -153,7 +154,7 @@ class Console:
                 raise web.HTTPSeeOther(result.to)
             async with self._rendering:
                 page = await self._page(request, result, principal)
-                # Leave calls their share of the event loop, however many pages are requested.
+                # Leave time on the event loop for calls, no matter how many pages are requested.
                 await asyncio.sleep(_REST_SECONDS)
                 return page
 
@@ -162,7 +163,7 @@ class Console:
     async def _result(
         self, route: Route, request: web.Request, principal: Principal
     ) -> View | Redirect:
-        """Run the handler of a page for an authorized caller."""
+        """Authorize the caller and run the page's handler."""
         set_current_principal(principal)
         turns = route.large_forms
         form: Mapping[str, str] = {}
@@ -175,12 +176,12 @@ class Console:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("administrator page", extra=fields)
         visit = Visit(self._services, principal, first_values(request.query.items()), form)
-        # After reading the form, so that a slow sender does not block others.
+        # The form is read before waiting for a turn, so that slow senders do not block others.
         async with nullcontext() if turns is None else turns.turn():
             return await route.handler(visit)
 
     def _identify(self, request: web.Request) -> Principal:
-        """Identify the caller of a request. Raises Unauthenticated and PermissionDenied."""
+        """Identify the caller. Raises Unauthenticated and PermissionDenied."""
         session = cookie(request, COOKIE)
         token = None if session is None else self._sessions.token(session)
         call = HttpCall(request, token, local_port=self._local_port)
@@ -199,7 +200,7 @@ class Console:
     async def _form(
         self, request: web.Request, max_bytes: int, caller: str, *, with_files: bool = False
     ) -> dict[str, str]:
-        """Return the fields of a form sent by a page of the console."""
+        """Return the fields of a form that was sent by a console page."""
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
@@ -213,8 +214,8 @@ class Console:
         return fields
 
     def _check_request(self, request: web.Request) -> None:
-        """Reject long queries. Unless a token in a header identifies the caller, also reject pages
-        embedded in other sites, and requests to loopback under another name.
+        """Reject long queries. Unless a token in a header identifies the caller, also reject loads
+        embedded in other sites, and requests to a loopback port under another host name.
         """
         if has_long_query(request):
             raise web.HTTPBadRequest
@@ -267,8 +268,8 @@ class Console:
     async def _reject_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
-        """Reject an invalid token. After many failures, the address must wait, and is not logged.
-        Valid tokens are never rejected, since several callers may share an address.
+        """Reject an invalid token. After many failures, the address must wait, and its failures are
+        not logged. Valid tokens are never rejected, because several callers may share an address.
         """
         if (delay := self._failures.wait(address)) > 0:
             self._services.sign_ins["refused"] += 1
@@ -282,7 +283,7 @@ class Console:
     def _token_owner(self, call: HttpCall) -> Principal:
         principal = self._authenticator.identify(call)
         if not principal.has_token:
-            # Without a token file, callers on loopback need no token.
+            # Without a token file, callers on loopback are identified without a token.
             raise Unauthenticated("the server does not know the bearer token")
         return principal
 
@@ -299,10 +300,10 @@ class Console:
     async def _sign_in_page(
         self, request: web.Request, error: str, *, status: int = 200, to: str = ""
     ) -> web.Response:
-        """Return the sign-in form, which redirects to the requested page."""
+        """Return the sign-in form, which then redirects to the page `to`."""
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
-        # An expired session must not prevent its browser from signing in again.
+        # A browser with an expired session must be able to sign in again.
         session = cookie(request, COOKIE) or ""
         is_expired = self._sessions.token(session) is None
         model = {
@@ -347,7 +348,7 @@ class Console:
         )
 
     def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
-        """Return the problems for the banner; the Health page lists them itself."""
+        """Return the problems for the banner. The Health page lists them and has no banner."""
         if Role.READ not in principal.rights.roles or request.path == url("health"):
             return ()
         return tuple(problems(self._services))
@@ -362,7 +363,7 @@ class Console:
         except web.HTTPException as error:
             text = _EXPLANATIONS.get(error.status, "")
             response = await self._message(request, error.status, text)
-        except Exception as error:  # the outermost handler: every error becomes a page
+        except Exception as error:  # the outermost handler turns every error into a page
             error_status = to_status(error)
             status = _HTTP.get(error_status.code, 500)
             response = await self._message(request, status, error_status.proto.message)
@@ -371,7 +372,7 @@ class Console:
 
 
 def _redirect(to: str, status: int = 303) -> web.Response:
-    """Redirect to a page of the console; any other target becomes its home page."""
+    """Redirect to a console page, or to the home page if `to` is any other URL."""
     return web.Response(
         status=status, headers={"Location": to if _OWN_PAGE.fullmatch(to) else PREFIX}
     )

@@ -1,4 +1,4 @@
-"""Problems shown on every page: failed reloads, and resolvers paused by a circuit breaker."""
+"""The problems shown on every page: failed reloads, and resolvers paused by circuit breakers."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from queuegate_server.identity.guarded_resolver import CircuitState
 
 
 def problems(services: Services) -> Iterator[str]:
-    """Yield the problems as sentences that include the cause."""
+    """Yield each problem as a sentence that includes the cause."""
     past = services.core.reloader.past
     if past and not past[-1].succeeded:
         last = past[-1]
@@ -40,7 +40,7 @@ def problems(services: Services) -> Iterator[str]:
 
 
 def failure_of(services: Services, resolver: str) -> str:
-    """Return the cause of a resolver's last failure; empty if unknown."""
+    """Return the cause of the resolver's last failure; empty if unknown."""
     failures = [
         each.breaker.last_failure[1]
         for _, each in services.core.resolvers.resolvers()

@@ -1,4 +1,4 @@
-"""Adapts HTTP requests to the gRPC authenticator, so that the same settings apply to callers."""
+"""Adapts HTTP requests to the gRPC authenticator, so that the same caller settings apply."""
 
 import ipaddress
 import re
@@ -16,19 +16,19 @@ _FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
 _HOST: Final = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z.-]+))(?::[0-9]*)?", re.ASCII
 )
-"""A name or address, with an optional port."""
+"""A host name or address, with an optional port."""
 
 
 class HttpCall:
-    """An HTTP request with the interface of a gRPC call."""
+    """An adapter that gives an HTTP request the interface of a gRPC call."""
 
     def __init__(self, request: web.Request, token: str | None, *, local_port: bool) -> None:
         """Wrap a request.
 
         Args:
             request: The request.
-            token: The token of the session, if any.
-            local_port: Whether the port is on loopback.
+            token: The session's token, if any.
+            local_port: Whether the operations port is on loopback.
         """
         self._request = request
         self._token = token
@@ -36,7 +36,7 @@ class HttpCall:
 
     @property
     def has_authorization(self) -> bool:
-        """Whether the request's own headers contain a credential."""
+        """Whether the request's headers contain credentials."""
         return "Authorization" in self._request.headers
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
@@ -59,8 +59,10 @@ class HttpCall:
         }
 
     def peer(self) -> str:
-        """Return the peer's address; empty if the port is not on loopback, or if a proxy forwarded
-        the request, whose origin is then unknown.
+        """Return the peer's address.
+
+        It is empty if the port is not on loopback, or if a proxy forwarded the request, because the
+        origin is then unknown.
         """
         if not self._local_port or any(name in self._request.headers for name in _FORWARDED):
             return ""
@@ -69,14 +71,14 @@ class HttpCall:
 
     @property
     def address(self) -> str:
-        """The IP address of the peer."""
+        """The peer's IP address."""
         transport = self._request.transport
         name = transport and transport.get_extra_info("peername")
         return str(name[0]) if name else ""
 
 
 def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
-    """Return whether a token in the headers identifies the caller. Other sites cannot send one."""
+    """Return whether a token in the headers, which other sites cannot set, identifies the caller."""
     if "Authorization" not in request.headers:
         return False
     try:
@@ -86,7 +88,7 @@ def identifies_itself(request: web.Request, authenticator: Authenticator) -> boo
 
 
 def is_loopback_host(request: web.Request) -> bool:
-    """Return whether a request names loopback. Other names are vulnerable to DNS rebinding."""
+    """Return whether the requested host is loopback. Other hosts may indicate DNS rebinding."""
     hosts = request.headers.getall("Host", [""])
     if not request.raw_path.startswith("/"):
         hosts = [*hosts, request.raw_path.partition("://")[2].partition("/")[0]]
@@ -109,9 +111,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def is_embedded_elsewhere(request: web.Request) -> bool:
-    """Return whether a page of another site loads this one other than through a link.
+    """Return whether a page of another site is loading this page other than through a link.
 
-    Such a load would otherwise be charged to the caller identified by address or certificate.
+    Otherwise, the load would be charged to the caller identified by address or certificate.
     """
     site = request.headers.get("Sec-Fetch-Site", "none")
     is_link = (
@@ -122,20 +124,20 @@ def is_embedded_elsewhere(request: web.Request) -> bool:
 
 
 def is_own_origin(request: web.Request) -> bool:
-    """Return whether a state-changing request comes from a page of the console."""
+    """Return whether a state-changing request was sent by a console page."""
     sites = request.headers.getall("Sec-Fetch-Site", [])
     if sites:
-        # `Origin` is then `null`, since pages of the console send no referrer.
+        # `Origin` is `null` in this case, because console pages send no referrer.
         return sites == ["same-origin"]
     origins = request.headers.getall("Origin", [])
     if not origins:
-        return True  # not a browser; the form's token is also checked
+        return True  # not a browser; the form's CSRF token is also checked
     own = f"{request.scheme}://{request.headers.get('Host', '')}".lower()
     return [each.lower() for each in origins] == [own]
 
 
 def _subject(der: bytes) -> bytes:
-    """Return the subject of a certificate in RFC 2253 form, as formatted by OpenSSL."""
+    """Return a certificate's subject in the format of RFC 2253, like OpenSSL."""
     from cryptography import x509  # noqa: PLC0415 - takes 40 ms, and most callers have none
 
     subject = x509.load_der_x509_certificate(der).subject

@@ -1,4 +1,4 @@
-"""Shell commands equivalent to a page's request, for `queuegate` and `grpcurl`."""
+"""The `queuegate` and `grpcurl` commands equivalent to a request on a page."""
 
 import json
 import shlex
@@ -12,18 +12,18 @@ from queuegate_server.settings.listeners import parse_address
 
 _METHOD: Final = "queuegate.v1.AccessService/ExplainQueueAccess"
 _ANYWHERE: Final = "SERVER"
-"""The placeholder for the host of a server that listens on all interfaces."""
+"""The host placeholder for a server that listens on all interfaces."""
 
 
 class AccessQuery(NamedTuple):
-    """A request for a decision, entered on a page."""
+    """A request for a decision, as entered on a page."""
 
     user: str
     queue: str
     access: Access
     partition: str
     groups: Sequence[str] | None
-    """The user's groups; None to look them up, empty for a user without groups."""
+    """The user's groups: None to look them up, empty for a user without groups."""
     real_user: str
 
 

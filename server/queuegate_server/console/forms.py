@@ -1,7 +1,7 @@
-"""Reads form fields in both encodings used by browsers, with bounds on bytes, fields and time.
+"""Reads forms in both encodings used by browsers, with limits on bytes, fields and time.
 
-The body is read in full before it is parsed: streaming parsers take a step for each line, and log
-the text of each fault.
+The body is read in full before it is parsed, because streaming parsers take a step for each line
+and log the text of each error.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from queuegate_server.admin.headers import media_type
 
 MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
-"""The time limit for receiving a form."""
+"""The time limit for receiving a form, in seconds."""
 _DRAIN_FACTOR: Final = 4
-"""Forms up to this many times too large are still read to the end."""
+"""Oversized forms are still read to the end up to this multiple of the limit."""
 _PIECE_BYTES: Final = 8 * 1024
 """The number of bytes unescaped per step."""
 _MAX_PART_HEADERS: Final = 4 * 1024
@@ -29,22 +29,22 @@ _BOUNDARY: Final = re.compile(
     r"""multipart/form-data\s*;\s*boundary=("?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\s*""",
     re.ASCII | re.IGNORECASE,
 )
-"""RFC 2046, section 5.1.1, without spaces, which browsers never use."""
+"""Matches a boundary (RFC 2046, section 5.1.1), except for spaces, which browsers never use."""
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
-"""The header of a part. Browsers encode quotation marks and line breaks in names as %22, %0D and
-%0A."""
+"""Matches a part's header. Browsers encode quotation marks and line breaks in names as %22, %0D
+and %0A."""
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 2
-"""The length of an escape after the percent sign."""
+"""The length of an escape sequence after the percent sign."""
 
 Fields = Sequence[tuple[str, str]]
 
 
 class Steps:
-    """Limits all long forms together to one step per iteration of the event loop.
+    """Limits the processing of all long forms to one step per iteration of the event loop.
 
-    A thread would cause longer delays: OpenSSL releases the GIL for each record, and a busy thread
-    then holds it for 5 ms.
+    Threads would cause longer delays, because OpenSSL releases the GIL for each record and a busy
+    thread would then hold it for 5 ms.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Steps:
         self._lock = asyncio.Lock()
 
     async def step(self) -> None:
-        """Wait for the next step, in call order."""
+        """Wait for the next step. Callers proceed in FIFO order."""
         async with self._lock:
             await asyncio.sleep(0)
 
@@ -60,31 +60,31 @@ class Steps:
 async def posted_fields(
     request: web.Request, max_bytes: int, steps: Steps, *, with_files: bool = False
 ) -> Fields:
-    """Return the fields of a form and their values. The value of a file is its contents.
+    """Return a form's fields and values. A file's value is its content.
 
     Args:
         request: The request.
         max_bytes: The maximum size of the body, in bytes.
-        steps: Shared by all forms.
+        steps: The step limiter, shared by all forms.
         with_files: Whether the form may be `multipart/form-data`.
 
     Raises:
         ValueError: The form is malformed, or not UTF-8.
-        HTTPLengthRequired: The length is missing. Browsers always send it.
+        HTTPLengthRequired: The Content-Length header is missing. Browsers always send it.
         HTTPRequestEntityTooLarge: The form is too large.
         HTTPRequestTimeout: The form took too long to arrive.
-        HTTPUnsupportedMediaType: The body is not a form. It is not read.
+        HTTPUnsupportedMediaType: The body is not a form. The body is not read.
     """
     parse = _parser(request, with_files=with_files)
     if request.content_length is None:
-        # One-byte chunks take a thousand times as long to read.
+        # Reading a chunked body in one-byte chunks would take a thousand times as long.
         raise web.HTTPLengthRequired
     body = await _read(request, max_bytes, steps)
     return await parse(body, steps)
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value for each name in a form or a query, without lone surrogates."""
+    """Return the first value of each name in a form or query, without lone surrogates."""
     values: dict[str, str] = {}
     for name, value in pairs:
         values.setdefault(name, value.encode(errors="replace").decode())
@@ -106,7 +106,7 @@ def _parser(
 
 
 async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
-    """Read the body. A slightly oversized form is still read to the end, so that its browser reads
+    """Read the body. Slightly oversized forms are still read to the end, so that the browser reads
     the response.
     """
     size, body = 0, bytearray()
@@ -123,7 +123,7 @@ async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
                     await steps.step()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
-        except (OSError, web.RequestPayloadError):  # including a disconnected client
+        except (OSError, web.RequestPayloadError):  # the client may have disconnected
             raise ValueError("the body is malformed") from None
         if size <= max_bytes:
             return bytes(body)
@@ -142,7 +142,7 @@ async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
 
 
 async def _unquoted(text: bytes, steps: Steps) -> str:
-    """Unescape text in steps, since each escape takes a temporary object of 100 bytes."""
+    """Unescape text in steps, because each escape creates a temporary object of 100 bytes."""
     unquoted = bytearray()
     for piece in _pieces(text):
         if unquoted:
@@ -152,7 +152,7 @@ async def _unquoted(text: bytes, steps: Steps) -> str:
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
-    """Split text into pieces without splitting an escape."""
+    """Split text into pieces, but not within an escape sequence."""
     start = 0
     while start < len(text):
         end = start + _PIECE_BYTES
@@ -163,7 +163,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
-    """Parse RFC 7578 as written by browsers: nothing before the first boundary or after the last,
+    """Parse RFC 7578 as produced by browsers: no text before the first boundary or after the last,
     and CR LF line breaks. Searching the body takes a few milliseconds.
     """
     await steps.step()

@@ -1,4 +1,4 @@
-"""Renders templates. All text in them is escaped, made printable and truncated."""
+"""Renders templates. All variable text is escaped, made printable and truncated."""
 
 import asyncio
 import time
@@ -13,15 +13,15 @@ from queuegate_server.formats.diagnostics import printable, shortened
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 MAX_TEXT: Final = 1_000
-"""The length at which text is truncated. Names have at most 1 024 bytes."""
+"""The maximum length of text before it is truncated. Names have at most 1 024 bytes."""
 _STEP_SECONDS: Final = 2e-3
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
-"""The latency from which tenths of a millisecond are not shown."""
+"""The latency in seconds from which tenths of a millisecond are no longer shown."""
 
 
 class ExactText(str):
-    """Text to render unchanged, such as the value of a field."""
+    """Text that must not be altered or truncated, such as the value of a form field."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ def environment() -> Environment:
 
 
 async def render(template: Template, **values: object) -> bytes:
-    """Render a page, yielding to the event loop between its parts."""
+    """Render a page in chunks, yielding to the event loop in between."""
     page = bytearray()
     start = time.monotonic()
     for part in template.generate(values):
@@ -63,17 +63,17 @@ async def render(template: Template, **values: object) -> bytes:
 
 
 def moment(wall_seconds: float) -> str:
-    """Return a time in UTC, formatted for people."""
+    """Return a time in UTC as human-readable text."""
     return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def age(wall_seconds: float) -> str:
-    """Return the time elapsed since a moment, formatted for people."""
+    """Return the time elapsed since a moment as human-readable text."""
     return f"{_duration(max(0.0, time.time() - wall_seconds))} ago"
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in the largest unit that fits at least twice."""
+    """Return a duration in the largest unit of which it contains at least two."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
@@ -81,14 +81,14 @@ def _duration(seconds: float) -> str:
 
 
 def _latency(seconds: float) -> str:
-    """Return a latency in milliseconds, with tenths if it is short."""
+    """Return a latency in milliseconds as text, with tenths if it is short."""
     if seconds < _SHORTEST:
         return "< 0.1 ms"
     return f"{seconds * 1000:.{1 if seconds < _WHOLE_MILLISECONDS else 0}f} ms"
 
 
 def _short_time(text: str) -> str:
-    """Return an RFC 3339 time in UTC without fractional seconds."""
+    """Return an RFC 3339 time as text without fractional seconds."""
     day, _, time_of_day = text.removesuffix("Z").partition("T")
     return f"{day} {time_of_day.partition('.')[0]}"
 
@@ -98,9 +98,9 @@ def _count(number: int) -> str:
 
 
 def _finalize(value: Any) -> Any:
-    """Make text from a policy, a directory or a URL safe to display."""
+    """Make a value from a policy, directory or URL safe to display."""
     if not isinstance(value, str) or isinstance(value, Markup | Url | ExactText):
         return value
     text = shortened(value, MAX_TEXT)
-    # `printable` keeps spaces of other widths, some of which are our own.
+    # `printable` preserves spaces of other widths, such as those in numbers.
     return text if text.isprintable() else printable(text)

@@ -1,7 +1,7 @@
-"""Sessions of browsers that signed in with a token, and limits on failed attempts.
+"""Sessions for browsers that signed in with a token, and a limit on failed attempts.
 
-The token of a session is checked on each request, so a session is valid only as long as its token
-and always has the caller's current rights.
+A session's token is checked on each request, so the session is valid only as long as the token, and
+always has the caller's current rights.
 """
 
 import hashlib
@@ -18,11 +18,12 @@ from queuegate_server.throttling import TokenBucket
 SESSION_SECONDS: Final = 8 * 3600.0
 MAX_SESSIONS: Final = 1_000
 MAX_SESSIONS_OF_CALLER: Final = 20
-"""Keeps a program that signs in repeatedly from evicting the sessions of other callers."""
+"""The maximum number of sessions per caller, so that a program that signs in repeatedly does not
+evict other callers' sessions."""
 FAILURES_PER_SECOND: Final = 0.2
 FAILURES_AT_ONCE: Final = 10
 MAX_PEERS: Final = 10_000
-"""The maximum number of addresses whose failures are counted."""
+"""The maximum number of addresses tracked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,17 @@ class _Session:
 
 
 class Sessions:
-    """The tokens of signed-in browsers, by session ID."""
+    """The tokens for signed-in browsers, by session ID."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Create an empty store. `clock` is monotonic, in seconds."""
+        """Create an empty session store. `clock` is a monotonic clock, in seconds."""
         self._sessions: TTLCache[str, _Session] = TTLCache(
             MAX_SESSIONS, SESSION_SECONDS, timer=clock
         )
         self._secret = secrets.token_bytes(32)
 
     def create(self, token: str, caller: str) -> str:
-        """Create a session and return its ID. Deletes the caller's oldest ones beyond the limit."""
+        """Create a session; return its ID. Deletes the caller's oldest sessions above the limit."""
         own = [name for name, each in self._sessions.items() if each.caller == caller]
         for oldest in own[: max(0, len(own) + 1 - MAX_SESSIONS_OF_CALLER)]:
             self.delete(oldest)
@@ -51,7 +52,7 @@ class Sessions:
         return session
 
     def token(self, session: str) -> str | None:
-        """Return the token of a session; None if the session does not exist or has expired."""
+        """Return a session's token; None if the session does not exist or has expired."""
         entry = self._sessions.get(session)
         return None if entry is None else entry.token
 
@@ -63,8 +64,8 @@ class Sessions:
         """Return the CSRF token for a caller's forms.
 
         Args:
-            session: The ID of the session; empty if there is none.
-            caller: The name of the caller; empty before sign-in.
+            session: The session ID; empty if there is no session.
+            caller: The caller's name; empty before sign-in.
         """
         return hmac.digest(self._secret, f"{session}\0{caller}".encode(), hashlib.sha256).hex()
 
@@ -75,10 +76,10 @@ class Sessions:
 
 
 class FailedAttempts:
-    """Limits how often a peer may present invalid tokens."""
+    """A rate limiter for sign-in attempts with invalid tokens."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Create a limiter. `clock` is monotonic, in seconds."""
+        """Create a limiter. `clock` is a monotonic clock, in seconds."""
         self._clock = clock
         self._buckets: LRUCache[str, TokenBucket] = LRUCache(MAX_PEERS)
 
@@ -88,7 +89,7 @@ class FailedAttempts:
         return 0.0 if bucket is None else bucket.wait()
 
     def add(self, peer: str) -> None:
-        """Record a failure of an address."""
+        """Record a failed attempt from an address."""
         bucket = self._buckets.get(peer)
         if bucket is None:
             bucket = TokenBucket(FAILURES_PER_SECOND, FAILURES_AT_ONCE, self._clock)

@@ -1,7 +1,7 @@
-"""The queues of a partition as a tree, of which only open levels are visited.
+"""A partition's queues as a tree, which visits only open levels.
 
-Children are located by binary search in the sorted paths, since a partition may have 100 000 queues
-and a queue thousands of children.
+Children are located by binary search in the sorted paths, because a partition may have 100 000
+queues, and a queue thousands of children.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from queuegate.policy.tree import Partition
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 LEVEL: Final = 100
-"""The number of a queue's children per page."""
+"""The maximum number of children per page."""
 MANY_LEVELS: Final = 10
-"""The number of open levels above which only this many children per level are shown."""
+"""If more levels than this are open, only this many children are shown per level."""
 MAX_MATCHES: Final = 100
 """The maximum number of queues in a search result."""
 _CHUNK: Final = 5_000
-"""The number of paths searched per step, which takes 1 ms."""
+"""The number of paths searched per step; a step takes 1 ms."""
 _searching: Final = asyncio.Semaphore(1)
-"""Allows one search at a time, since calls wait for a step of each running search."""
+"""Allows one search at a time, because calls wait for one step of each running search."""
 _AFTER: Final = chr(ord(SEPARATOR) + 1)
 
 
@@ -33,26 +33,26 @@ class Level(NamedTuple):
     paths: Sequence[str]
     has_earlier: bool
     following: str
-    """The path at which the next page starts; empty on the last page."""
+    """The first path on the next page; empty on the last page."""
 
 
 class Row(NamedTuple):
-    """A line of the tree: a queue, or a gap where queues are omitted."""
+    """A row in the tree: a queue, or a gap for omitted queues."""
 
     depth: int
     path: str
     has_children: bool
     is_open: bool
     earlier: str = ""
-    """For a gap: the queue whose first children are omitted."""
+    """In a gap, the queue whose first children are omitted."""
     later: str = ""
-    """For a gap: the queue whose remaining children are omitted."""
+    """In a gap, the queue whose last children are omitted."""
     start: str = ""
-    """For `later`: the path of the first omitted child."""
+    """In a gap with `later`, the path of the first omitted child."""
 
 
 def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
-    """Yield the children of a queue, sorted, starting at the path `start`."""
+    """Yield a queue's children in order, starting at the path `start`."""
     paths = partition.paths
     prefix = path + SEPARATOR
     index = bisect.bisect_left(paths, max(start, prefix))
@@ -62,7 +62,7 @@ def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
             yield candidate
             index += 1
         else:
-            # A descendant of a child that was already yielded or that precedes the start.
+            # A descendant of a child that was already yielded or precedes `start`.
             index = bisect.bisect_left(paths, candidate[:below] + _AFTER, index)
 
 
@@ -72,7 +72,7 @@ def has_children(partition: Partition, path: str) -> bool:
 
 
 def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -> Level:
-    """Return a page of the children of a queue, starting at the path `start`."""
+    """Return one page of a queue's children, starting at the path `start`."""
     paths: list[str] = []
     following = ""
     for child in children(partition, path, start):
@@ -85,12 +85,12 @@ def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -
 
 
 def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
-    """Yield the lines of the tree with a queue and its ancestors open.
+    """Yield the rows of the tree with a queue and its ancestors expanded.
 
     Args:
         partition: The partition.
         selected: The path of an existing queue.
-        start: The child at which the page starts; empty for the first one.
+        start: The first child on the page; empty for the first page.
     """
     open_paths = [selected]
     while open_paths[-1] != ROOT:
@@ -115,7 +115,7 @@ def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
 def _around(
     partition: Partition, path: str, depth: int, page: Level, inner: str
 ) -> tuple[list[Row], list[Row]]:
-    """Return the lines of a level before its open child, and the lines after it."""
+    """Return the rows of a level before and after the expanded child."""
     lines = [
         Row(depth, child, has_children(partition, child), is_open=False)
         for child in page.paths
@@ -132,7 +132,7 @@ def _around(
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
-    """Return the first paths that contain a text, ignoring case, and whether there are more."""
+    """Return the first paths that contain a text, ignoring case, and whether more paths match."""
     wanted = text.lower()
     matches: list[str] = []
     async with _searching:
@@ -147,7 +147,7 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
 
 
 def openness(partition: Partition, path: str, access: Access) -> str:
-    """Return `open` if everyone may use a queue, `closed` if nobody may, else an empty string."""
+    """Return `open` if everyone may use a queue, `closed` if nobody may, and otherwise ""."""
     chain = partition.chain(path, access)
     if chain.otherwise is not None and chain.otherwise.allowed:
         return "open"

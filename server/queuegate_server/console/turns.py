@@ -1,4 +1,4 @@
-"""A queue for expensive requests: one runs at a time, and few may wait."""
+"""A queue for expensive requests: one request runs at a time, and only a few may wait."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,14 +8,14 @@ from typing import Final
 from queuegate_server.rpc.errors import Overloaded
 
 MAX_WAITING: Final = 4
-"""The maximum number of requests that run or wait."""
+"""The maximum number of running and waiting requests."""
 
 
 class Turns:
-    """A queue that runs one request at a time."""
+    """A bounded FIFO queue that lets one request run at a time."""
 
     def __init__(self, name: str) -> None:
-        """Create a queue. `name` is the plural noun for messages."""
+        """Create a queue. `name` is a plural noun for error messages."""
         self._name = name
         self._lock = asyncio.Lock()
         self._waiting = 0

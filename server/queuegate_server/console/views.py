@@ -1,4 +1,4 @@
-"""The requests, results and routes of pages."""
+"""Page requests, results and routes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,30 +24,30 @@ SMALL_FORM_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of the server used by pages."""
+    """The server components used by pages."""
 
     settings: Settings
     core: DecisionCore
     access: AccessServicer
     user_groups: UserGroupServicer
     certificates: Sequence[CertificateReloader]
-    """The certificates of the listeners."""
+    """The listeners' certificates."""
     readiness: Readiness
     annotator: Annotator
     addresses: Sequence[str]
-    """The gRPC addresses, once bound."""
+    """The gRPC addresses; empty until bound."""
     sign_ins: dict[str, int]
     """The number of sign-in attempts by result."""
 
 
 class Url(str):
-    """The URL of a page, which is displayed in full."""
+    """A page's URL, which is never truncated."""
 
     __slots__ = ()
 
 
 def url(path: str, **query: object) -> Url:
-    """Return the URL of a page below `/console/`, without empty parameters."""
+    """Return the URL for a page below `/console/`, omitting empty parameters."""
     parameters = {
         name: str(value) for name, value in query.items() if value not in {None, "", False}
     }
@@ -56,27 +56,27 @@ def url(path: str, **query: object) -> Url:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A page request from an authorized caller."""
+    """An authorized caller's page request."""
 
     services: Services
     principal: Principal
     query: Mapping[str, str]
-    """The URL's parameters, with the first value of repeated ones."""
+    """The URL's parameters, each with its first value."""
     form: Mapping[str, str]
-    """The posted fields."""
+    """The form fields."""
 
     @property
     def access(self) -> Access:
-        """The access type in the URL; submit by default."""
+        """The access type in the URL; `submit` by default."""
         return Access.ADMIN if self.query.get("access") == Access.ADMIN else Access.SUBMIT
 
     @property
     def trusted(self) -> bool:
-        """Whether to use groups given by the caller."""
+        """Whether to trust groups provided by the caller."""
         return self.principal.rights.assert_groups
 
     def may(self, role: Role) -> bool:
-        """Return whether the caller has a role."""
+        """Return whether the caller has the given role."""
         return role in self.principal.rights.roles
 
 
@@ -86,12 +86,12 @@ class View(NamedTuple):
     template: str
     title: str
     model: object
-    """The template's variable `page`."""
+    """The value of the template variable `page`."""
     status: int = 200
 
 
 class Redirect(NamedTuple):
-    """A redirect to a page after a change."""
+    """A redirect to a page, used after a change."""
 
     to: Url
 
@@ -100,7 +100,7 @@ Handler = Callable[[Visit], Awaitable[View | Redirect]]
 
 
 class Route(NamedTuple):
-    """A method and a path below `/console/`, with their handler."""
+    """A handler with its HTTP method and path below `/console/`."""
 
     method: str
     path: str
@@ -108,14 +108,14 @@ class Route(NamedTuple):
     role: Role = Role.READ
     max_form_bytes: int = SMALL_FORM_BYTES
     large_forms: Turns | None = None
-    """The queue for forms that may contain files, entered after reading a form; None if all forms
+    """The queue for requests with large forms, entered once the form is read; None if all forms
     are small."""
 
 
 class Page(NamedTuple):
-    """An entry in the navigation."""
+    """A navigation entry."""
 
     name: str
     path: str
-    """The path of its first page, below `/console/`."""
+    """The path of the entry's first page, below `/console/`."""
     routes: tuple[Route, ...]

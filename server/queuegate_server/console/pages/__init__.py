@@ -1,4 +1,4 @@
-"""The pages, in navigation order."""
+"""The console's pages, in navigation order."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The page "May X use Y?": the decision, each evaluated ACL, and the groups."""
+"""The page "May X use Y?", which shows the decision, each evaluated ACL, and the groups."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from queuegate_server.rpc.messages import ACCESS_TYPES
 
 PATH: Final = "access"
 MAX_GROUPS: Final = 100
-"""The maximum number of groups shown for a user."""
+"""The maximum number of a user's groups shown."""
 _BETWEEN_NAMES: Final = re.compile(r"[,\s]+")
 _OUTCOMES: Final = {
     StepOutcome.WILDCARD: "allows everyone",
@@ -42,7 +42,7 @@ _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
 
 
 def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
-    """Return why there is no decision, including the cause shown on the Health page."""
+    """Return the reason for a missing decision, with the cause shown on the Health page."""
     cause = ""
     if not isinstance(failure, TooManyLookups):
         cause = failure_of(visit.services, failure.resolver)
@@ -95,7 +95,7 @@ async def show(visit: Visit) -> View:
 
 
 async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[str, object]:
-    """Return the decision with its explanation. Raises like `Engine.explain`."""
+    """Return the explained decision. Raises the same exceptions as `Engine.explain`."""
     request = access_pb2.ExplainQueueAccessRequest(
         user=UserGroupInformation(
             user=asked.user, groups=asked.groups or (), no_groups=asked.groups == ()

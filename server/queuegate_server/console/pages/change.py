@@ -1,4 +1,4 @@
-"""The page "Change": assesses a proposed policy, the access it changes, and claims about it."""
+"""The Change page, which assesses a proposed policy: errors, changes in access, and claims."""
 
 import asyncio
 import functools
@@ -45,18 +45,18 @@ _NOT_COMPARED: Final[Mapping[str, object]] = {
     "changes_not_shown": 0,
     "claims": None,
 }
-"""The defaults of a result without a comparison or claims."""
+"""Template variables for a result without a comparison or claims."""
 
 
 async def form(visit: Visit) -> View:
-    """Show the page without a proposal."""
+    """Show the empty form."""
     return _view(visit.services)
 
 
 async def assess(visit: Visit) -> View:
-    """Show the page with the assessment of a proposal."""
+    """Assess a proposal and show the result."""
     posted, services = visit.form, visit.services
-    # Browsers send CR LF line ends.
+    # Browsers send CR LF line breaks.
     text = (posted.get("file") or posted.get("policy", "")).replace("\r\n", "\n")
     claims = posted.get("claims", "").replace("\r\n", "\n")
     sources = services.settings.sources
@@ -106,7 +106,7 @@ def _view(services: Services, status: int = 200, **shown: object) -> View:
 async def _assessment(
     services: Services, source: PolicySource, text: str, claims: str, *, by_people: bool
 ) -> dict[str, Any]:
-    """Return the result of `proposal.run`, with details for the page."""
+    """Return the result of `proposal.run`, and details for the page."""
     snapshot = services.core.engine.snapshot
     job = await _job(services, snapshot, source, text.encode(), claims)
     job = job._replace(wants_groups=by_people)
@@ -184,7 +184,7 @@ def _resolver_types() -> frozenset[str]:
 async def _people(
     snapshot: Snapshot, groups: Mapping[str, list[str]], incomplete: list[str]
 ) -> Mapping[str, GroupsByUser]:
-    """Return the members of groups by partition, and add reasons for gaps to `incomplete`."""
+    """Return group members by partition. Adds reasons for missing members to `incomplete`."""
     people: dict[str, GroupsByUser] = {}
     for partition, names in groups.items():
         listing = MemberListing(names)
@@ -213,7 +213,7 @@ PAGE: Final = Page(
             "change",
             assess,
             max_form_bytes=MAX_FORM_BYTES,
-            # Each takes a child process and possibly directory lookups.
+            # Each assessment takes a child process and possibly directory lookups.
             large_forms=Turns("proposals"),
         ),
     ),

@@ -1,4 +1,4 @@
-"""The page "Denials": the newest audited requests that were denied or could not be decided."""
+"""The Denials page, which shows the newest audited requests that were denied or not decided."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from queuegate_server.observe.audit_reader import NewestRecords, newest_records
 from queuegate_server.settings.observability import STDOUT, Audit
 
 NUMBER: Final = 100
-"""The number of records on the page."""
+"""The maximum number of records shown."""
 DENIED: Final = "denied"
 ERROR: Final = "error"
 _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
@@ -27,11 +27,11 @@ _SHOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter for records. An empty field matches any value."""
+    """A filter for records. Empty fields match any value."""
 
     user: str
     queue: str
-    """The queue or one of its ancestors."""
+    """A queue; matches the queue and its descendants."""
     partition: str
     decision: str
 
@@ -56,7 +56,7 @@ _turns: Final = asyncio.Semaphore(_CONCURRENT)
 
 
 async def denials(visit: Visit) -> View:
-    """Show the page."""
+    """Show the newest denials that match the filter in the URL."""
     query, services = visit.query, visit.services
     chosen = Filter(
         query.get("user", "").strip(),
@@ -86,18 +86,18 @@ async def denials(visit: Visit) -> View:
 
 
 async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
-    """Return the newest matching records. Raises OSError."""
+    """Return the newest matching records in the audit log. Raises OSError."""
     await _turns.acquire()
     reading = asyncio.create_task(
         asyncio.to_thread(newest_records, path, keep, chosen.matches, NUMBER, _MARKERS)
     )
     reading.add_done_callback(lambda _: _turns.release())
-    # If the browser disconnects, the thread continues and keeps its slot.
+    # If the browser disconnects, the thread continues to run and to occupy its slot.
     return await asyncio.shield(reading)
 
 
 def _unreadable(audit: Audit) -> tuple[str, str]:
-    """Return why the console cannot read the audit log, with the remedy; empty if it can."""
+    """Return why the console cannot read the audit log, and the remedy; empty if it can."""
     if not audit.is_on:
         return "the server writes no audit log", "set audit.path to a file"
     if audit.path == STDOUT:
@@ -106,8 +106,8 @@ def _unreadable(audit: Audit) -> tuple[str, str]:
 
 
 def _request(record: Mapping[str, Any]) -> dict[str, object]:
-    """Return the shown fields of a record as text, empty if missing. `access_url` links to the
-    current decision for the same request; None if the request was not about a queue.
+    """Return a record's fields as text, empty if missing. `access_url` is a link to the current
+    decision on the same request; None if the request did not name a queue.
     """
     shown = {key: str(record.get(key, "")) for key in _SHOWN}
     access_url = None

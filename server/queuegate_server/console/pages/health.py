@@ -1,4 +1,4 @@
-"""The page "Health": the server's dependencies and their state."""
+"""The Health page, which shows the state of the server and its dependencies."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _DAY: Final = 86_400.0
 
 
 async def health(visit: Visit) -> View:
-    """Show the page."""
+    """Show the state of the server."""
     services = visit.services
     snapshot, member = services.core.engine.snapshot, services.core.fleet
     now, wall = services.core.clock(), time.time()
@@ -69,7 +69,7 @@ def _resolvers(services: Services, now: float) -> Iterator[dict[str, object]]:
 
 
 def _upper_bound(durations: Histogram, quantile: float) -> str:
-    """Return an upper bound for a quantile of the durations, as text."""
+    """Return the upper bound of the bucket that contains a quantile, as text."""
     buckets = durations.buckets()
     number = buckets[-1][1]
     for bound, count in buckets[:-1]:
@@ -101,7 +101,7 @@ def _order(replica: ReplicaView) -> tuple[bool, str]:
 def _problems(
     services: Services, fleet: FleetView | None, now: float, wall: float
 ) -> Iterator[str]:
-    """Yield the problems shown only on this page, as sentences."""
+    """Yield the problems shown only on this page as sentences."""
     if lagging := sum(each.lag(now) >= LAG_SECONDS for each in services.core.sync.leases):
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     for problem in () if fleet is None else fleet.problems:

@@ -1,4 +1,4 @@
-"""The Queues page: the tree, and the ACLs and users of one queue."""
+"""The Queues page, which shows the queue tree, and the ACLs and users of one queue."""
 
 import heapq
 import itertools
@@ -28,17 +28,17 @@ PATH: Final = "queues"
 MAX_CHIPS: Final = 60
 """The maximum number of names shown per list."""
 MAX_INHERITED: Final = 50
-"""The maximum number of ancestors' ACLs shown."""
+"""The maximum number of inherited ACLs shown."""
 MAX_CREATED: Final = 50
-"""The maximum number of ACLs shown for queues yet to be created."""
+"""The maximum number of ACLs shown for queues that will be created on demand."""
 MAX_PEOPLE: Final = 200
-"""The number of people on a page."""
+"""The number of people per page."""
 MAX_FINDINGS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A line of the tree."""
+    """A row in the queue tree."""
 
     depth: int
     name: str
@@ -49,7 +49,7 @@ class QueueRow:
     is_selected: bool
     has_children: bool
     openness: str
-    """`open`, `closed` or empty: the result of `tree.openness`."""
+    """`open`, `closed` or empty, as returned by `tree.openness`."""
     findings: int
 
 
@@ -66,11 +66,11 @@ class AclRow:
     """An ACL of a queue."""
 
     queue: str
-    """The path of the queue; empty for the administrators of the cluster."""
+    """The queue's path; empty for the cluster administrators."""
     access: Access
     chips: Sequence[Chip]
     more: int
-    """The number of names not shown."""
+    """The number of additional names not shown."""
     dropped: Sequence[str]
     """Names that can never match."""
     place: str
@@ -188,7 +188,7 @@ def _acls(
 
 
 def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:
-    """Yield the non-empty ACLs of queues yet to be created below a queue."""
+    """Yield the nonempty ACLs of queues that will be created on demand below a queue."""
     if partition.creation is None or path not in partition.creation.creators:
         return
     for below in partition.created_below(path):
@@ -198,7 +198,7 @@ def _created(partition: Partition, path: str, annotations: Annotations) -> Itera
 
 
 def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:
-    """Yield the ancestors' non-empty ACLs, nearest first."""
+    """Yield the nonempty ACLs inherited by a queue, nearest ancestor first."""
     for queue in itertools.islice(partition.upwards(path), 1, None):
         for acl in _acls(partition, path, queue, annotations):
             if acl.chips or acl.dropped:
@@ -227,7 +227,7 @@ def _acl_row(partition: str, path: str, access: Access, acl: Acl, place: str) ->
 
 
 async def _people(visit: Visit, partition: str, path: str, access: Access) -> dict[str, object]:
-    """Return a page of the people who may use a queue, or an `error`."""
+    """Return one page of the people who may use a queue, or an `error`."""
     request = access_pb2.ListUsersRequest(
         partition=partition,
         queue=path,

@@ -1,4 +1,4 @@
-"""The User page: a user's groups, and the queues that the user may use."""
+"""The User page, which shows a user's groups, and the queues that the user may use."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from queuegate_server.settings.callers import Role
 
 PATH: Final = "user"
 MAX_QUEUES: Final = 200
-"""The number of queues on a page."""
+"""The number of queues per page."""
 MAX_GROUPS: Final = 1_000
 """The maximum number of groups shown."""
 
@@ -58,7 +58,7 @@ async def show(visit: Visit) -> View:
 
 
 async def forget(visit: Visit) -> Redirect:
-    """Invalidate the cached groups of a user, here and in every gate."""
+    """Invalidate a user's cached groups in this server and in every gate."""
     user, partition = visit.form.get("user", ""), visit.form.get("partition", "")
     request = user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=[user])
     await visit.services.user_groups.InvalidateUserGroups(request.SerializeToString())
@@ -72,7 +72,7 @@ async def _resolution(visit: Visit, user: str, partition: str) -> Resolution:
 
 
 async def _queues(visit: Visit, user: str, partition: str) -> tuple[list[dict[str, str]], str]:
-    """Return a page of queues that a user may use, and the token for the next page."""
+    """Return one page of the queues that a user may use, and the token for the next page."""
     access = visit.access
     request = access_pb2.ListQueuesRequest(
         user=UserGroupInformation(user=user),
