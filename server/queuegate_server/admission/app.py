@@ -57,7 +57,7 @@ _Review = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
 class AdmissionMetrics:
-    """The webhook's metrics, in a separate registry. Labels contain no users, groups or namespaces."""
+    """The metrics, in a separate registry. No label contains a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
         """Register the metrics. Reloads are counted by `settings` and `certificate`."""

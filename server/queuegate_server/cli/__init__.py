@@ -1,4 +1,4 @@
-"""The command line `queuegate-server`, with one module per command."""
+"""The command-line program `queuegate-server`."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Code shared by the commands of `queuegate-server`: failures, options, and reading files."""
+"""Code shared by all commands: failures, options, and file access."""
 
 import functools
 import os
@@ -21,22 +21,22 @@ from queuegate_server.runtime import resources
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 STDIN: Final = "-"
-"""The name of standard input as an argument."""
+"""The argument that stands for standard input."""
 
 
 class Failure(click.ClickException):
-    """Raised for incorrect usage or configuration, or a file that cannot be read or written."""
+    """Usage or configuration is incorrect, or a file cannot be read or written."""
 
     exit_code = EXIT_FAILURE
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """Create a failure, whose diagnostics are written in the format of `--output`."""
+        """Create a failure. Its diagnostics are written in the format set with `--output`."""
         super().__init__(message)
         self.diagnostics = diagnostics
 
     @classmethod
     def of(cls, message: str, diagnostics: Sequence[Diagnostic]) -> Self:
-        """Return a failure whose message ends with the diagnostics."""
+        """Return a failure whose message includes the diagnostics."""
         return cls("\n".join([message, *map(str, diagnostics)]), diagnostics)
 
 
@@ -46,7 +46,7 @@ def config_option(
     required: bool = False,
     variable: str | None = "QUEUEGATE_CONFIG",
 ) -> Callable[[Any], Any]:
-    """Return the option `--config`, which an environment variable can also set."""
+    """Return the option `--config`, which can also be set by an environment variable."""
     return click.option(
         "--config", required=required, type=FILE, envvar=variable, show_envvar=True, help=text
     )
@@ -62,7 +62,7 @@ overrides_option: Final = click.option(
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for reading policies, which the command receives as `options`."""
+    """Add the options for reading policies, passed to the command as `options`."""
 
     @click.option(
         "--acl-names",
@@ -122,18 +122,18 @@ old_site_option: Final = click.option(
 
 
 def shown_name(file: str | Path) -> str:
-    """Return the name of a file for diagnostics."""
+    """Return a file's name for diagnostics."""
     return STDIN_NAME if file == STDIN else str(file)
 
 
 def read_file(file: str | Path) -> bytes:
-    """Return the contents of a file or of standard input. Raises OSError."""
+    """Return the content of a file or standard input. Raises OSError."""
     with click.open_file(file, "rb") if file == STDIN else open_regular(Path(file)) as stream:
         return read_at_most(stream, MAX_BYTES)
 
 
 def read_or_fail(file: str | Path) -> tuple[bytes, str]:
-    """Return the contents of a file and its name. Raises Failure."""
+    """Return the content and name of a file. Raises Failure."""
     try:
         return read_file(file), shown_name(file)
     except OSError as error:
@@ -150,9 +150,9 @@ def unreadable(file: str | Path, error: OSError) -> Diagnostic:
 def write_file(
     file: Path, text: str, remedy: str, *, mode: int = 0o666, force: bool = False
 ) -> None:
-    """Write a new file, or overwrite one with `force`. Raises Failure.
+    """Write a new file. With `force`, an existing file is overwritten. Raises Failure.
 
-    `remedy` completes the message about an existing file.
+    `remedy` is added to the error message about an existing file.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
     try:

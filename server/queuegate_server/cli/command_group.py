@@ -1,4 +1,4 @@
-"""The command group of `queuegate-server`, with hints for commands of `queuegate`."""
+"""The `queuegate-server` command group, with hints about `queuegate` commands."""
 
 from typing import Any
 
@@ -6,16 +6,16 @@ import click
 
 
 class CommandGroup(click.Group):
-    """A group whose errors name the command or argument that was probably meant."""
+    """A command group whose errors suggest the command or argument that was probably intended."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error for a command of `queuegate` suggests that program."""
+        """Find the command. The error for a `queuegate` command suggests that program."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            # A slow import that only this error needs.
+            # Slow to import, and only needed for this error.
             from queuegate.cli.commands import queuegate  # noqa: PLC0415
 
             name = args[0]
@@ -27,7 +27,7 @@ class CommandGroup(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. The error for `--policy` explains that policies are arguments here."""
+        """Run a command. The error for `--policy` states that policies are passed as arguments."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:

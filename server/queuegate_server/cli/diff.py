@@ -44,11 +44,11 @@ _ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everyone):(root(?:\..+
 
 
 class Difference(NamedTuple):
-    """A change to a partition or a queue."""
+    """A change to a partition or queue."""
 
     partition: str
     queue: str
-    """The path of the queue; empty for a change of the partition."""
+    """The queue's path; empty for a change to the partition."""
     change: str
     access: Access | None = None
     """The changed ACL, if any."""
@@ -56,7 +56,7 @@ class Difference(NamedTuple):
     """The changed template, if any."""
 
     def __str__(self) -> str:
-        """Return the change as a line of text."""
+        """Return the change as one line of text."""
         queue = f", queue {quoted(self.queue)}" if self.queue else ""
         return f"partition {quoted(self.partition)}{queue}: {self.change}"
 
@@ -64,7 +64,7 @@ class Difference(NamedTuple):
 def _allowed_gains(
     _: click.Context, __: click.Parameter, values: tuple[str, ...]
 ) -> tuple[AllowedGain, ...]:
-    """Return the values of `--allow-gain`. Raises click.BadParameter."""
+    """Parse the values of `--allow-gain`. Raises click.BadParameter."""
     gains = []
     for value in values:
         match = _ALLOWED.fullmatch(value)
@@ -188,7 +188,7 @@ def diff(
 def _show_people(
     old: PolicyFile, new: PolicyFile, access_changes: list[AccessChange], fail_on: str, output: str
 ) -> NoReturn:
-    """Print who gains and who loses access, and exit."""
+    """Print who gains and loses access, and exit."""
     failed = sum(each.fails(fail_on) for each in access_changes)
     findings.write(
         output,
@@ -207,7 +207,7 @@ def _show_people(
 
 
 def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
-    """Yield the lines of a Markdown table for a pull request comment."""
+    """Yield the lines of a Markdown table for a pull request."""
     rows = [*changes]
     if not rows:
         yield "Nobody gains or loses access to a queue."
@@ -226,7 +226,7 @@ def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
 
 
 def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:
-    """Return the position of a change: in the new file, or in the old one for a removal."""
+    """Return a change's position in the new file, or in the old file for a removal."""
     partition, queue, _, access, template = difference
     key, above = AclKey(partition, queue, access, template), AclKey(partition, queue, None)
     places = (new.positions.get(key), old.positions.get(key), new.positions.get(above))
@@ -242,7 +242,7 @@ def _load(
     before = policies.load(old, options, config, old_site)
     after = policies.load(new, options, config)
     if before.is_yunikorn is not after.is_yunikorn:
-        # Queue names compare differently, and YARN has cluster administrators.
+        # Queue names are compared differently, and only YARN has cluster administrators.
         raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
     return before, after
 
@@ -251,7 +251,7 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
     """Yield the differences, sorted by partition and queue.
 
     ACLs are compared by meaning, ignoring order, duplicates and names that grant nothing. A missing
-    ACL equals an empty one.
+    ACL is the same as an empty one.
     """
     for name in sorted({*old.partitions, *new.partitions}):
         before, after = old.partitions.get(name), new.partitions.get(name)
@@ -296,9 +296,9 @@ def _queues(
 
 
 def _templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
-    """Yield the differences between queues yet to be created.
+    """Yield the differences between templates for queues that will be created on demand.
 
-    Templates that neither policy uses are not compared.
+    Templates used in neither policy are not compared.
     """
     before, after = old.partitions.get(partition), new.partitions.get(partition)
     was, now = ((each and each.creation) or QueueCreation({}) for each in (before, after))

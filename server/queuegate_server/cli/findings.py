@@ -1,4 +1,4 @@
-"""Writes diagnostics in the formats of `--output`, for people, programs and GitHub."""
+"""Writes diagnostics in the formats available with `--output`, for people, programs and GitHub."""
 
 import functools
 import html
@@ -24,12 +24,12 @@ _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def output_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output`, whose machine-readable formats also apply to failures of the command."""
+    """Add `--output`. Its machine-readable formats also apply to command failures."""
     return _output_option(command, [TEXT, JSON, "sarif", "github"], "")
 
 
 def output_option_with_markdown(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output`, including a format for a pull request comment: a Markdown table."""
+    """Add `--output` with an additional format, a Markdown table for pull requests."""
     formats = [TEXT, JSON, MARKDOWN, "sarif", "github"]
     return _output_option(command, formats, " a table for a pull request,")
 
@@ -63,7 +63,7 @@ def _output_option(
 
 
 def code(text: str) -> str:
-    """Return text from a file as code in a Markdown table cell."""
+    """Return text from a file, formatted as code in a Markdown table cell."""
     escaped = html.escape(printable(text)).replace("|", "&#124;").replace("`", "&#96;")
     return f"<code>{escaped}</code>"
 
@@ -78,16 +78,16 @@ def write(
     document: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write the findings of a command to standard output.
+    """Write a command's findings to standard output.
 
     Args:
         output: The format.
-        command: The name of the command, used as the rule in SARIF.
+        command: The command's name, used as the SARIF rule.
         diagnostics: The findings.
-        text: The lines for people; None for the diagnostics.
-        markdown: The lines of the table for a pull request.
-        document: The JSON document; None for the diagnostics.
-        more: Additional members of the JSON document of diagnostics.
+        text: The human-readable lines; None to write the diagnostics.
+        markdown: The lines of the Markdown table.
+        document: The JSON document; None to write the diagnostics.
+        more: Additional members for the JSON document that contains the diagnostics.
     """
     if output == TEXT:
         lines = map(str, diagnostics) if text is None else text
@@ -104,7 +104,7 @@ def write(
 
 
 def _annotation(command: str, diagnostic: Diagnostic) -> str:
-    """Return a GitHub workflow command, with its values escaped."""
+    """Return a GitHub workflow command with escaped values."""
     properties = {"file": diagnostic.file}
     if diagnostic.line:
         properties |= {"line": str(diagnostic.line), "col": str(diagnostic.column)}
@@ -119,7 +119,7 @@ def _message(diagnostic: Diagnostic) -> str:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    for char in f"%\r\n{more}":  # the percent sign first
+    for char in f"%\r\n{more}":  # the percent sign must be first
         text = text.replace(char, f"%{ord(char):02X}")
     return text
 

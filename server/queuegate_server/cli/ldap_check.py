@@ -1,4 +1,4 @@
-"""`queuegate-server ldap-check` and `ldap-presets`: commands for configuring LDAP resolvers."""
+"""`queuegate-server ldap-check` and `ldap-presets`: help to configure LDAP resolvers."""
 
 import asyncio
 import json
@@ -83,7 +83,7 @@ def _choose(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
-    """Print each server's result, and return whether all know the user and agree on the groups."""
+    """Print each server's result; return whether all found the user with the same groups."""
     servers = tuple(map(parse_url, options.urls))
     try:
         if options.discover is not None:
@@ -119,7 +119,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
 async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
 ) -> tuple[Outcome, list[str]]:
-    # Imports the driver, which `--help` does not need.
+    # This imports the driver, which is not needed for `--help`.
     from queuegate_server.identity.resolvers.ldap.directory import Directory  # noqa: PLC0415
 
     shown_advice: set[str] = set()
@@ -140,7 +140,7 @@ async def _look_up(
 
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:
-    """Yield notes about conditions that a server only counts in its metrics."""
+    """Yield notes about conditions that servers report only in metrics."""
     if statistics.outside_base:
         yield (
             f"the server returned {statistics.outside_base} entries outside of user_base or "

@@ -1,6 +1,6 @@
-"""The entry point and the commands of `queuegate-server`."""
+"""The entry point of `queuegate-server`, and its commands."""
 
-# The plain installation contains only the client, without the server's dependencies.
+# By default, only the client is installed, without the server's dependencies.
 # ruff: noqa: PLC0415
 
 import contextlib
@@ -22,7 +22,7 @@ def main() -> None:
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
-        # A reload signal must not kill a server that has not installed its signal handlers yet.
+        # A reload signal must not terminate a server before its signal handlers are installed.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         commands = command_group()
@@ -35,7 +35,7 @@ def main() -> None:
     try:
         commands()
     except OSError as error:
-        # Commands handle all errors except failures to write their output.
+        # Commands handle all errors except failures to write output.
         with contextlib.suppress(OSError):
             sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
         resources.drop_unwritten_output()

@@ -1,4 +1,4 @@
-"""Loads policies from files for commands that analyze them."""
+"""Loads policy files for commands that analyze them."""
 
 import os
 from dataclasses import replace
@@ -43,7 +43,7 @@ def refuse_reading_options(beside: str = BESIDE_CONFIG) -> None:
 def load(
     file: str, options: FormatOptions, config: Path | None = None, site: Path | None = None
 ) -> PolicyFile:
-    """Load a policy from a file, or from standard input if its name is `-`; see `parse`."""
+    """Load a policy from a file, or from standard input if `file` is `-`. See `parse`."""
     if config is not None and file == STDIN:
         raise Failure("-: not allowed with --config, where a policy must be a file")
     return parse(*read_or_fail(file), None, options, config, site=site)
@@ -62,14 +62,14 @@ def parse(
 
     Args:
         data: The text.
-        name: The name of the file.
+        name: The file's name.
         format_name: The format, or None to detect it.
-        options: How to read the text if there are no settings.
+        options: The options for reading the text, used if there are no settings.
         config: The settings file, if any.
-        site: The yarn-site.xml to use instead of the one in the options or settings.
+        site: A yarn-site.xml that replaces the one in the options or settings.
 
     Raises:
-        Failure: The policy or the settings are invalid, or cannot be read.
+        Failure: The policy or settings are invalid or cannot be read.
     """
     server = None if config is None else settings(config, name)
     options = options if server is None else reading_options_of(server)
@@ -89,7 +89,7 @@ def parse(
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Load a server's settings. `policy` replaces the configured policies. Raises Failure."""
+    """Load a server's settings. If given, `policy` replaces the configured ones. Raises Failure."""
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
         return load_settings(config, os.environ, options)
@@ -98,7 +98,7 @@ def settings(config: Path, policy: str | None = None) -> Settings:
 
 
 def reading_options_of(config: Settings, source: PolicySource | None = None) -> FormatOptions:
-    """Return a server's options for reading one of its policies, by default the first.
+    """Return a server's options for reading a policy, by default its first one.
 
     Raises Failure if the policy's `yarn_site` cannot be read.
     """

@@ -281,8 +281,8 @@ def _check_policy(
 
 
 def _lint_configured(config: Path) -> Iterator[FileResult]:
-    """Yield the diagnostics of each policy in a server's settings. Raises Failure."""
-    # Slow and rarely needed.
+    """Yield the diagnostics for each policy in a server's settings. Raises Failure."""
+    # Slow to import, and rarely needed.
     from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
 
     settings = policies.settings(config)
@@ -314,7 +314,7 @@ def _wrong_usage(message: str) -> click.UsageError:
 def _check_each(
     files: Iterable[str], check: Callable[[bytes, str], Iterable[Diagnostic]]
 ) -> Iterator[FileResult]:
-    """Yield the result of checking each file, given its contents and name."""
+    """Yield the result of `check` for each file's content and name."""
     for file in files:
         name = shown_name(file)
         yield name, _read_and_check(name, functools.partial(read_file, file), check)
@@ -342,9 +342,9 @@ def _report(
     site: str = "",
     warnings_fail: bool = False,
 ) -> int:
-    """Print the diagnostics of all files and a summary on stderr, and return the exit status.
+    """Print all diagnostics, and a summary on stderr; return the exit status.
 
-    The yarn-site.xml `site` is counted if it has diagnostics.
+    `site`, a yarn-site.xml, is counted as a file if it has diagnostics.
     """
     all_diagnostics: list[Diagnostic] = []
     files = 0

@@ -1,4 +1,4 @@
-"""Runs policy tests with the server's own code."""
+"""Runs policy tests with the server's code."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -36,11 +36,11 @@ class Outcome:
     checks: int
     seconds: float
     failures: list[tuple[Diagnostic, list[str]]]
-    """The failures, each with an explanation of the decision."""
+    """Failed expectations, each with the lines that explain the decision."""
 
 
 def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
-    """Run the tests in a file. Also return notes for the user. Raises Failure."""
+    """Run the tests in a file; return the outcomes, and notes for the user. Raises Failure."""
     data, name = read_or_fail(file)
     tests, diagnostics = load_tests(data, name)
     if has_errors(diagnostics):
@@ -84,8 +84,8 @@ _GROUPS_WITHOUT_RESOLVER: Final = {
 
 
 def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the partitions without a resolver, each with the groups that its users have unless the
-    request provides others.
+    """Yield each partition without a resolver, with a description of the groups that users have if
+    the request provides none.
     """
     for name, served in snapshot.served.items():
         resolver = settings.partition(name).resolver
@@ -109,7 +109,7 @@ def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterato
 def _given_groups(
     tests: PolicyTests, expected: Expectation, without: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the groups for the request: those in the file if there is no resolver."""
+    """Return the groups to send: those in the file if there is no resolver, else None."""
     is_without = partition_name(expected.partition) in without
     return (tests.users.get(expected.user) or None) if is_without else None
 
@@ -117,7 +117,7 @@ def _given_groups(
 def _failure(
     client: OfflineClient, file: str, expected: Expectation, groups: tuple[str, ...] | None
 ) -> tuple[Diagnostic, list[str]] | None:
-    """Return how a decision differs from the expected one; None if it does not."""
+    """Return how a decision differs from the expected one, with an explanation, or None."""
     shown: list[str] = []
     options: dict[str, Any] = {
         "partition": expected.partition,
@@ -155,7 +155,7 @@ def _failure(
 
 
 def _attribute_to_file(groups: ExplainedGroups) -> ExplainedGroups:
-    """Attribute groups to the test file instead of a resolver or a cache."""
+    """Return the groups with the test file as their source, instead of a resolver or cache."""
     if groups.origin is GroupsOrigin.NOT_NEEDED:
         return groups
     detail = groups.detail or "from the test file"

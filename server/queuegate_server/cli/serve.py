@@ -38,9 +38,9 @@ _LOG = logging.getLogger("queuegate_server.cli")
 
 
 HOLD_BACK_SECONDS: Final = 1.0
-"""How long to hold the log back for the announcement. Startup usually takes half a second."""
+"""How long to hold back log lines until the announcement. Startup usually takes half a second."""
 EXAMPLE_QUEUES: Final = 1_000
-"""The maximum number of queues searched for one to use in the announced command."""
+"""The maximum number of queues searched for the announced example command."""
 LISTEN: Final = "--listen"
 _LISTEN_ADVICE: Final = (
     "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
@@ -49,7 +49,7 @@ _LISTEN_ADVICE: Final = (
     "  --set 'listen=[{address: 0.0.0.0:50051, insecure: true}]'"
 )
 _Read = partial[Settings]
-"""Loads the settings, from the file's contents if already read."""
+"""Loads the settings, given the file's content if it has been read already."""
 
 
 def _refuse(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
@@ -110,9 +110,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return the contents of the file or pipe; None if there is none or it cannot be read.
+    """Return the content of the settings file; None if there is no file or it cannot be read.
 
-    Loading the settings then reports the error.
+    If it cannot be read, loading the settings reports the error.
     """
     if config is not None:
         with contextlib.suppress(OSError), config.open("rb") as opened:
@@ -131,7 +131,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
 
 
 def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
-    """Serve as one of several workers. The supervisor prints why a worker cannot start."""
+    """Serve as one of several workers. The supervisor prints startup errors."""
     try:
         settings = current = _settings(read, spec.initial)
         if spec.current is not None:
@@ -177,7 +177,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
-    """Supervise several workers. This process never imports gRPC."""
+    """Run several workers. This process never imports gRPC."""
     from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - for workers only
     from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - for workers only
         Supervisor,
@@ -213,12 +213,12 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
 
 
 def _hold_log_back_briefly() -> None:
-    """Release the log if the announcement takes too long."""
+    """Write the held-back log lines if the announcement takes too long."""
     asyncio.get_running_loop().call_later(HOLD_BACK_SECONDS, logs.release)
 
 
 def _print(lines: Sequence[str]) -> None:
-    """Print the announcement, and then the held-back log lines."""
+    """Print the announcement, followed by the held-back log lines."""
     try:
         click.echo("\n".join(lines))
     except OSError as error:
@@ -230,9 +230,9 @@ def _print(lines: Sequence[str]) -> None:
 def _announcement(
     addresses: list[str], policy: Policy, listeners: Sequence[Listener], callers: Callers
 ) -> list[str]:
-    """Return the lines to print: the policy, the addresses, and an example command.
+    """Return the announcement: the policy, the addresses, and an example command.
 
-    The command uses the address that needs the fewest options, whose values the reader fills in.
+    The command uses the address that requires the fewest options. Their values are placeholders.
     """
     first = f"serving {policy.source} on {', '.join(addresses)}"
     choices = [
@@ -258,7 +258,7 @@ def _announcement(
 
 
 def _client_command() -> str:
-    """Return the shell command for the client installed here, relative to the working directory."""
+    """Return the shell command of the installed client, relative to the working directory."""
     script = Path(sys.argv[0]).with_name("queuegate").absolute()
     if not script.is_file():
         return "queuegate"
@@ -267,7 +267,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the options that a local caller needs for a check; None if it may not check."""
+    """Return the client options with which a local caller may run checks; None if it may not."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)
@@ -293,15 +293,15 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return an example user and queue of a partition, with access if an ACL lists any user.
+    """Return an example user and queue in a partition, with access if an ACL lists a user.
 
-    For a queue granted only to groups, the user is a placeholder.
+    If the queue's ACL lists only groups, the user is a placeholder.
     """
     partition = policy.partitions.get(name)
     if partition is None:
         return "alice", "root"
     open_queue = group_queue = ""
-    # Parsing the ACLs of all queues in a large policy would take seconds and keep them in memory.
+    # In a large policy, parsing all ACLs would take seconds and keep them in memory.
     for path in islice(partition.queues, EXAMPLE_QUEUES):
         chain = partition.chain(path, Access.SUBMIT)
         if chain.users:

@@ -1,4 +1,4 @@
-"""Finds errors that would prevent a server from starting, for `validate`."""
+"""Finds errors that would prevent a server from starting. Used by `validate`."""
 
 import asyncio
 import dataclasses
@@ -32,10 +32,10 @@ from queuegate_server.settings.source_map import Location, Override, SourceMap
 from queuegate_server.transports.registry import choose
 
 FileResult = tuple[str, Iterable[Diagnostic] | OSError]
-"""The name of a file, and its diagnostics or the reason why it cannot be read."""
+"""A file's name, with the file's diagnostics or the reason why it cannot be read."""
 
 RESOLVER_KEY: Final = b"usergroupresolver"
-"""A key present in every policy that names a resolver."""
+"""The key contained in every policy that names a resolver."""
 
 _FOLDERS: Final = ("configs", "defaults")
 _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
@@ -44,8 +44,8 @@ _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 def unusable_resolver_errors(
     data: bytes, name: str, options: FormatOptions
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each resolver in a valid queues.yaml that needs settings and is not listed
-    in the options.
+    """Yield an error for each resolver in a valid queues.yaml that requires settings and is not
+    listed in the options.
     """
     partitions = {
         key: partition
@@ -62,11 +62,11 @@ def unusable_resolver_errors(
 
 
 def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
-    """Yield the diagnostics of everything that a server with these settings would load.
+    """Yield the diagnostics for everything that a server with the given settings would load.
 
     Args:
         config: The settings file.
-        policies: The policies to check in turn. If empty, those in the settings.
+        policies: The policies to check in turn; if empty, those in the settings.
     """
     try:
         content = read_file(config)
@@ -83,11 +83,11 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
             continue
         options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
         diagnostics, settings = _check(config, content, options, os.environ)
-        # Report an error in the settings only once.
+        # Report errors in the settings only once.
         diagnostics = [each for each in diagnostics if each not in reported]
         reported.update(diagnostics)
         if settings is not None:
-            # Slow and rarely needed.
+            # Slow to import, and rarely needed.
             from queuegate_server.policystore.reloader import check  # noqa: PLC0415
 
             diagnostics += asyncio.run(check(settings))
@@ -95,7 +95,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
-    """Return the diagnostics of a settings file, or of a manifest that contains the settings."""
+    """Return the diagnostics for a settings file, or for a manifest that contains one."""
     try:
         opened = open_settings(data, name)
     except ParseError as error:
@@ -111,10 +111,10 @@ def _check(
     variables: Mapping[str, str],
     absent_files: set[Path] | None = None,
 ) -> tuple[list[Diagnostic], Settings | None]:
-    """Return the diagnostics of settings, and the settings if their policies can be read.
+    """Return the diagnostics for settings, and the settings if their policies can be read.
 
-    With `absent_files`, the settings are for another machine: missing files are added to it, and
-    cause only warnings.
+    If `absent_files` is given, the settings are for another machine. Missing files are then added
+    to it, and cause only warnings.
     """
     try:
         settings, source_map = load_with_origins(config, variables, options, content, absent_files)
@@ -147,7 +147,7 @@ def _warning(source_map: SourceMap, location: Location, message: str, remedy: st
 
 
 def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
-    """Yield each file or folder to read, with the location of its key."""
+    """Yield each file or folder named in the settings, with the location of its key."""
     for position, source in enumerate(settings.sources):
         above: Location = ("policies", position) if settings.policies else ("policy",)
         for key in _POLICY_FILES:
@@ -164,7 +164,7 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
 def _validated_files(
     settings: Settings, files: Collection[Path]
 ) -> Iterator[tuple[Location, Path]]:
-    """Yield each of these files set for a resolver or the fleet, with the location of its key."""
+    """Yield each given file that a resolver or the fleet uses, with the location of its key."""
     sections: list[tuple[Location, object]] = [(("fleet",), settings.fleet)]
     sections += [(("resolvers", key), each.options) for key, each in settings.resolvers.items()]
     for above, section in sections:
@@ -182,7 +182,7 @@ def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
 
 
 def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
-    """Return why a file or folder cannot be read; None if it can."""
+    """Return the error if a file or folder cannot be read, or None."""
     try:
         if is_folder:
             list(path.iterdir())
@@ -196,7 +196,7 @@ def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
 def _listener_faults(
     settings: Settings, source_map: SourceMap, unreadable_keys: Collection[Location]
 ) -> Iterator[Diagnostic]:
-    """Yield errors that would prevent a server from listening, except unreadable files."""
+    """Yield errors that would prevent a server from listening, excluding unreadable files."""
     try:
         choose(settings.transport, settings.listen, settings.limits.connections)
     except CannotListen as error:
@@ -231,7 +231,7 @@ def _listener_faults(
 def _audit_faults(
     settings: Settings, source_map: SourceMap, absent_files: set[Path] | None
 ) -> Iterator[Diagnostic]:
-    """Yield an error if the folder of the audit log does not exist on this machine."""
+    """Yield an error if the audit log's folder does not exist on this machine."""
     path = settings.audit.path
     if path is None or path == STDOUT or absent_files is not None or path.parent.is_dir():
         return
@@ -240,7 +240,7 @@ def _audit_faults(
 
 
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
-    """Yield warnings about resolver settings that contradict each other."""
+    """Yield warnings about contradictory resolver settings."""
     for name, resolver in settings.resolvers.items():
         if isinstance(resolver.options, ResolverOptions):
             for key, (message, remedy) in resolver.options.contradictions().items():

@@ -1,4 +1,4 @@
-"""Reads the users for `--users-from`, with their groups, from files or a directory."""
+"""Reads users and their groups for `--users-from`, from files or a directory."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from queuegate_server.identity.members import MAX_USERS, CannotListUsers
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 
 DIRECTORY: Final = "directory"
-"""The value of `--users-from` for all users in the directory."""
+"""The value of `--users-from` that stands for all users in the directory."""
 _AT_ONCE: Final = 32
 """The maximum number of concurrent lookups."""
 
@@ -36,15 +36,15 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
 def read_users(
     sources: Sequence[str], config: Path | None, policy: PolicyFile
 ) -> dict[str, GroupsByUser]:
-    """Return the users of each partition of a policy, with their groups.
+    """Return users with their groups, by partition of the policy.
 
     Args:
         sources: The values of `--users-from`.
-        config: The settings with the resolvers, required if the sources lack the groups.
+        config: The settings that define the resolvers; required if the sources contain no groups.
         policy: The policy.
 
     Raises:
-        Failure: A file cannot be read or is invalid, or a lookup fails.
+        Failure: A file cannot be read or is invalid, or a lookup failed.
     """
     people: dict[str, tuple[str, ...] | None] = {}
     for file in sources:
@@ -82,7 +82,7 @@ async def _resolve(
     *,
     has_directory: bool,
 ) -> dict[str, GroupsByUser]:
-    """Look up the missing groups with the resolver of each partition."""
+    """Look up the missing groups with each partition's resolver."""
     from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and rarely needed
         CannotServe,
         OfflineServices,
@@ -107,7 +107,7 @@ async def _resolve(
 
 
 async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
-    """List a resolver's users, except names that no request can contain. Raises Failure."""
+    """Return a resolver's users, except names not allowed in requests. Raises Failure."""
     from queuegate_server.rpc.validation import is_valid_user_name  # noqa: PLC0415 - as above
 
     try:
@@ -119,7 +119,7 @@ async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
 
 
 async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str, tuple[str, ...]]:
-    """Look up the groups of users concurrently. Raises Failure."""
+    """Look up users' groups concurrently. Raises Failure."""
     groups: dict[str, tuple[str, ...]] = {}
     remaining = iter(users)
 
@@ -128,7 +128,7 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
             outcome = (await resolver.resolve(user)).entry.outcome
             if isinstance(outcome, LookupFailure):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
-            # Unknown users are still allowed where everyone or the user is listed.
+            # Unknown users still have access where an ACL lists everyone or the user.
             groups[user] = outcome.groups if isinstance(outcome, KnownUser) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))

@@ -78,7 +78,7 @@ class HttpCall:
 
 
 def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
-    """Return whether a token in the headers, which other sites cannot set, identifies the caller."""
+    """Return whether a token in the headers identifies the caller. Other sites cannot set them."""
     if "Authorization" not in request.headers:
         return False
     try:
