@@ -16,7 +16,7 @@ class CacheOptions(Section):
     negative_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = 30.0
     """How long a user who was not found is assumed not to exist."""
     failure_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = 5.0
-    """How long to wait after a user's lookup failed before trying it again."""
+    """How long to wait before retrying a user's failed lookup."""
     max_entries: int = Field(100_000, ge=1, le=10_000_000)
     """The maximum number of cached users with groups and, separately, of cached names without a
     user or with a failed lookup."""

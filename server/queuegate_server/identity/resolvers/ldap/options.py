@@ -61,13 +61,13 @@ class GroupOptions(Section):
     group_base: BaseDn | None = None
     """The DN below which to search for groups; optional with member_of."""
     group_filter: GroupFilter = "(objectClass=groupOfNames)"
-    """The filter for entries that are groups."""
+    """The filter that matches group entries."""
     member_attribute: Attributes = ("member",)
     """The group attributes that list members."""
     group_name_from: Literal["attribute", "rdn"] = "attribute"
     """attribute: group_name_attribute; rdn: the first value of the group's DN."""
     group_name_attribute: Attribute = "cn"
-    """The group attribute that contains the name."""
+    """The group attribute that contains the group's name."""
 
 
 class MoreGroups(GroupOptions):
@@ -114,19 +114,20 @@ class LdapOptions(GroupOptions, ResolverOptions):
     tls_server_name: Host | None = None
     """The name in the server's certificate, if it differs from the host."""
     tls_min_version: Literal["1.2", "1.3"] = "1.2"
-    """The minimum version of TLS."""
+    """The minimum TLS version."""
     verify_certificate: bool = True
-    """false: anyone can impersonate the directory. Logged at each start."""
+    """Whether to verify the server's certificate. If false, anyone can impersonate the directory; a
+    warning is logged at each start."""
     # Bind.
     bind: Literal["simple", "anonymous", "external", "gssapi"] = "simple"
     """simple: bind_dn and a password; external: the client certificate; gssapi: Kerberos;
     anonymous: no credentials."""
     bind_dn: BindName | None = None
-    r"""A DN; with Active Directory also user@domain or DOMAIN\user."""
+    r"""The bind account's DN. Active Directory also accepts user@domain and DOMAIN\user."""
     bind_password_file: ReadableFile | None = None
-    """The password; the file is read again for every connection."""
+    """A file with the password, read again for every connection."""
     keytab_file: Keytab | None = None
-    """Kerberos keys of the bind account, its first principal."""
+    """A Kerberos keytab, whose first principal is the bind account."""
     credentials_cache: TicketCache | None = None
     """The Kerberos ticket cache, as in KRB5CCNAME. Default: memory with a keytab_file, otherwise
     the system's."""
@@ -140,25 +141,26 @@ class LdapOptions(GroupOptions, ResolverOptions):
     user_filter: UserFilterText = "(&(objectClass=person)(uid={user}))"
     """The filter for a user; {user} or %s is replaced with the name."""
     user_match: Literal["exact", "casefold"] = "exact"
-    """How closely the name in the entry must match the requested one: directories ignore case,
-    spaces and width."""
+    """exact: the name in the entry must equal the requested name; casefold: case is ignored.
+    Directories ignore case, spaces and width."""
     # Groups. The inherited options apply to the first kind of group.
     more_groups: tuple[MoreGroups, ...] = Field((), max_length=7)
-    """Other kinds of groups; group_base defaults to that of the first kind."""
+    """Further kinds of groups. If not set, group_base is inherited from the first kind."""
     name_case: Literal["preserve", "lower"] = "preserve"
     """Whether group names are kept as they are or lowercased."""
     nested: Literal["off", "walk", "in_chain"] = "off"
-    """Nested groups: walk searches level by level; in_chain leaves it to Active Directory."""
+    """Nested groups. walk: searched level by level; in_chain: searched by Active Directory."""
     nested_depth: int = Field(5, ge=1, le=50)
     """The maximum number of levels to walk up."""
     primary_group: Literal["none", "user_name", "gid_number", "active_directory"] = "none"
-    """The first group: none; one with the user's name, as in YuniKorn; the group of gidNumber; the
-    group of primaryGroupID."""
+    """The group listed first. user_name: a group named after the user, as in YuniKorn; gid_number:
+    the group with the user's gidNumber; active_directory: the group with the user's primaryGroupID.
+    """
     # Limits.
     max_groups: int = Field(5000, ge=1, le=100_000)
-    """The lookup of a user with more groups fails."""
+    """The maximum number of groups per user. Lookups of users with more groups fail."""
     page_size: int = Field(500, ge=0, le=10_000)
-    """Entries per page, for results above the server's size limit. 0: off."""
+    """The number of entries per page if a result exceeds the server's size limit. 0: no paging."""
     connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 2.0
     """How long TCP, TLS and the bind may take in total."""
     operation_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 2.0
@@ -166,7 +168,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     max_in_flight: int = Field(64, ge=1, le=128)
     """The maximum number of requests in progress on one connection."""
     max_queued: int = Field(1024, ge=0, le=100_000)
-    """The maximum number of further requests that may wait; any more fail."""
+    """The maximum number of queued requests on one connection; any more fail."""
     # Connections.
     max_age: Annotated[Duration, Field(ge=0.1, le=86_400)] = 900.0
     """How long a connection is used before it is replaced, minus up to 10 %."""
@@ -177,7 +179,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     retry_after: Annotated[Duration, Field(ge=0.05, le=300)] = 1.0
     """How long to avoid a server after a failure."""
     fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 30.0
-    """The maximum of this pause while another server is available."""
+    """The maximum pause after repeated failures while another server is available."""
     auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 60.0
     """The pause after rejected credentials, unless the password changes."""
 
