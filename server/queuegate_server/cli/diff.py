@@ -133,10 +133,10 @@ def diff(
     YARN. For YARN, also shows changes to yarn.acl.enable and yarn.admin.acl between
     --old-yarn-site and --yarn-site.
 
-    With --people, shows instead who may use which queues under NEW but not under OLD, and the
-    reverse. Includes access through the queues above; queues that only inherit a difference are
-    counted, not listed. Shows the names in the ACLs, which cover every possible user, or with
-    --users-from the people themselves.
+    With --people, instead shows who may use which queues under NEW but not under OLD, and vice
+    versa. Includes access through the queues above; queues that only inherit a difference are
+    counted, not listed. Shows the names in the ACLs, which cover all possible users, or, with
+    --users-from, the actual people.
 
     Exit status: 0 no difference, or only those accepted by --fail-on and --allow-gain, 1 a
     difference, 2 wrong usage, or a file that cannot be read or is not valid.

@@ -34,8 +34,8 @@ from queuegate_server.settings.model import Settings
 def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
     """Look up one user on every server of a directory, and show every step.
 
-    Exit status: 0 if every server knows the user, 1 if one does not or fails, 2 for wrong usage or
-    configuration.
+    Exit status: 0 if every server finds the user, 1 if a server does not or fails, 2 for wrong
+    usage or configuration.
     """
     try:
         settings = load_settings(config, os.environ, overrides)
@@ -51,9 +51,9 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
 
 @click.command("ldap-presets")
 def ldap_presets() -> None:
-    """List the LDAP presets and the options of each.
+    """List the LDAP presets and their options.
 
-    The list is YAML; its options can be copied to a resolver of queuegate.yaml.
+    The list is YAML, and its options can be copied to a resolver in queuegate.yaml.
     """
     for preset, options in PRESETS.items():
         click.echo(f"{preset}:")

@@ -101,13 +101,13 @@ def validate(
 
     FILE may also be a spark-defaults.conf or a yarn-site.xml.
 
-    With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that has
-    this key, as printed by `kubectl kustomize` and `helm template`. Checks its keys and values,
-    the filters, names and addresses of directories, the files that it names, and whether this
-    machine meets the requirements of its resolvers.
+    With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that contains
+    this key, as printed by `kubectl kustomize` and `helm template`. Checks keys and values,
+    the filters, names and addresses of directories, the files named, and whether this machine
+    meets the requirements of the resolvers.
 
     With --config, checks FILE as `serve --config CONFIG --policy FILE` would, including whether
-    the resolvers of its partitions can work, but without contacting a directory. Without FILE,
+    the partitions' resolvers can be used, but without contacting a directory. Without FILE,
     checks the policies in CONFIG.
 
     Needs no server. Prints each diagnostic as file:line:column: level: message (remedy)

@@ -28,10 +28,9 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     """Run the policy tests in each FOLDER (all files *_test.yaml), or in one file.
 
     A file names the policy, the users with their groups, and for each request whether access
-    is allowed and why. Needs no server and no directory: the groups in the file replace those
-    that a server's resolver would return. In a partition without a resolver, a server knows only
-    the groups in requests, so each request includes the groups from the file, and a note names
-    the partition.
+    is allowed and why. Needs no server or directory, because the groups in the file replace the
+    resolver's groups. In a partition without a resolver, a server knows only the groups in
+    requests, so each request includes the groups from the file, and a note names the partition.
 
     Exit status: 0 all passed, 1 a test failed, 2 wrong usage, no tests, or a file that cannot
     be read or is not valid.

@@ -214,8 +214,10 @@ class Console:
         return fields
 
     def _check_request(self, request: web.Request) -> None:
-        """Reject long queries. Unless a token in a header identifies the caller, also reject loads
-        embedded in other sites, and requests to a loopback port under another host name.
+        """Reject long queries.
+
+        Unless a token in a header identifies the caller, also reject requests from pages of other
+        sites, and requests to a loopback port under another host name.
         """
         if has_long_query(request):
             raise web.HTTPBadRequest

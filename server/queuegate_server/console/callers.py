@@ -113,7 +113,7 @@ def _is_loopback(host: str) -> bool:
 def is_embedded_elsewhere(request: web.Request) -> bool:
     """Return whether a page of another site is loading this page other than through a link.
 
-    Otherwise, the load would be charged to the caller identified by address or certificate.
+    Such loads would be charged to a caller identified by address or certificate.
     """
     site = request.headers.get("Sec-Fetch-Site", "none")
     is_link = (

@@ -1,4 +1,4 @@
-"""A partition's queues as a tree, which visits only open levels.
+"""A partition's queues as a tree, of which only the open levels are visited.
 
 Children are located by binary search in the sorted paths, because a partition may have 100 000
 queues, and a queue thousands of children.

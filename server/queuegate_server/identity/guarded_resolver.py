@@ -338,7 +338,7 @@ class GuardedResolver:
         return outcome
 
     async def members(self, listing: MemberListing) -> None:
-        """List group members. Never raises; groups with missing members contain the reason."""
+        """List group members. Never raises; faults are recorded in the listing."""
         if self._listings.can_list_members and self.breaker.refuses:
             listing.give_up(f"the resolver {self.name!r} keeps failing and is paused")
         else:

@@ -140,7 +140,7 @@ class Listings:
         return self._members is not None
 
     async def members(self, listing: MemberListing) -> None:
-        """List group members. Never raises; groups with missing members contain the reason."""
+        """List group members. Never raises; faults are recorded in the listing."""
         if self._members is None:
             listing.give_up(f"the resolver {self._name!r} cannot list the members of groups")
             return

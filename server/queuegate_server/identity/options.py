@@ -9,7 +9,7 @@ from queuegate_server.config_fields import DAY_SECONDS, Duration, Section, disti
 
 
 class CacheOptions(Section):
-    """TTLs and bounds of a partition's group cache. Durations in seconds."""
+    """TTLs and bounds for a partition's group cache. Durations in seconds."""
 
     positive_ttl: Annotated[Duration, Field(ge=0.001, le=7 * DAY_SECONDS)] = 300.0
     """How long a user's groups are cached before the resolver is queried again."""
@@ -24,11 +24,11 @@ class CacheOptions(Section):
     """How long expired groups may still be used while the resolver is unavailable or looks up other
     users first. 0: never."""
     stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = 0.25
-    """How long a caller waits for a lookup before using such groups; the lookup continues."""
+    """How long a caller waits for a lookup before using expired groups; the lookup continues."""
 
 
 class ResolverOptions(Section):
-    """Settings common to all types of resolvers. Durations in seconds."""
+    """Settings common to all resolver types. Durations in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 2.0
     """How long one lookup may take."""
@@ -41,7 +41,7 @@ class ResolverOptions(Section):
     """The maximum number of queued lookups, each for up to lookup_timeout; any more are rejected
     immediately. The queue is shorter under sustained overload."""
     breaker_failures: int = Field(5, ge=1, le=10_000)
-    """After the lookups of this many users in a row have failed, the resolver is paused for
+    """The number of users in a row whose lookups must fail before the resolver is paused for
     breaker_pause."""
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = 5.0
     """How long a failing resolver is paused before a trial lookup."""
@@ -63,7 +63,7 @@ ChainMode = Literal["first", "union"]
 
 
 class ChainOptions(Section):
-    """Settings of a chain of resolvers, queried in order."""
+    """Settings for a chain of resolvers, queried in order."""
 
     resolvers: Annotated[
         tuple[str, ...], Field(min_length=1), AfterValidator(_check_names), distinct("resolver")

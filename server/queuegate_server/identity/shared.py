@@ -53,7 +53,7 @@ class CacheLease(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of expired leases. A result belongs to the lease when it was requested."""
+        """The number of leases that have expired, recorded in results when they are requested."""
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Register a callback to be called when a lease ends, before the caches are used again."""

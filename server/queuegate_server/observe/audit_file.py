@@ -209,7 +209,7 @@ def _tail(descriptor: int) -> tuple[int, bytes]:
 
 
 def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:
-    """Split lines into pieces of up to `max_bytes`, except for longer single lines."""
+    """Split lines into pieces of up to `max_bytes`. A longer line becomes a piece of its own."""
     begin = 0
     while len(lines) - begin > max_bytes:
         end = lines.rfind(b"\n", begin, begin + max_bytes) + 1 or lines.find(b"\n", begin) + 1

@@ -34,7 +34,7 @@ _CLOSE_SECONDS: Final = 3.0
 MAX_QUEUED_SPANS: Final = 2048
 """The maximum number of queued spans. Any more are dropped."""
 _PROPAGATED: Final = frozenset({"traceparent", "tracestate"})
-# As listed in https://opentelemetry.io/docs/specs/semconv/rpc/grpc/.
+# The server errors, as listed in https://opentelemetry.io/docs/specs/semconv/rpc/grpc/.
 _SERVER_ERRORS: Final = frozenset(
     {
         grpc.StatusCode.UNKNOWN,

@@ -185,7 +185,7 @@ def _has_name(gid: int) -> bool:
 
 
 def _other_sources(nsswitch: Path) -> str:
-    """Return the start of a sentence that names sources that may not list all users; or empty."""
+    """Return the start of a sentence naming sources that may not list all users, or ""."""
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -278,7 +278,7 @@ def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
     Raises OSError.
     """
     entry = _Group()
-    # The buffer owns the strings and must outlive them.
+    # The buffer owns the strings, so it must stay alive until they are copied.
     buffer = _read(_LIBC.getgrnam_r, ctypes.c_char_p(name), entry)
     if buffer is None:
         return None

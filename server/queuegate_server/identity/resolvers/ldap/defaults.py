@@ -1,6 +1,6 @@
 """Defaults for unset options: presets, and YuniKorn's LDAP Secret.
 
-The Secret is mounted as a directory with one file per key. The keys, the required ones and the
+The Secret is mounted as a directory with one file per key. Required keys, optional keys and their
 defaults follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
 `pkg/common/security`. The files are read with the settings; only the password is read again later.
 """
@@ -64,7 +64,7 @@ _NUMBER: Final = re.compile(r"\+?0*([0-9]{1,5})")
 
 
 class BadSecrets(ValueError):
-    """Keys are missing or invalid. The message is a predicate for the directory's name."""
+    """Keys are missing or invalid. The message is a predicate, such as "cannot be read"."""
 
 
 def read_secrets(folder: Path) -> dict[str, Any]:

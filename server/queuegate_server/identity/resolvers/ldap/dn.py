@@ -33,7 +33,7 @@ _SHORT_NAMES: Final = {
 
 
 def long_dn(length: int) -> SetupFault:
-    """Return the fault for a DN of excessive length, in bytes."""
+    """Return the fault for a DN that is too long. `length` is in bytes."""
     return SetupFault(
         f"the directory sent a DN of {length} bytes, but the limit is {MAX_DN_BYTES}",
         "shorten it: it belongs to a user or group, or an attribute that lists them contains it",

@@ -77,7 +77,7 @@ class GroupLookup:
     async def groups(self, requested_name: str) -> tuple[str, ...]:
         """Return the names of all groups, primary group first.
 
-        `requested_name` is the user's name as in the request.
+        `requested_name` is the user's name as given in the request.
         """
         options, first = self._options, self._kinds[0]
         if options.primary_group == "user_name":

@@ -19,7 +19,7 @@ EXTENDED_RESPONSE: Final = 0x78
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The maximum size of any message, in bytes."""
 MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
-"""The lower limit for messages other than entries: results with text, referrals and controls."""
+"""The maximum size of other messages than entries, such as results with text or referrals."""
 
 _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
@@ -224,7 +224,7 @@ def _operation_part(message: bytes) -> tuple[int, int]:
 
 
 class _Check:
-    """The check of one message. Reads beyond the end raise IndexError."""
+    """A checker for one message. Reads beyond the end raise IndexError."""
 
     def __init__(self, message: bytes, max_elements: int) -> None:
         self._message = message

@@ -51,7 +51,7 @@ PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"
 
 
 class GroupOptions(Section):
-    """Search options for the first kind of group."""
+    """Options for finding one kind of group."""
 
     groups_from: Literal["member_of", "member_dn", "member_uid"] = "member_dn"
     """member_of: an attribute of the user; member_dn, member_uid: a search for groups that list the
@@ -71,7 +71,7 @@ class GroupOptions(Section):
 
 
 class MoreGroups(GroupOptions):
-    """Search options for a further kind of group."""
+    """Options for finding a further kind of group."""
 
     preset: PresetName | None = None
     """The type of directory; supplies defaults for options that are not set."""
@@ -86,7 +86,7 @@ class MoreGroups(GroupOptions):
 
 
 class LdapOptions(GroupOptions, ResolverOptions):
-    """Settings of the resolver `ldap`. Durations are in seconds."""
+    """Settings for the `ldap` resolver. Durations in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
     """How long one lookup may take, including failover."""
@@ -105,8 +105,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     start_tls: bool = True
     """Whether ldap:// is encrypted with StartTLS."""
     ca_file: ReadableFile | None = None
-    """Trusted root certificates, and intermediate ones that the server does not send. Default: the
-    system's."""
+    """Trusted root certificates, and any intermediate certificates not sent by the server. Default:
+    the system's."""
     cert_file: ReadableFile | None = None
     """The client certificate."""
     key_file: ReadableFile | None = None

@@ -131,7 +131,7 @@ class ServerConnection:
         return self._connection is not None and self._connection.lost is None
 
     def start(self) -> None:
-        """Start the background task, which immediately connects to the preferred server."""
+        """Start the background task, which connects immediately if the server is preferred."""
         self._keeper = asyncio.create_task(self._keep(), name=f"ldap {self.url}")
         if self._is_preferred:
             self._wanted.set()
