@@ -272,7 +272,7 @@ class GroupCache:
         return entry
 
     def _shared(self, known: KnownUser) -> KnownUser:
-        """Return an equal outcome already in use, if any: many users have the same groups."""
+        """Return an equal outcome already in use, if any, to save memory."""
         shared = self._shared_groups.get(known.groups)
         if shared is None:
             shared = KnownUser(tuple(map(sys.intern, known.groups)))

@@ -47,9 +47,7 @@ class ResolverOptions(Section):
     """How long a failing resolver is paused before a trial lookup."""
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return contradictions between individually valid settings, by the key of one of them,
-        each with a remedy.
-        """
+        """Return messages about contradictory settings, each with a remedy, by one of the keys."""
         return {}
 
 
