@@ -15,7 +15,7 @@ SOURCES: Final = {
     "_methods/async_applications.py": "Methods of `queuegate.Client` for application access.",
     "_methods/async_server.py": "Methods of `queuegate.Client` for users, policy and server.",
     "_methods/async_client.py": "All methods of `queuegate.Client`.",
-    "gate/_async_methods.py": "The methods of `queuegate.Gate` that differ from those of a client.",
+    "gate/_async_methods.py": "The methods of `queuegate.Gate` that differ from a client's.",
 }
 
 _HEADER: Final = '''"""{summary}

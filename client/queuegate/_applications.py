@@ -42,7 +42,7 @@ class SparkApplication:
     spark_user: str = ""
     """The user on whose behalf the application runs."""
     process_user: str = ""
-    """The user of the application's process."""
+    """The user who owns the application's process."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.properties, Mapping):
@@ -79,7 +79,7 @@ class ApplicationCheck:
     groups: Iterable[str] | None = None
     """The user's groups, which may be empty. If None, the server resolves them."""
     target_queue: str = ""
-    """For a move, the path of the target queue."""
+    """For a move, the target queue's path."""
     real_user: str = ""
     """The service acting for the user, if any. YARN's ACLs may list it as `~name`."""
 
@@ -121,9 +121,9 @@ class ApplicationStep:
     """An evaluated list of names."""
 
     list: ApplicationList
-    """The source of the list."""
+    """The list's source."""
     queue: str
-    """The path of the queue, for a queue's ACL."""
+    """For a queue's ACL, the queue path."""
     acl_text: str
     """The list as configured."""
     granted: bool = False

@@ -30,7 +30,7 @@ _Response = TypeVar("_Response")
 
 
 class Deadline:
-    """The deadline of a call, which may consist of several requests."""
+    """The deadline for a call, which may consist of several requests."""
 
     __slots__ = ("_clock", "_end", "seconds")
 
@@ -98,7 +98,7 @@ class BlockingCalls(_Calls):
         """Wrap a channel, or create one, which connects on the first call.
 
         Args:
-            plan: The options of the channel and its calls.
+            plan: The options for the channel and its calls.
             channel: An existing channel, if any.
             owner: The calling object's name in error messages.
         """
@@ -134,7 +134,7 @@ class BlockingCalls(_Calls):
         except grpc.RpcError as error:
             raise self._failure(error, deadline) from error
         except ValueError:
-            if self._is_closed:  # during the call
+            if self._is_closed:  # closed during the call
                 raise self._closed() from None
             raise
         self.has_worked = True
@@ -172,7 +172,7 @@ class AsyncCalls(_Calls):
         """Create a channel, which connects on the first call.
 
         Args:
-            plan: The options of the channel and its calls.
+            plan: The options for the channel and its calls.
             owner: The calling object's name in error messages.
 
         Raises:
@@ -224,7 +224,7 @@ class AsyncCalls(_Calls):
         return response
 
     def check_loop(self) -> None:
-        """Raise RuntimeError unless called in the event loop of the calls."""
+        """Raise RuntimeError unless running in the event loop to which the calls belong."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(
                 f"the {self._owner} belongs to another event loop: create one in each"

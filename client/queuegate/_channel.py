@@ -1,4 +1,4 @@
-"""Options, credentials and metadata of a gRPC channel, for both clients."""
+"""Options, credentials and metadata for a gRPC channel, shared by both clients."""
 
 import json
 import logging
@@ -118,7 +118,7 @@ class BearerToken:
         self._setting = setting
         self._clock = clock
         self._logged_error = ""
-        """The error of the last attempt to read the file; empty if it succeeded."""
+        """The error from the last attempt to read the file; empty if it succeeded."""
         self._metadata = self._read()
         self._look_at = clock() + TOKEN_CHECK_SECONDS
 
@@ -165,7 +165,7 @@ class BearerToken:
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """The options of a channel and its calls."""
+    """The options for a channel and its calls."""
 
     address: Address
     credentials: grpc.ChannelCredentials | None

@@ -62,8 +62,8 @@ class Client(ClientMethods):
                 Defaults to the environment variable `QUEUEGATE_TOKEN_FILE`. A token is sent only
                 over TLS or within this machine.
             retry: The retry policy.
-            metadata: Sent with each call: pairs of a lowercase key and a str, or bytes if the key
-                ends with `-bin`. For values that change, use an interceptor.
+            metadata: Metadata for each call, as pairs of a lowercase key and a str, or bytes if the
+                key ends with `-bin`. For values that change, use an interceptor.
             interceptors: gRPC client interceptors, outermost first. Retries happen inside the
                 intercepted call.
 

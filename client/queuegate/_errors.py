@@ -154,7 +154,7 @@ def _local_message(
                 message = _CLOSED
             return f"{message.format(address=address)} ({cause})"
         case "DEADLINE_EXCEEDED":
-            return f"no answer from {address} within {timeout:g} s"
+            return f"no response from {address} within {timeout:g} s"
         case "CANCELLED":
             return f"the call to {address} was cancelled: {details}"
         case "UNIMPLEMENTED":

@@ -1,4 +1,4 @@
-"""Build protobuf requests, and split batches to fit the limits of a request."""
+"""Build protobuf requests, and split batches to fit the request limits."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
@@ -22,7 +22,7 @@ MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
 """The maximum request size, which is gRPC's default limit for servers."""
 
 _ITEM_OVERHEAD: Final = 5
-"""The maximum size of the tag and length before a check in a batch."""
+"""The maximum size of a check's tag and length prefix in a batch."""
 
 ACCESS_TYPES: Final[Mapping[str, access_pb2.AccessType.ValueType]] = {
     Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
@@ -206,7 +206,7 @@ def listing(
     *,
     real_user: str,
 ) -> access_pb2.ListQueuesRequest:
-    """Return the request for the first page of the queues that a user may use."""
+    """Return the request for the first page of a user's queues."""
     return access_pb2.ListQueuesRequest(
         user=user_and_groups(
             _validation.text("user", user), _validation.optional_texts("groups", groups)

@@ -199,7 +199,7 @@ def next_page(
 
 
 def usable_queues(response: access_pb2.ListQueuesResponse) -> list[UsableQueue]:
-    """Return the queues of a page. Raises ServerError if the entries do not match them."""
+    """Return the queues on a page. Raises ServerError if the entries do not match them."""
     if len(response.via) != len(response.queues):
         raise ServerError(
             f"the server returned {len(response.queues)} queues with {len(response.via)} entries:"

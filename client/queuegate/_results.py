@@ -107,9 +107,9 @@ class QueueTemplate:
     kind: str
     """The kind of queue to which the template applies, as named in Hadoop's configuration."""
     submit_acl: str | None
-    """The text of the submit ACL, if the template sets it."""
+    """The submit ACL as text, if the template sets it."""
     admin_acl: str | None
-    """The text of the admin ACL, if the template sets it."""
+    """The admin ACL as text, if the template sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class PolicyInfo:
     """The policy that the server is using for a partition."""
 
     source: str
-    """The source of the policy, for display."""
+    """The policy's source, for display."""
     revision: int
     """The revision: 1 when the server starts, incremented with each reload that changes the policy.
     """
@@ -138,7 +138,7 @@ class PolicyInfo:
     reload_failed_at: datetime | None
     """When the last reload failed; None if it succeeded."""
     reload_diagnostics: tuple[Diagnostic, ...]
-    """The errors of the last reload; empty if it succeeded."""
+    """The last reload's errors; empty if it succeeded."""
     templates: tuple[QueueTemplate, ...] = ()
     """The ACLs of queues that YARN creates on first use."""
     format: str = ""
@@ -177,7 +177,7 @@ class InvalidationResult:
     dropped: int
     """The number of invalidated cache entries."""
     cursor: Cursor | None = None
-    """The cursor of the change; None from an older server."""
+    """The change's cursor; None from an older server."""
     waited_out: tuple[str, ...] = ()
     """With `wait`, the gates and replicas that did not confirm, but whose leases have expired."""
 
@@ -193,7 +193,7 @@ class ReloadResult:
     diagnostics: tuple[Diagnostic, ...]
     """Errors and warnings about the configuration."""
     cursor: Cursor | None = None
-    """The cursor of the latest change; None from an older server."""
+    """The latest change's cursor; None from an older server."""
     waited_out: tuple[str, ...] = ()
     """With `wait`, the gates and replicas that did not confirm, but whose leases have expired."""
 
@@ -232,7 +232,7 @@ class Replica:
     lag: int
     """The number of changes not applied yet."""
     policy_revision: int
-    """The revision of the replica's policy. Each replica has its own numbering."""
+    """The revision of the replica's policy. Each replica numbers its own revisions."""
     policy_checksum: str
     """The checksum of the replica's policy; empty before it has one."""
     gates: int
@@ -261,7 +261,7 @@ class FleetInfo:
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The diagnostics of a configuration. Truthy only if it can be served."""
+    """A configuration's diagnostics. Truthy only if it can be served."""
 
     valid: bool
     """Whether the configuration can be served."""
@@ -273,7 +273,7 @@ class ValidationResult:
 
 
 class HealthStatus(StrEnum):
-    """The health of the server or of one of its services. Truthy only if SERVING."""
+    """The health of the server or of a single service. Truthy only if SERVING."""
 
     UNKNOWN = auto()
     """A status from a server newer than this client."""
@@ -282,7 +282,7 @@ class HealthStatus(StrEnum):
     NOT_SERVING = auto()
     """The server has no policy yet, or is shutting down."""
     SERVICE_UNKNOWN = auto()
-    """The server has no service of that name."""
+    """The server has no service with that name."""
 
     def __bool__(self) -> bool:
         return self is HealthStatus.SERVING

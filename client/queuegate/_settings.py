@@ -1,4 +1,4 @@
-"""Connection and retry settings of a client, from arguments or the environment."""
+"""A client's connection and retry settings, from arguments or the environment."""
 
 import os
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Tls:
     certificate_file: FilePath | None = None
     """The client certificate and its chain, for a server that requires mTLS."""
     key_file: FilePath | None = field(default=None, repr=False)
-    """The private key of the client certificate, without a passphrase."""
+    """The client certificate's private key, without a passphrase."""
     server_name: str | None = None
     """The name in the server's certificate, if it differs from the address."""
 
@@ -93,7 +93,9 @@ DEFAULT_RETRY: Final = Retry()
 
 
 def tls_from_environment() -> Tls | None:
-    """Return the TLS settings in the environment, if any. Raises ValueError if they are invalid."""
+    """Return the TLS settings from the environment, if any are set. Raises ValueError if they are
+    invalid.
+    """
     values = [
         os.environ.get(name) or None for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE, SERVER_NAME)
     ]
@@ -106,5 +108,5 @@ def tls_from_environment() -> Tls | None:
 
 
 def token_file_from_environment() -> str | None:
-    """Return the path of the token file in the environment, if any."""
+    """Return the token file's path from the environment, if set."""
     return os.environ.get(TOKEN_FILE) or None

@@ -33,7 +33,7 @@ class Check:
     user: str
     """The user name."""
     queue: str
-    """The full path of the queue, for example `root.a.b`."""
+    """The full queue path, for example `root.a.b`."""
     partition: str = "default"
     """The queue's partition."""
     access: AccessName = Access.SUBMIT
@@ -72,7 +72,7 @@ class Decision:
     """The matching entry, if any: a user, a group, `*`, or `~name` for the service acting for the
     user."""
     policy_revision: int
-    """The revision of the evaluated policy."""
+    """The evaluated policy's revision."""
     evaluated_queue: str = ""
     """For a missing queue, its nearest existing ancestor, whose ACLs were evaluated instead. Empty
     if the queue exists, and for the recovery queue and applications."""
@@ -118,7 +118,7 @@ class Step:
     """An evaluated ACL."""
 
     queue: str
-    """The path of the queue."""
+    """The queue path."""
     acl: Access | None
     """The kind of ACL; None for a rule other than an ACL."""
     acl_text: str
@@ -130,7 +130,7 @@ class Step:
     dropped_names: tuple[str, ...]
     """Invalid names in the ACL. They never match."""
     template_property: str = ""
-    """For a queue that YARN will create, the property of the template that sets the ACL, if any."""
+    """For a queue that YARN will create, the template property that sets the ACL, if any."""
 
 
 class GroupsOrigin(StrEnum):
@@ -155,7 +155,7 @@ class ExplainedGroups:
     """An explained decision's groups, with their origin."""
 
     origin: GroupsOrigin
-    """The origin of the groups."""
+    """The groups' origin."""
     groups: tuple[str, ...]
     """The groups, starting with the primary group."""
     resolver: str

@@ -9,10 +9,10 @@ from queuegate.policy.reach import SubjectKind
 
 @dataclass(frozen=True, slots=True)
 class AccessGrant:
-    """An entry of an access control list (ACL) that grants access."""
+    """An entry in an access control list (ACL) that grants access."""
 
     queue: str
-    """The path of the queue; empty for cluster administrators, and while ACLs are disabled."""
+    """The queue path; empty for cluster administrators, and while ACLs are disabled."""
     acl: Access | None
     """The kind of ACL; None while ACLs are disabled."""
     kind: SubjectKind | None
@@ -29,7 +29,7 @@ class UsableQueue:
     """A queue that a user may use."""
 
     queue: str
-    """The full path of the queue."""
+    """The full queue path."""
     via: AccessGrant
     """The entry that grants access in a check."""
 
@@ -41,7 +41,8 @@ class ListedUser:
     user: str
     """The user name."""
     via: tuple[AccessGrant, ...]
-    """At most 10 entries that grant access, starting with the one that grants it in a check."""
+    """At most 10 entries that grant access, starting with the entry that grants access in a check.
+    """
     further: int
     """The number of further entries that grant access."""
     confirmed: bool
@@ -83,6 +84,6 @@ class UserPage:
     directory_as_of: datetime | None
     """When the members of groups were read, in UTC; None if no group was expanded."""
     policy_revision: int
-    """The revision of the evaluated policy."""
+    """The evaluated policy's revision."""
     evaluated_queue: str
     """For a missing queue, its nearest existing ancestor, whose ACLs were evaluated instead."""

@@ -49,14 +49,14 @@ class Violation(NamedTuple):
     """The path of the field in the request, for example `user.groups[3]`, or if the client raises
     the exception, of the argument, for example `groups[3]`."""
     description: str
-    """A description of the fault."""
+    """What is wrong with the field."""
 
 
 class QueuegateError(Exception):
     """The base class of exceptions raised by calls.
 
     Attributes:
-        message: A description of the failure, in words.
+        message: A description of the failure.
         code: The name of the gRPC status code, for example `UNAVAILABLE`.
         reason: The server's machine-readable reason, for example `RESOLVER_UNAVAILABLE`: a value
             of the contract's `ErrorReason`, without its prefix. Empty if the server gave none, for
@@ -171,5 +171,5 @@ class Overloaded(Unavailable):
 
 class ServerError(QueuegateError):
     """The server failed, or its response violates the contract. For a failure, the message contains
-    the ID of its entry in the server's log.
+    the ID of the entry in the server's log.
     """

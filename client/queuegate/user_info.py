@@ -27,19 +27,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 ANNOTATION: Final = "yunikorn.apache.org/user.info"
-"""The key of the annotation."""
+"""The annotation's key."""
 LEGACY_LABEL: Final = "yunikorn.apache.org/username"
-"""The key of the user label that predates the annotation."""
+"""The key of the user label, which predates the annotation."""
 LABEL_KEY_VARIABLE: Final = "USER_LABEL_KEY"
 """The environment variable that overrides the key of the user label."""
 QUEUE: Final = "yunikorn.apache.org/queue"
-"""The key of the queue label and of the queue annotation."""
+"""The key shared by the queue label and the queue annotation."""
 OLD_QUEUE_LABEL: Final = "queue"
-"""The key of the queue label used if neither of those is set."""
+"""The key of the old queue label, used if neither the label nor the annotation is set."""
 DEFAULT_USER: Final = "nobody"
-"""The owner of a pod without a user."""
+"""The owner of a pod that names no user."""
 MAX_BYTES: Final = 256 * 1024
-"""The maximum size in UTF-8: Kubernetes' limit for all annotations of an object."""
+"""The maximum size in UTF-8, which is Kubernetes' limit for all annotations on an object."""
 
 _ROOT: Final = "root"
 _BELOW_ROOT: Final = "root."
@@ -64,7 +64,7 @@ class UserInfo:
 
 
 def parse(text: str) -> UserInfo:
-    """Parse the value of the annotation.
+    """Parse the annotation's value.
 
     As in the scheduler, member names are case-insensitive, the last of several members wins, null
     means absent, and unknown members are ignored. `username` is accepted in place of `user`, as in
@@ -105,10 +105,10 @@ def parse(text: str) -> UserInfo:
 
 
 def build(user: str, groups: Iterable[str] = ()) -> str:
-    """Build the value of the annotation.
+    """Build the annotation's value.
 
-    The text is identical to that of the scheduler's admission controller: the user before the
-    groups, in the given order, without spaces or empty members.
+    The text is identical to the admission controller's, with the user before the groups, in the
+    given order, and without spaces or empty members.
 
     Args:
         user: The user name.
@@ -150,8 +150,8 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
 
     Args:
         metadata: The pod's metadata.
-        legacy_label: Whether to use the legacy label. A string is the key of the label. True takes
-            the key from the environment variable USER_LABEL_KEY, or else uses
+        legacy_label: Whether to use the legacy label. A string is the label's key. True takes the
+            key from the environment variable USER_LABEL_KEY, or else uses
             `yunikorn.apache.org/username`.
 
     Returns:
@@ -249,7 +249,7 @@ def provided_queue(name: str, *, parent: str = "root") -> str:
 
 
 class _Number:
-    """A placeholder for a number."""
+    """A placeholder for a number in an annotation, whose value is unused."""
 
     def __init__(self, _text: str) -> None:
         """Discard the digits."""

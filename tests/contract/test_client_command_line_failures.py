@@ -245,7 +245,7 @@ def test_a_hanging_server(capsys: Capture) -> None:
         server.script.gate.clear()
         assert main(["--address", server.address, "health", "--timeout", "0.2"]) == 3
     expected = (
-        f"Error: no answer from {server.address} within 0.2 s: allow more time with --timeout\n"
+        f"Error: no response from {server.address} within 0.2 s: allow more time with --timeout\n"
     )
     assert capsys.readouterr().err == expected
 

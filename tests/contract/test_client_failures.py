@@ -138,7 +138,7 @@ async def test_a_hanging_server_ends_with_the_time_limit(
         kwargs = {"timeout": 0.1} if method in {"reload", "validate", "list_users"} else {}
         start = time.monotonic()
         with pytest.raises(
-            DeadlineExceeded, match=r"no answer from 127\.0\.0\.1:\d+ within 0\.1 s"
+            DeadlineExceeded, match=r"no response from 127\.0\.0\.1:\d+ within 0\.1 s"
         ):
             await ask(method, *args, **kwargs)
         assert 0.05 < time.monotonic() - start < 60

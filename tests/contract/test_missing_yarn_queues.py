@@ -130,7 +130,7 @@ def test_the_policy_is_printed_depth_first(
 def test_an_option_of_another_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "ann", "root", "--policy", "x", "--daemon-user", "yarn"]) == 2
     error = capsys.readouterr().err
-    assert "only queuegate-server convert has it" in error
+    assert "only for queuegate-server convert" in error
     assert "--real-user" not in error
     assert main(["check", "ann", "root", "--real-usr", "yarn"]) == 2
     assert "--real-user" in capsys.readouterr().err

@@ -158,7 +158,7 @@ def test_without_settings_no_directory_is_asked(capsys: Capture, of_a_directory:
         assert capsys.readouterr() == (
             "",
             (
-                "Error: the decision depends on the groups of the user: pass them with --group,"
+                "Error: the decision depends on the user's groups: pass them with --group,"
                 " or the server's settings with --config\n"
             ),
         )
@@ -206,4 +206,4 @@ def test_yarn_without_a_resolver_has_no_groups(tmp_path: Path, capsys: Capture) 
     assert "analysts" not in printed.out.splitlines()[0]
     assert "no resolver looks up groups: name one in the settings" in printed.out + printed.err
     assert main(["check", "analysts", "adhoc", "--policy", str(tmp_path / "fair.xml")]) == 3
-    assert "the decision depends on the groups of the user" in capsys.readouterr().err
+    assert "the decision depends on the user's groups" in capsys.readouterr().err

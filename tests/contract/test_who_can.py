@@ -143,7 +143,7 @@ def test_disabled_acls_and_proxies(tmp_path: Path, capsys: Capture) -> None:
     )
     assert main(["who-can", "root.q", "--config", str(config)]) == 0
     printed = capsys.readouterr().out
-    assert "every user that hive acts for: the submit ACL of root.q" in printed
+    assert "any user on whose behalf hive acts: the submit ACL of root.q" in printed
     assert "sue  the user" in printed
 
 

@@ -230,7 +230,7 @@ func TestTimeLimits(t *testing.T) {
 	server.fail(fault{hang: true})
 	err := calls["Check"](t.Context(), client)
 	// The server may detect the deadline first, and report it in other words.
-	expectError(t, err, context.DeadlineExceeded, "no answer from "+server.address)
+	expectError(t, err, context.DeadlineExceeded, "no response from "+server.address)
 	expectError(t, err, ErrUnavailable, "")
 	if code := status.Code(err); code != codes.DeadlineExceeded {
 		t.Error(code)
@@ -240,7 +240,7 @@ func TestTimeLimits(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	patient := server.connect(t, Config{})
-	expectError(t, calls["Check"](soon, patient), context.DeadlineExceeded, "no answer from")
+	expectError(t, calls["Check"](soon, patient), context.DeadlineExceeded, "no response from")
 }
 
 func TestRetriesStayWithinTheTimeLimit(t *testing.T) {

@@ -147,9 +147,9 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 	case codes.Unavailable:
 		failure.Message = unavailable(details, address, c.plan.encrypted, c.hasWorked.Load())
 	case codes.DeadlineExceeded:
-		failure.Message = fmt.Sprintf("no answer from %s in time (%s)", address, details)
+		failure.Message = fmt.Sprintf("no response from %s in time (%s)", address, details)
 		if cause := context.Cause(ctx); cause != nil {
-			failure.Message = fmt.Sprintf("no answer from %s: %v (%s)", address, cause, details)
+			failure.Message = fmt.Sprintf("no response from %s: %v (%s)", address, cause, details)
 		}
 	case codes.Canceled:
 		failure.Message = fmt.Sprintf("the call to %s was cancelled: %s", address, details)

@@ -151,7 +151,7 @@ func TestAServerThatSendsNoPolicyIsLeft(t *testing.T) {
 	stream, _ = nextStream(t, server)
 	stream.greet(t, "alice", nil)
 	becomes(t, gate, GateLive)
-	want := "the server answers pings, but has sent no complete policy for 3s"
+	want := "the server responds to pings but has sent no complete policy for 3s"
 	if !strings.Contains(logged.String(), want) {
 		t.Error(logged.String())
 	}

@@ -1,1 +1,1 @@
-"""The clients' methods. The blocking ones are generated from the asyncio ones."""
+"""The clients' methods. The blocking methods are generated from the asyncio methods."""

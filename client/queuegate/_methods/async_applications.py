@@ -46,7 +46,7 @@ class AsyncApplicationMethods:
             partition: The partition whose rules apply.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
                 decision depends on them.
-            target_queue: For a move, the full path of the target queue.
+            target_queue: For a move, the target queue's full path.
             real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
             timeout: The time limit in seconds. Defaults to the client's.
 
@@ -133,7 +133,7 @@ class AsyncApplicationMethods:
             partition: The partition whose rules apply.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
                 decision depends on them.
-            target_queue: For a move, the full path of the target queue.
+            target_queue: For a move, the target queue's full path.
             real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
             timeout: The time limit in seconds. Defaults to the client's.
 

@@ -10,7 +10,7 @@ from queuegate._methods.async_server import AsyncServerMethods
 
 
 class AsyncClientMethods(AsyncQueueMethods, AsyncApplicationMethods, AsyncServerMethods):
-    """All methods of a client."""
+    """All client methods."""
 
     def __init__(self, calls: AsyncCalls) -> None:
         self._calls = calls

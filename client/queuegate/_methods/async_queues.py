@@ -39,7 +39,7 @@ class AsyncQueueMethods:
 
         Args:
             user: The user name.
-            queue: The full path of the queue, for example `root.a.b`.
+            queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
@@ -115,7 +115,7 @@ class AsyncQueueMethods:
     async def _check_columns(
         self, questions: list[Check], deadline: Deadline
     ) -> dict[int, Decision | CheckFailure]:
-        """Return the results of the checks that fit into columns, by index.
+        """Return the results of the checks that can be encoded as columns, by index.
 
         Empty if the server does not support columns.
         """
@@ -147,7 +147,7 @@ class AsyncQueueMethods:
 
         Args:
             user: The user name.
-            queue: The full path of the queue, for example `root.a.b`.
+            queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
@@ -287,7 +287,7 @@ class AsyncQueueMethods:
         call raises InvalidArgument; start over.
 
         Args:
-            queue: The full path of the queue, for example `root.a.b`.
+            queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
             page_size: The number of users per page, at most 1 000. If 0, the server's default

@@ -76,7 +76,7 @@ class AsyncServerMethods:
         """Invalidate cached groups, so that the next decision resolves them again.
 
         Args:
-            users: The user names, or None for all users of the partition.
+            users: The user names, or None for all users in the partition.
             partition: The partition whose groups to invalidate.
             wait: Whether to wait until no gate uses the invalidated groups, up to 6 s.
             timeout: The time limit in seconds. Defaults to 15 with `wait`, or else to the client's.
@@ -112,7 +112,7 @@ class AsyncServerMethods:
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The queues with their ACLs, the revision, and the diagnostics of the last reload.
+            The queues with their ACLs, the revision, and the last reload's diagnostics.
 
         Raises:
             QueuegateError: The call failed: do not grant access. The subclass gives the reason.
@@ -157,7 +157,7 @@ class AsyncServerMethods:
         return _responses.reload_result(response)
 
     async def get_fleet(self, *, timeout: float | None = None) -> FleetInfo:
-        """Return the replicas of the server's fleet.
+        """Return the replicas in the server's fleet.
 
         Args:
             timeout: The time limit in seconds. Defaults to the client's.
@@ -188,7 +188,7 @@ class AsyncServerMethods:
         """Validate a configuration without serving it.
 
         Args:
-            content: The text of the configuration.
+            content: The configuration text.
             format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that
                 accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
             timeout: The time limit in seconds. The default is longer than for other calls, since a
@@ -217,12 +217,12 @@ class AsyncServerMethods:
     async def check_health(
         self, service: str = "", *, timeout: float | None = None
     ) -> HealthStatus:
-        """Return the health of the server, or of one of its services.
+        """Return the health of the server or of a single service.
 
         The call is not retried, because a probe must report the current state.
 
         Args:
-            service: The full name of a service. If empty, the whole server is checked.
+            service: The full service name. If empty, the whole server is checked.
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:

@@ -10,7 +10,7 @@ from queuegate._methods.server import ServerMethods
 
 
 class ClientMethods(QueueMethods, ApplicationMethods, ServerMethods):
-    """All methods of a client."""
+    """All client methods."""
 
     def __init__(self, calls: BlockingCalls) -> None:
         self._calls = calls

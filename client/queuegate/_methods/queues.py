@@ -36,7 +36,7 @@ class QueueMethods:
 
         Args:
             user: The user name.
-            queue: The full path of the queue, for example `root.a.b`.
+            queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
@@ -112,7 +112,7 @@ class QueueMethods:
     def _check_columns(
         self, questions: list[Check], deadline: Deadline
     ) -> dict[int, Decision | CheckFailure]:
-        """Return the results of the checks that fit into columns, by index.
+        """Return the results of the checks that can be encoded as columns, by index.
 
         Empty if the server does not support columns.
         """
@@ -144,7 +144,7 @@ class QueueMethods:
 
         Args:
             user: The user name.
-            queue: The full path of the queue, for example `root.a.b`.
+            queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
             groups: The user's groups, which may be empty. If None, the server resolves them if the
@@ -284,7 +284,7 @@ class QueueMethods:
         call raises InvalidArgument; start over.
 
         Args:
-            queue: The full path of the queue, for example `root.a.b`.
+            queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
             page_size: The number of users per page, at most 1 000. If 0, the server's default

@@ -103,7 +103,7 @@ def check(session: Session, asked: Check) -> Report:
 @session_options
 @question
 def explain(session: Session, asked: Check) -> Report:
-    """Check, and show the evaluated ACLs and the origin of the groups."""
+    """Run a check, and show the evaluated ACLs and the groups' origin."""
     with session.client() as client:
         started = time.monotonic()
         answer = client.explain(**asdict(asked))
@@ -142,7 +142,7 @@ def _is_text(session: Session) -> bool:
 @click.argument(
     "action", metavar="ACTION", type=click.Choice([action.replace("_", "-") for action in Action])
 )
-@click.option("--queue", default="", help="The queue of the application.")
+@click.option("--queue", default="", help="The application's queue.")
 @click.option("--owner", default="", metavar="USER", help="The user who started the application.")
 @click.option("--view-acl", default="", metavar="ACL", help="Its view ACL.")
 @click.option("--modify-acl", default="", metavar="ACL", help="Its modify ACL.")
@@ -153,7 +153,7 @@ def _is_text(session: Session) -> bool:
     "properties",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A property of the Spark application; repeatable.",
+    help="A Spark application property; repeatable.",
 )
 @click.option("--spark-user", default="", metavar="USER", help="The user on whose behalf it runs.")
 @click.option("--process-user", default="", metavar="USER", help="The owner of its process.")
@@ -300,7 +300,7 @@ def invalidate(
     if wait:
         document["waited_out"] = answer.waited_out
         lines += _wait_lines(answer.waited_out, "groups from before the call")
-    # With --wait, gates drop their groups as well, so the call matters even if nothing was cached.
+    # With --wait, gates also drop their groups, so the call matters even if nothing was cached.
     nothing = not everyone and not wait and not answer.dropped
     note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
@@ -353,7 +353,7 @@ def reload(session: Session, *, wait: bool) -> Report:
 @queuegate.command()
 @session_options
 def fleet(session: Session) -> Report:
-    """Show the replicas of the server's fleet, and whether they agree."""
+    """Show the replicas in the server's fleet, and whether they agree."""
     with session.client() as client:
         answer = client.get_fleet()
     lines = [*render.fleet(answer, session.colors)]

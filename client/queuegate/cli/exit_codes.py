@@ -26,7 +26,7 @@ INVALID_CONFIGURATION: Final = "INVALID_CONFIGURATION"
 
 
 class Exit(IntEnum):
-    """The exit statuses of the command."""
+    """The command's exit statuses."""
 
     OK = 0
     NO = 1
@@ -40,7 +40,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The failure of a command."""
+    """A command's failure."""
 
     status: Exit
     """The exit status, never that of a successful check."""

@@ -36,7 +36,7 @@ _TIMEOUT: Final = 30.0
 _ASK_NOBODY: Final = frozenset({"none", "test"})
 """Resolver types whose results do not depend on the machine."""
 _NO_GROUPS: Final = (
-    "the decision depends on the groups of the user: pass them with --group, or the server's"
+    "the decision depends on the user's groups: pass them with --group, or the server's"
     " settings with --config"
 )
 
@@ -224,7 +224,7 @@ class _InProcessChannel:
             async with asyncio.timeout(seconds):
                 return await self._services.call(method, data)
         except TimeoutError:
-            raise DeadlineExceeded(f"no answer within {seconds:g} s") from None
+            raise DeadlineExceeded(f"no response within {seconds:g} s") from None
         except Exception as error:
             failure = _errors.from_item(to_status(error).proto)
         if isinstance(failure, GroupsUnavailable) and self._without_groups:

@@ -31,16 +31,16 @@ OF_SERVER: Final = (
 _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
-"""The arguments of a check that are repeated in JSON and YAML output."""
+"""The arguments repeated in JSON and YAML output."""
 _ELSEWHERE: Final = {
-    "--daemon-user": "only queuegate-server convert has it; elsewhere, daemon_user in --config",
+    "--daemon-user": "only for queuegate-server convert; elsewhere, set daemon_user in --config",
 }
 """Options supported only by other commands, with the names of those commands."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Command(click.Command):
-    """A command whose help lists its own options before those of `Session`."""
+    """A command whose help lists its own options before the `Session` options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. An error about another command's option names that command."""
@@ -123,7 +123,7 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
 
 
 def _options(*options: _Decorator) -> _Decorator:
-    """Return a decorator that adds options, in the order of the help."""
+    """Return a decorator that adds options, in the order shown by the help."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -134,8 +134,8 @@ def _options(*options: _Decorator) -> _Decorator:
 
 
 def common_options(output: tuple[str, ...]) -> _Decorator:
-    """Return a decorator that adds the options of a `Session`, with the given output formats.
-    Options are allowed before and after the command's name.
+    """Return a decorator that adds the `Session` options, with the given output formats. Options
+    are allowed before and after the command's name.
     """
     return _options(
         click.option(
@@ -158,9 +158,7 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
         ),
         click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these CAs."),
         click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),
-        click.option(
-            "--tls-key", metavar="FILE", help="The private key of the client certificate."
-        ),
+        click.option("--tls-key", metavar="FILE", help="The client certificate's private key."),
         click.option(
             "--tls-server-name", metavar="NAME", help="The name in the server's certificate."
         ),
@@ -269,7 +267,7 @@ groups_options: Final = _options(
         multiple=True,
         callback=_groups,
         metavar="GROUP",
-        help="A group of the user; repeatable. If omitted, the server resolves the user's groups.",
+        help="One of the user's groups; repeatable. If omitted, the server resolves the groups.",
     ),
     click.option("--no-groups", is_flag=True, help="The user has no groups."),
     click.option(
@@ -291,7 +289,7 @@ groups_options: Final = _options(
 
 
 def question(function: Callable[[Session, Check], Report]) -> Callable[..., Report]:
-    """Add the arguments of a check, and pass them as a `Check`."""
+    """Add a check's arguments to a command, and pass them as a `Check`."""
 
     @click.argument("user")
     @click.argument("queue")

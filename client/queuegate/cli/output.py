@@ -25,7 +25,7 @@ _ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITE
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The output of a command, with its exit status."""
+    """A command's output, with its exit status."""
 
     document: Any
     """The output for `--output json` and `yaml`: a dataclass, or a mapping of plain values."""
@@ -50,7 +50,7 @@ def answer(
 
     Args:
         ask: Runs the command.
-        question: The arguments of the check that are repeated in JSON and YAML output.
+        question: The arguments repeated in JSON and YAML output.
         output: The format.
         arguments: All arguments of the command, quoted in messages.
     """
@@ -107,7 +107,7 @@ def _error(problem: Problem) -> dict[str, Any]:
 
 
 def _print(lines: Iterable[str], status: int) -> int:
-    """Print to standard output. Return the given status, or that of a failure to print."""
+    """Print to standard output. Return the given status, or the status for a failure to print."""
     # Characters missing from the terminal's encoding are printed as escapes.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -120,6 +120,6 @@ def _print(lines: Iterable[str], status: int) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return Exit.BROKEN_PIPE
-        sys.stderr.write(f"Error: cannot write the answer: {error.strerror}\n")
+        sys.stderr.write(f"Error: cannot write the output: {error.strerror}\n")
         return Exit.NO_ANSWER
     return status

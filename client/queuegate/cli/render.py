@@ -286,7 +286,7 @@ def place_of(grant: AccessGrant) -> str:
 
 
 def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
-    """Return the table cells of an entry: its subject, its ACL and its queue."""
+    """Return an entry's table cells, which are its subject, ACL and queue."""
     via = " > ".join((f"{grant.kind or 'unknown'} {grant.name}", *grant.nested))
     return via, str(grant.acl or ""), grant.queue
 

@@ -28,7 +28,7 @@ _READING: Final = ("acl_names", "semantics", "yarn_site")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The server to call or the files to decide from, and the output format."""
+    """The server to call, or the files from which to decide, and the output format."""
 
     address: str | None = None
     timeout: float | None = None
@@ -127,7 +127,7 @@ class Session:
 
 
 def exposed_secret(file: str) -> str:
-    """Return a warning if other users of this machine can read a file; otherwise empty."""
+    """Return a warning if other users on this machine can read a file; empty otherwise."""
     try:
         mode = Path(file).stat().st_mode
     except OSError:

@@ -40,7 +40,7 @@ from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
 from queuegate.policy.yarn_acl import Semantics, yarn_grammar
 
 _MAX_SHOWN: Final = 200
-"""The maximum number of queues shown by default. The tree ends above the level that exceeds it."""
+"""The maximum number of queues shown by default. Levels that would exceed it are omitted."""
 _MAX_CHILDREN: Final = 50
 """The maximum number of a queue's children shown by default."""
 _MIN_WIDTH: Final = 40
@@ -130,7 +130,7 @@ def tree(
 
 
 def shown_partition(partition: str, answer: PolicyInfo) -> str:
-    """Return the name of the partition in a response, given the requested name."""
+    """Return the name of the partition described by a response, given the requested name."""
     only = answer.partitions[0] if len(answer.partitions) == 1 else DEFAULT_PARTITION
     return partition or only
 
@@ -249,8 +249,8 @@ class Drawing:
             colors: The colors of the text.
             width: The maximum number of columns, or None for no limit.
             templates: The templates of queues yet to be created.
-            created: The user's access to these queues, by the path of the template.
-            parse: Parses the text of an ACL.
+            created: The user's access to these queues, by template path.
+            parse: Parses an ACL's text.
         """
         self._queues = queues
         self._usable = usable
@@ -401,7 +401,7 @@ def _may(allowed: Sequence[Access]) -> str:
 
 
 def _describe_names(acl: Acl, dropped: Collection[str]) -> Iterator[str]:
-    """Yield descriptions of the names in an ACL, in the order of its text."""
+    """Yield descriptions of the names in an ACL, in the same order as in its text."""
     if acl.allows_all:
         yield "everyone"
         return

@@ -1,4 +1,4 @@
-"""The command `queuegate who-can`, which lists the users of a queue and why they may use it."""
+"""The command `queuegate who-can`, which lists a queue's users and explains their access."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ def _lines(page: UserPage, users: Sequence[ListedUser], colors: Colors) -> Itera
         text = where if is_enforced else grant_words(page.everyone_via)
         yield f"{colors.good('everyone')}: {text}"
     for grant in page.proxies:
-        yield f"every user that {escape(grant.name)} acts for: {place_of(grant)}"
+        yield f"any user on whose behalf {escape(grant.name)} acts: {place_of(grant)}"
     width = max((len(escape(user.user)) for user in users), default=0)
     for user in users:
         text = f"{escape(user.user):{width}}  "

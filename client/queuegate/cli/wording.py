@@ -1,4 +1,4 @@
-"""Translate the client's and the server's messages into terms of the command line."""
+"""Translate the client's and the server's messages into command-line terms."""
 
 import re
 import shlex
@@ -44,7 +44,7 @@ _ANYWHERE: Final = {
     "token_file": "--token-file",
     "server_name": "--tls-server-name",
 }
-"""Command-line terms for terms of the Python client anywhere in a message."""
+"""Command-line terms for Python client terms anywhere in a message."""
 _TERM: Final = re.compile(
     rf"""'[^']*'|"[^"]*"|(?<![\w.])(?:{"|".join(map(re.escape, _ANYWHERE))})(?!\w)"""
 )
@@ -52,7 +52,7 @@ _TERM: Final = re.compile(
 
 
 def in_command_words(message: str) -> str:
-    """Translate a Python client message into terms of the command line."""
+    """Translate a Python client message into command-line terms."""
     return _TERM.sub(lambda match: _ANYWHERE.get(match[0], match[0]), message)
 
 
@@ -67,11 +67,11 @@ def argument_in_command_words(message: str) -> str:
 def violations_in_command_words(
     violations: Iterable[Violation], question: Mapping[str, object]
 ) -> str:
-    """Return a message about invalid arguments of a command, with their values.
+    """Return a message about a command's invalid arguments that includes their values.
 
     Args:
         violations: The request fields rejected by the server.
-        question: The arguments of the command, by name.
+        question: The command's arguments, by name.
     """
     return "; ".join(
         f"{_argument(field, question)} {text}{_hint(field, question)}" for field, text in violations

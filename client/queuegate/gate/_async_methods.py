@@ -1,4 +1,4 @@
-"""The methods of `queuegate.aio.Gate` that differ from those of a client.
+"""The methods of `queuegate.aio.Gate` that differ from a client's.
 
 `make blocking` generates the methods of `queuegate.Gate` from this module.
 """

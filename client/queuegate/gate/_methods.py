@@ -1,4 +1,4 @@
-"""The methods of `queuegate.Gate` that differ from those of a client.
+"""The methods of `queuegate.Gate` that differ from a client's.
 
 Generated from `gate/_async_methods.py` by `make blocking`. Do not edit.
 """

@@ -50,7 +50,7 @@ class Gate(AsyncGateMethods, Client):
         on_change: Callable[[], object] | None = None,
     ) -> None:
         """Create a gate with the arguments of `queuegate.Gate`. `on_change` is a plain function,
-        called on the event loop. The outbox is written on the event loop as well.
+        called on the event loop. The event loop also writes the outbox.
 
         Raises:
             RuntimeError: No event loop is running.
@@ -150,7 +150,7 @@ class Gate(AsyncGateMethods, Client):
         """Send messages when they are due. Raises an error once the stream is closed."""
         number, woken = self._reflector.stream, self._woken
         await stream.write(opened)
-        # A failed write would hide the status of a rejected stream.
+        # A failed write would hide a rejected stream's status.
         await greeted.wait()
         while not self._reflector.is_closed:
             for request in self._reflector.due(number):

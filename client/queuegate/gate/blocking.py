@@ -55,7 +55,7 @@ class Gate(GateMethods, Client):
         """Create a gate, which connects in the background.
 
         Args:
-            address: The address of the server, as for Client.
+            address: The server's address, as for Client.
             timeout: The default time limit for calls, in seconds.
             tls: The TLS settings, as for Client.
             token_file: The file with the bearer token, as for Client.

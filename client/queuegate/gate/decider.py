@@ -48,7 +48,7 @@ class Decider:
             want: Requests a user's groups from the server, given the partition, the user, and
                 the time by which the gate needs them.
             report: Stores decisions that must be reported; None without an outbox.
-            clock: The monotonic clock of the session, in seconds.
+            clock: The session's monotonic clock, in seconds.
         """
         self.grace = 0.0
         """How long the gate may decide from old state after its lease expires, in seconds."""

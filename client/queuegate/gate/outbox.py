@@ -23,7 +23,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of all files in the folder. Beyond it, checks are sent to the server."""
 MAX_SEGMENT_BYTES: Final = 256 * 1024
 MAX_SECONDS: Final = 253_402_300_799
-"""The latest time of a valid decision: the end of the year 9999."""
+"""The latest time in a valid decision, which is the end of the year 9999."""
 _NANOS: Final = 1_000_000_000
 _SUFFIX: Final = ".decisions"
 _DAMAGED: Final = ".damaged"
@@ -273,7 +273,7 @@ def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
 
 
 def _is_possible(decision: sync_pb2.LocalDecision) -> bool:
-    """Return whether a gate could have written a decision. After a crash of the machine, a file may
+    """Return whether a gate could have written a decision. After the machine crashes, a file may
     contain other bytes, such as zeros.
     """
     time = decision.time

@@ -1,4 +1,4 @@
-"""The tables of a policy, received from a server in parts and validated.
+"""A policy's tables, received from a server in parts and validated.
 
 Rows refer to earlier rows by distance, so the tables cannot contain cycles or forward references.
 All other faults are rejected here, so code that reads complete tables need not check for them.
@@ -28,7 +28,7 @@ def _numbers() -> "array[int]":
 
 
 class PolicyTables:
-    """The tables of a policy. They are readable once `finish` has been called."""
+    """A policy's tables. They are readable once `finish` has been called."""
 
     def __init__(self) -> None:
         """Create empty tables."""
@@ -44,7 +44,7 @@ class PolicyTables:
         `listed`. Each list starts where the previous one ends.
         """
         self.reasons: dict[int, Reason] = {}
-        """The reason of the decision at the end of each chain, by level."""
+        """The reason for the decision at the end of each chain, by level."""
         self.submit, self.admin = _numbers(), _numbers()
         """For each queue: the first level of its chain."""
         self.paths: list[str] = []

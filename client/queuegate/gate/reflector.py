@@ -121,7 +121,9 @@ class Reflector:
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
         self._answer: sync_pb2.SyncRequest | None = None
-        """The acknowledgment of the latest message that needs one, and of all earlier messages."""
+        """The pending acknowledgment, which covers the latest message that requires one and all
+        earlier messages.
+        """
         self._pongs = 0
         """The number of pongs on this stream, except those received before any policy."""
         self._next_ping = 0.0

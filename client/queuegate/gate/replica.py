@@ -1,4 +1,4 @@
-"""A gate's copy of the policies and of users' groups.
+"""A gate's copy of policies and users' groups.
 
 One thread updates the copy, and any thread may decide from it. Policies and rights are in `state`,
 an object replaced by each update, so a decision is valid if its state is still current afterwards.
@@ -143,7 +143,7 @@ class State:
     ) -> None:
         self.rights = rights
         self._is_complete = is_complete
-        """Whether `policies` contains all partitions of the server."""
+        """Whether `policies` contains all of the server's partitions."""
         self.policies = policies
         """The policies in use, by partition."""
         self.cache: dict[tuple[object, ...], Evaluation] = {}
@@ -194,7 +194,7 @@ class LocalReplica:
         """The groups by partition and user, the most recently requested last."""
         self._group_bytes = 0
         self._held: dict[str, PolicyCopy] = {}
-        """All complete policies, including unconfirmed ones."""
+        """All complete policies, whether confirmed or not."""
         self._held_size = PolicySize()
         self._first: sync_pb2.PolicyPart | None = None
         self._part_size = PolicySize()

@@ -89,7 +89,7 @@ class GateSession:
         """When the lease expires, on the gate's monotonic clock."""
         self.ping_interval = 1.0
         self.reported = sync_pb2.SyncReported()
-        """The latest confirmation of a report."""
+        """The latest report confirmation."""
         self._replica = replica
         self._name = name
         self._instance = os.urandom(16)
@@ -104,7 +104,7 @@ class GateSession:
         self._part_of = ""
         """The partition whose policy is incomplete; empty between policies."""
         self._wanted: dict[tuple[str, str], float] = {}
-        """The time of each pending request for groups, by partition and user."""
+        """When each pending request for groups was sent, by partition and user."""
         self._deferred: dict[tuple[str, str], float] = {}
         """When groups that were unavailable may be requested again, by partition and user."""
         self._last_ping = 0

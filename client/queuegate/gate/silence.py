@@ -83,5 +83,5 @@ class SilenceWatch:
         else:
             return ""
         if self.lacks_policy:
-            return f"the server answers pings, but has sent no complete policy for {seconds:g} s"
-        return f"the server has not answered a ping for {seconds:g} s"
+            return f"the server responds to pings but has sent no complete policy for {seconds:g} s"
+        return f"the server has not responded to a ping for {seconds:g} s"

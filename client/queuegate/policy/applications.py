@@ -111,7 +111,7 @@ def decide_application(
         action: The requested action.
         user: The user name.
         groups: All of the user's groups, or None if they are unknown.
-        target: For a move, the path of the target queue.
+        target: For a move, the target queue's path.
         real_user: The service acting for the user, if any.
 
     Raises:

@@ -19,7 +19,7 @@ MISSES_PER_INDEX: Final = 4
 MAX_INDEX_NAMES: Final = 2_000
 """The maximum number of names in a chain's index. Merging more would take longer than it saves."""
 MAX_INDEXED_NAMES: Final = 1_500_000
-"""The maximum number of names in all indexes of a partition, about 60 MiB."""
+"""The maximum number of names in all indexes of a partition, which take about 60 MiB."""
 
 _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
@@ -80,7 +80,7 @@ def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> Ow
     """Return the level defined by a queue's own ACLs.
 
     Args:
-        queue: The path of the queue.
+        queue: The queue path.
         acls: The queue's ACLs in evaluation order.
         otherwise: `Chain.otherwise` of the chain above.
     """
@@ -215,7 +215,7 @@ class Chain:
         return _match_group(listed, groups)
 
     def _service_grant(self, service: str) -> Decision | None:
-        """Return the grant of the nearest level that lists a service, or None."""
+        """Return the grant by the nearest level that lists a service, or None."""
         for level in self.levels():
             if service in level.services:
                 return _grant(_USER, level.queue, f"~{service}")

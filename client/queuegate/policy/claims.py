@@ -50,7 +50,9 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """The user, or any member of the group, may not use the queues, whatever their other groups."""
+    """The user, or any member of the group, may not use the queues, regardless of their other
+    groups.
+    """
 
     subject: Subject
     uses: Uses

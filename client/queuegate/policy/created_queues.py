@@ -61,7 +61,7 @@ class Template(NamedTuple):
 
 
 class CreatedAcls(NamedTuple):
-    """The ACLs of a created queue, as texts."""
+    """A created queue's ACLs, as text."""
 
     path: str
     submit_acl: str
@@ -100,7 +100,7 @@ class QueueCreation:
         """Return whether a submission to a missing queue creates it.
 
         Args:
-            path: The path of the queue.
+            path: The queue path.
             creator_path: The path of its nearest configured ancestor.
         """
         creator = self.creators.get(creator_path)
@@ -111,7 +111,7 @@ class QueueCreation:
         """Return the queues that a submission to a missing queue creates, deepest first.
 
         Args:
-            path: The path of the queue.
+            path: The queue path.
             creator_path: The path of its nearest configured ancestor.
 
         Returns:
@@ -185,7 +185,7 @@ class QueueCreation:
 
 
 def trailing_wildcards(path: str) -> int:
-    """Return the number of trailing `*` levels of a path."""
+    """Return the number of trailing `*` levels in a path."""
     count = 0
     for level in reversed(path.split(SEPARATOR)):
         if level != ANY_NAME:
@@ -195,7 +195,7 @@ def trailing_wildcards(path: str) -> int:
 
 
 def _created_acls(path: str, templates: Sequence[Template]) -> CreatedAcls:
-    """Return the ACLs of a created queue, each from the first template that sets it."""
+    """Return a created queue's ACLs, each from the first template that sets it."""
     submits = ((each.submit_acl, each) for each in templates if each.submit_acl is not None)
     admins = ((each.admin_acl, each) for each in templates if each.admin_acl is not None)
     submit_acl, submit_template = next(submits, (_NOBODY, None))

@@ -34,7 +34,7 @@ def decide(
 
     Args:
         partition: The queue's partition.
-        path: The path of the queue, as returned by `Partition.path`.
+        path: The queue path, as returned by `Partition.path`.
         access: The kind of access.
         user: The user name.
         groups: All of the user's groups, or None if they are unknown.

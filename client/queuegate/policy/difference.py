@@ -59,7 +59,7 @@ class QueueDifference:
     """The names with access only in the new version."""
     lost: Selection
     below: int = 0
-    """The number of queues below that inherit all of the difference."""
+    """The number of queues below that inherit the entire difference."""
     partly_below: int = 0
     """The number of queues below that inherit only a part, because they list some of its names
     themselves."""
@@ -182,7 +182,7 @@ _SAME: Final = ComparedQueue("", NOBODY, NOBODY)
 
 
 class _Reader:
-    """Reads the levels of a partition."""
+    """Reads a partition's levels."""
 
     def __init__(self, partition: Partition, access: Access, expand: Expander) -> None:
         self._partition = partition

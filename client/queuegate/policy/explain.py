@@ -50,7 +50,7 @@ class Step:
     """An evaluated ACL, or the rule for the recovery queue or for disabled ACLs."""
 
     queue: str
-    """The path of the queue; empty for the ACL of the cluster's administrators."""
+    """The queue path; empty for the ACL of the cluster's administrators."""
     kind: Access | None
     """The kind of ACL; None for a rule."""
     acl: Acl | None

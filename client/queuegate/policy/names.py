@@ -60,7 +60,7 @@ def queue_path(text: str) -> str | None:
 
 
 def yarn_queue_path(text: str) -> str | None:
-    """Return the full path of a YARN queue, or None if a level is empty.
+    """Return a YARN queue's full path, or None if a level is empty.
 
     Paths are case-sensitive, `root.` is optional, and a level may contain any character but a dot.
     """
@@ -71,7 +71,7 @@ def yarn_queue_path(text: str) -> str | None:
 
 
 def parent_path(path: str) -> str:
-    """Return the path of the parent queue; empty for the root."""
+    """Return the parent queue's path; empty for the root."""
     return path.rpartition(SEPARATOR)[0]
 
 

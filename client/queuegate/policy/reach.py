@@ -59,7 +59,7 @@ class EffectiveAcl:
 
     partition: Partition
     path: str
-    """The path of the queue."""
+    """The queue path."""
     access: Access
     open_by: Decision | None
     """The decision that allows everyone, if any."""
@@ -135,7 +135,7 @@ def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveA
 
     Args:
         partition: The queue's partition.
-        path: The path of the queue, as returned by `Partition.path`. The queue need not exist.
+        path: The queue path, as returned by `Partition.path`. The queue need not exist.
         access: The kind of access.
     """
     chain = partition.chain(path, access)

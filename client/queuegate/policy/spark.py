@@ -41,7 +41,7 @@ class SparkAcls:
 
     enabled: bool
     owners: Acl
-    """The application's user and the user of its process, who may always view and modify it."""
+    """The application's user and the owner of its process, who may always view and modify it."""
     view: Acl
     modify: Acl
     admin: Acl
@@ -56,7 +56,7 @@ class SparkAcls:
 
         Args:
             action: The requested action.
-            user: The name of the user, or None if no login is required.
+            user: The user name, or None if no login is required.
             groups: All of the user's groups, or None if they are unknown.
 
         Raises:

@@ -57,7 +57,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The queues of a partition. Immutable. Built by a PartitionBuilder."""
+    """A partition's queues. Immutable. Built by a PartitionBuilder."""
 
     name: str
     resolver_type: str
@@ -67,7 +67,7 @@ class Partition:
     paths: tuple[str, ...]
     """All paths, sorted."""
     depth: int
-    """The number of levels of the deepest path."""
+    """The number of levels in the deepest path."""
     cluster: Cluster | None = None
     """The YARN cluster; None for a YuniKorn partition."""
     resolver_place: tuple[int, int] = (0, 0)
@@ -177,7 +177,7 @@ class Partition:
         return queue
 
     def nearest_path(self, path: str) -> str:
-        """Return the path of the queue returned by `nearest`."""
+        """Return the path of the queue that `nearest` returns."""
         return self._ancestors.get(path) or self.nearest(path).path
 
     def chain(self, path: str, access: Access) -> Chain:
@@ -377,11 +377,11 @@ def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Policy:
-    """All partitions of a configuration. Immutable."""
+    """All partitions in a configuration. Immutable."""
 
     partitions: Mapping[str, Partition]
     source: str = ""
-    """The source of the configuration, as displayed."""
+    """The configuration's source, for display."""
     revision: int = 0
     """Incremented with each configuration served."""
     checksum: str = ""

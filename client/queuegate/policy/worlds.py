@@ -109,7 +109,7 @@ class ClosedWorld:
     """Only the people in a directory exist."""
 
     directory: Mapping[str, tuple[str, ...]]
-    """The groups of each user."""
+    """Each user's groups."""
     _members: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class ClosedWorld:
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
         """Yield each person in the directory to whom all subjects apply.
 
-        A service acting for a person must be in the directory as well.
+        A service acting for a person must also be in the directory.
         """
         wanted = [*subjects]
         services = {name for kind, name in wanted if kind is SubjectKind.PROXY}

@@ -111,7 +111,7 @@ def test_an_answer_that_cannot_be_written_is_none(server: ScriptedServer) -> Non
             check=False,
         )
     assert done.returncode == 3
-    assert done.stderr == "Error: cannot write the answer: No space left on device\n"
+    assert done.stderr == "Error: cannot write the output: No space left on device\n"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def only_pongs(requests: Requests, _context: grpc.ServicerContext) -> Responses:
 def test_a_server_that_sends_no_policy_is_left(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with scripted_sync(only_pongs) as server, live_gate(server.address, kind) as gate:
         assert server.streams == 2
-        assert "answers pings, but has sent no complete policy for 3 s" in caplog.text
+        assert "responds to pings but has sent no complete policy for 3 s" in caplog.text
         assert gate._decide(question("alice"))
 
 

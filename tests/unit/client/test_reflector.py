@@ -198,7 +198,7 @@ def test_pongs_without_a_policy_do_not_keep_a_stream(
         assert looks * WATCH_SECONDS == SILENCE + WATCH_SECONDS
         pauses.append(reflector.ended(ServerUnavailable("cancelled", code="CANCELLED")))
     # Each thing is logged once, and streams are opened less and less often.
-    fault = "the server answers pings, but has sent no complete policy for 3 s"
+    fault = "the server responds to pings but has sent no complete policy for 3 s"
     assert [record.message for record in caplog.records] == [
         f"a gate's stream has ended: CANCELLED: {fault}"
     ]
@@ -350,7 +350,7 @@ def test_the_same_end_is_logged_once(
     reflector.opened()
     clock.advance(SILENCE + 1)
     reflector.ended(ServerUnavailable("cancelled", code="CANCELLED"))
-    assert "has not answered a ping for 3 s" in caplog.text
+    assert "has not responded to a ping for 3 s" in caplog.text
     assert "cancelled" not in caplog.text
 
 
@@ -426,7 +426,7 @@ def test_policies_without_end_do_not_keep_a_stream(
         waited += WATCH_SECONDS
     assert bounds.MAX_TRANSFER_SECONDS < waited <= bounds.MAX_TRANSFER_SECONDS + 2 * WATCH_SECONDS
     reflector.ended(ServerUnavailable("cancelled", code="CANCELLED"))
-    assert "has not answered a ping for 120 s" in caplog.text
+    assert "has not responded to a ping for 120 s" in caplog.text
 
 
 def test_a_long_transfer_is_no_silence(reflector: Reflector, clock: ManualClock) -> None:

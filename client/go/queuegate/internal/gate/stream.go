@@ -49,9 +49,9 @@ type silentError struct {
 
 func (e silentError) Error() string {
 	if e.lacksPolicy {
-		return fmt.Sprintf("the server answers pings, but has sent no complete policy for %v", e.length)
+		return fmt.Sprintf("the server responds to pings but has sent no complete policy for %v", e.length)
 	}
-	return fmt.Sprintf("the server has not answered a ping for %v", e.length)
+	return fmt.Sprintf("the server has not responded to a ping for %v", e.length)
 }
 
 func (e silentError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
