@@ -142,9 +142,6 @@ class ApplicationExplanation:
     """The evaluated lists, in order. If access is granted, the last list granted it."""
     groups: ExplainedGroups
     """The origin of the user's groups."""
-    evaluated_queue: str = ""
-    """If the application's queue does not exist and YARN will not create it: its nearest existing
-    ancestor, whose administrators were evaluated instead."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

@@ -87,9 +87,7 @@ def decision(
         response.matched_queue,
         response.matched_subject,
         response.policy_revision,
-        response.evaluated_queue
-        if isinstance(response, access_pb2.CheckQueueAccessResponse)
-        else "",
+        response.evaluated_queue,
     )
 
 
@@ -173,7 +171,6 @@ def application_explanation(
             for step in response.steps
         ),
         groups(response.groups),
-        response.evaluated_queue,
     )
 
 

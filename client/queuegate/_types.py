@@ -75,7 +75,7 @@ class Decision:
     """The evaluated policy's revision."""
     evaluated_queue: str = ""
     """For a missing queue, its nearest existing ancestor, whose ACLs were evaluated instead. Empty
-    if the queue exists, and for the recovery queue and applications."""
+    if the queue exists or will be created, and for the recovery queue and Spark."""
     stale: ClassVar[bool] = False
     """True only for a StaleDecision."""
 

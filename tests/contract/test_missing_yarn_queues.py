@@ -1,11 +1,14 @@
 """What the command line says about queues that YARN does not know, against a running server."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 import queuegate
 from queuegate.cli import main
+from queuegate.v1 import access_pb2
+from tests.support.fakes.scripted_server import ScriptedServer
 from tests.support.generators.yarn_files import prop
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
@@ -87,7 +90,7 @@ def test_no_note_about_a_queue_that_exists_or_will_be_created(
     )
 
 
-def test_the_queue_of_an_application_in_an_explanation(
+def test_the_queue_of_an_application_in_every_decision(
     server: RunningServer, scheduler: str
 ) -> None:
     with queuegate.Client(server.address, timeout=60) as client:
@@ -95,8 +98,58 @@ def test_the_queue_of_an_application_in_an_explanation(
         assert client.get_policy().semantics == "documented"
         for queue, evaluated in (("root.prod.new", "root.prod"), ("root.prod", "")):
             application = queuegate.Application(queue, "x")
-            answer = client.explain_application("olga", "view", application, groups=())
-            assert answer.evaluated_queue == evaluated
+            for groups in ((), None):
+                check = queuegate.ApplicationCheck("olga", "view", application, groups=groups)
+                answers = [
+                    client.check_application("olga", "view", application, groups=groups),
+                    *client.check_applications([check, check]),
+                    client.explain_application("olga", "view", application, groups=groups).decision,
+                ]
+                for answer in answers:
+                    assert isinstance(answer, queuegate.Decision)
+                    assert answer.evaluated_queue == evaluated
+
+
+def test_no_evaluated_queue_for_a_move_to_a_missing_queue_and_for_spark(
+    server: RunningServer,
+) -> None:
+    application = queuegate.Application("root.prod.new", "x")
+    with queuegate.Client(server.address, timeout=60) as client:
+        answer = client.check_application("olga", "move", application, target_queue="root.none")
+        assert (answer.reason, answer.evaluated_queue) == ("unknown_queue", "")
+        spark = queuegate.SparkApplication({"spark.acls.enable": "true"}, "ann")
+        assert client.check_application("olga", "view", spark, groups=()).evaluated_queue == ""
+
+
+def test_an_application_in_a_missing_queue_takes_one_call(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("app-check", "olga", "view", "--queue", "root.new", "--owner", "x")
+    with ScriptedServer() as scripted:
+        scripted.script.answers["CheckApplicationAccess"] = (
+            access_pb2.CheckApplicationAccessResponse(
+                reason=access_pb2.REASON_NO_MATCH, evaluated_queue="root"
+            )
+        )
+        main(["--address", scripted.address, "--timeout", "60", *words])
+        assert capsys.readouterr().out.endswith("root.new does not exist; decided at root\n")
+        main(["--address", scripted.address, "--timeout", "60", *words, "-o", "json"])
+        assert json.loads(capsys.readouterr().out)["evaluated_queue"] == "root"
+        methods = [call.method for call in scripted.script.calls]
+        assert methods == ["CheckApplicationAccess", "GetPolicy", "CheckApplicationAccess"]
+
+
+def test_a_user_whose_name_begins_like_a_path(
+    server: RunningServer, scheduler: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("root.svc", "view", "--queue", "root.pord", "--owner", "x", "--no-groups")
+    lines = output(server, capsys, "app-check", *asked)
+    assert lines.endswith("; decided at root; did you mean root.prod?\n")
+    assert "USER comes first" not in lines
+    for command in ("check", "explain"):
+        lines = output(server, capsys, command, "root.svc", "root.pord", "--no-groups")
+        assert "did you mean" not in lines
+        assert "; decided at root; USER comes first: root.pord root.svc\n" in lines
 
 
 def test_a_user_and_a_queue_in_the_wrong_order(

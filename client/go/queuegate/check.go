@@ -56,7 +56,7 @@ type Decision struct {
 	// PolicyRevision is the revision of the evaluated policy.
 	PolicyRevision uint64
 	// EvaluatedQueue is the nearest existing ancestor of a missing queue, whose ACLs were evaluated
-	// instead. Empty if the queue exists, and for the recovery queue and applications.
+	// instead. Empty if the queue exists or will be created, and for the recovery queue and Spark.
 	EvaluatedQueue string
 	// Stale is true if a [Gate] decided without a lease.
 	Stale bool
@@ -184,6 +184,7 @@ type answer interface {
 	GetMatchedQueue() string
 	GetMatchedSubject() string
 	GetPolicyRevision() uint64
+	GetEvaluatedQueue() string
 }
 
 // decisionOf returns the decision in a response. If the outcome contradicts the reason, neither can
@@ -199,15 +200,12 @@ func decisionOf(response answer) (Decision, error) {
 		return Decision{}, contractViolated(
 			"the server's response contradicts itself: %s, with the reason %s", said, reason)
 	}
-	decision := Decision{
+	return Decision{
 		Allowed:        response.GetAllowed(),
 		Reason:         reason,
 		MatchedQueue:   response.GetMatchedQueue(),
 		MatchedSubject: response.GetMatchedSubject(),
 		PolicyRevision: response.GetPolicyRevision(),
-	}
-	if queue, ok := response.(*queuegatev1.CheckQueueAccessResponse); ok {
-		decision.EvaluatedQueue = queue.GetEvaluatedQueue()
-	}
-	return decision, nil
+		EvaluatedQueue: response.GetEvaluatedQueue(),
+	}, nil
 }

@@ -225,6 +225,12 @@ policies:
 	if !decision.Allowed || decision.Reason != ReasonUser || err != nil {
 		t.Error(decision, err)
 	}
+	missing := logs
+	missing.Application = &queuegatev1.Application{Queue: "root.none", Owner: "John", ViewAcl: "Jane"}
+	decision, err = client.CheckApplication(ctx, missing)
+	if !decision.Allowed || decision.EvaluatedQueue != "root" || err != nil {
+		t.Error(decision, err)
+	}
 	results, err := client.CheckApplications(ctx, []ApplicationCheck{logs, kill, spark})
 	if err != nil || !results[0].Allowed || results[1].Allowed || results[1].Err != nil || !results[2].Allowed {
 		t.Errorf("%+v, %v", results, err)

@@ -1,6 +1,5 @@
 """The commands, with their calls and exit statuses."""
 
-import contextlib
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -11,11 +10,10 @@ from queuegate._address import ENVIRONMENT_VARIABLE
 from queuegate._applications import (
     Application,
     ApplicationCheck,
-    ApplicationExplanation,
     SparkApplication,
 )
 from queuegate._results import HealthStatus, ReplicaState, ResolveOutcome
-from queuegate._types import Check
+from queuegate._types import Check, Decision
 from queuegate.cli import render
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
@@ -41,7 +39,6 @@ from queuegate.cli.suggestions import MissingQueue, missing_queue
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree
 from queuegate.cli.who_can import who_can
-from queuegate.exceptions import QueuegateError
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
 
@@ -185,16 +182,11 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
         started = time.monotonic()
         if explained:
             full = client.explain_application(*question, **options)
-            missing = _missing_queue_line(client, session, asked, full, started)
+            missing = _missing_queue_line(client, session, asked, full.decision, started)
             lines = render.application_explanation(asked, full, colors, missing)
             return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
         answer = client.check_application(*question, **options)
-        missing = ""
-        if _is_text(session) and not arguments["spark"]:
-            # Callers without the role for explanations get no note.
-            with contextlib.suppress(QueuegateError):
-                full = client.explain_application(*question, **options)
-                missing = _missing_queue_line(client, session, asked, full, started)
+        missing = _missing_queue_line(client, session, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
     text = render.application_decision(asked, answer, colors)
     return Report(answer, [text, missing] if missing else [text], status)
@@ -204,7 +196,7 @@ def _missing_queue_line(
     client: "Client | OfflineClient",
     session: Session,
     asked: ApplicationCheck,
-    answer: ApplicationExplanation,
+    answer: Decision,
     started: float,
 ) -> str:
     """Return a line about the application's queue if that does not exist; empty otherwise."""

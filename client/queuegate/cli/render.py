@@ -103,6 +103,8 @@ def decision(
     if answer.reason is Reason.UNKNOWN_USER:
         text += _domain_part(asked.user)
     if answer.evaluated_queue:
+        if missing.is_user:
+            missing = missing._replace(similar="")
         text += f"\n{missing_queue(asked.queue, answer.evaluated_queue, missing)}"
         if missing.is_user:
             text += f"; USER comes first: {escape(asked.queue)} {escape(asked.user)}"
@@ -122,7 +124,7 @@ def missing_queue(queue: str, evaluated_queue: str, missing: MissingQueue) -> st
     text = f"{escape(queue)} does not exist"
     text += ", and YARN does not create it" if missing.is_never_created else ""
     text += f"; decided at {escape(evaluated_queue)}"
-    if missing.similar and not missing.is_user:
+    if missing.similar:
         text += f"; did you mean {escape(missing.similar)}?"
     return text
 

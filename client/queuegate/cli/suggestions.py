@@ -48,7 +48,7 @@ def missing_queue(
     return MissingQueue(
         most_similar(asked.queue, evaluated_queue, paths),
         policy.format == _CAPACITY_SCHEDULER,
-        asked.user.casefold().startswith(f"{ROOT}{SEPARATOR}") or asked.user in paths[1:],
+        asked.user.casefold().startswith(f"{ROOT}{SEPARATOR}"),
     )
 
 

@@ -1296,6 +1296,7 @@ class CheckApplicationAccessResponse(_message.Message):
     MATCHED_QUEUE_FIELD_NUMBER: _builtins.int
     MATCHED_SUBJECT_FIELD_NUMBER: _builtins.int
     POLICY_REVISION_FIELD_NUMBER: _builtins.int
+    EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     """True only if access is granted."""
     reason: Global___Reason.ValueType
@@ -1306,6 +1307,11 @@ class CheckApplicationAccessResponse(_message.Message):
     """The matching entry, if any: a user, a group, or `*`."""
     policy_revision: _builtins.int
     """The revision of the evaluated policy."""
+    evaluated_queue: _builtins.str
+    """If the application's queue does not exist and YARN will not create it: its nearest existing
+    ancestor, whose ACLs were evaluated instead. Empty otherwise, for a move to a missing queue, and for
+    Spark.
+    """
     def __init__(
         self,
         *,
@@ -1314,10 +1320,11 @@ class CheckApplicationAccessResponse(_message.Message):
         matched_queue: _builtins.str = ...,
         matched_subject: _builtins.str = ...,
         policy_revision: _builtins.int = ...,
+        evaluated_queue: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "matched_queue", b"matched_queue", "matched_subject", b"matched_subject", "policy_revision", b"policy_revision", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "evaluated_queue", b"evaluated_queue", "matched_queue", b"matched_queue", "matched_subject", b"matched_subject", "policy_revision", b"policy_revision", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1481,11 +1488,6 @@ class ExplainApplicationAccessResponse(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
-    EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
-    evaluated_queue: _builtins.str
-    """If the application's queue does not exist and YARN will not create it: its nearest existing
-    ancestor, whose administrators were evaluated instead. Empty otherwise, and for Spark.
-    """
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:
         """The decision, identical to that of CheckApplicationAccess."""
@@ -1506,11 +1508,10 @@ class ExplainApplicationAccessResponse(_message.Message):
         decision: Global___CheckApplicationAccessResponse | None = ...,
         steps: _abc.Iterable[Global___ApplicationStep] | None = ...,
         groups: Global___ExplainGroups | None = ...,
-        evaluated_queue: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "groups", b"groups"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "evaluated_queue", b"evaluated_queue", "groups", b"groups", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "groups", b"groups", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,7 +13,7 @@ from queuegate.policy.applications import (
     decide_application,
 )
 from queuegate.policy.decide import evaluated_instead
-from queuegate.policy.decision import Decision
+from queuegate.policy.decision import UNKNOWN_QUEUE, Decision
 from queuegate.policy.spark import PROPERTIES, SparkError, spark_acls
 from queuegate.policy.yarn_acl import parse_yarn
 from queuegate.v1 import access_pb2
@@ -60,7 +60,7 @@ class ApplicationServicer:
             data,
             lambda: self._read(wire.parse(_Check, data), trusted=trusted),
             self._engine.explain_application,
-            lambda _query, result, revision: _decision(result.decision, revision),
+            lambda query, result, revision: _decision(query, result.decision, revision),
         )
 
     async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
@@ -113,26 +113,30 @@ class ApplicationServicer:
 
     def _steps(
         self, checks: Sequence[bytes], *, trusted: bool
-    ) -> CheckSteps[ApplicationQuery, Decision]:
+    ) -> CheckSteps[ApplicationQuery, CheckResponse]:
         """Return the steps that decide a batch's checks on the current snapshot."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
-        async def resolve(query: ApplicationQuery) -> Decision:
-            return (await self._engine.explain_application(query)).decision
-
-        def respond(_check: bytes, decision: Decision) -> CheckResponse:
-            message = _decision(decision, snapshot.policy.revision)
+        def encoded(query: ApplicationQuery, decision: Decision) -> CheckResponse:
+            message = _decision(query, decision, snapshot.policy.revision)
             return cacheable(message.SerializeToString(), decision)
+
+        def check(query: ApplicationQuery) -> CheckResponse | None:
+            decision = self._engine.check_application(query)
+            return None if decision is None else encoded(query, decision)
+
+        async def resolve(query: ApplicationQuery) -> CheckResponse:
+            return encoded(query, (await self._engine.explain_application(query)).decision)
 
         return CheckSteps(
             lambda _check: None,
             lambda index: _query(
                 wire.parse(_Check, checks[index], budget), snapshot, trusted=trusted
             ),
-            self._engine.check_application,
+            check,
             resolve,
-            respond,
+            lambda _check, response: response,
         )
 
     async def _batch_response(
@@ -245,13 +249,19 @@ def _spark_query(
     )
 
 
-def _decision(decision: Decision, revision: int) -> access_pb2.CheckApplicationAccessResponse:
+def _decision(
+    query: ApplicationQuery, decision: Decision, revision: int
+) -> access_pb2.CheckApplicationAccessResponse:
+    evaluated_queue = ""
+    if query.queue and decision is not UNKNOWN_QUEUE:
+        evaluated_queue = evaluated_instead(query.served.partition, query.queue, decision)
     return access_pb2.CheckApplicationAccessResponse(
         allowed=decision.allowed,
         reason=REASONS[decision.reason],
         matched_queue=decision.matched_queue,
         matched_subject=decision.matched_subject,
         policy_revision=revision,
+        evaluated_queue=evaluated_queue,
     )
 
 
@@ -267,10 +277,8 @@ def _explanation(
         )
         for index, each in enumerate(result.evaluation.lists)
     ]
-    partition, queue = query.served.partition, query.queue
     return access_pb2.ExplainApplicationAccessResponse(
-        decision=_decision(result.decision, revision),
+        decision=_decision(query, result.decision, revision),
         steps=steps,
         groups=explain_groups(result),
-        evaluated_queue=evaluated_instead(partition, queue, result.decision) if queue else "",
     )

@@ -2398,6 +2398,10 @@ type CheckApplicationAccessResponse struct {
 	MatchedSubject string `protobuf:"bytes,4,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
 	// The revision of the evaluated policy.
 	PolicyRevision uint64 `protobuf:"varint,5,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
+	// If the application's queue does not exist and YARN will not create it: its nearest existing
+	// ancestor, whose ACLs were evaluated instead. Empty otherwise, for a move to a missing queue, and for
+	// Spark.
+	EvaluatedQueue string `protobuf:"bytes,6,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2465,6 +2469,13 @@ func (x *CheckApplicationAccessResponse) GetPolicyRevision() uint64 {
 		return x.PolicyRevision
 	}
 	return 0
+}
+
+func (x *CheckApplicationAccessResponse) GetEvaluatedQueue() string {
+	if x != nil {
+		return x.EvaluatedQueue
+	}
+	return ""
 }
 
 // Application checks to run together.
@@ -2795,12 +2806,9 @@ type ExplainApplicationAccessResponse struct {
 	// disabled, and for a move to a missing queue.
 	Steps []*ApplicationStep `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
 	// The origin of the groups.
-	Groups *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`
-	// If the application's queue does not exist and YARN will not create it: its nearest existing
-	// ancestor, whose administrators were evaluated instead. Empty otherwise, and for Spark.
-	EvaluatedQueue string `protobuf:"bytes,4,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Groups        *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainApplicationAccessResponse) Reset() {
@@ -2852,13 +2860,6 @@ func (x *ExplainApplicationAccessResponse) GetGroups() *ExplainGroups {
 		return x.Groups
 	}
 	return nil
-}
-
-func (x *ExplainApplicationAccessResponse) GetEvaluatedQueue() string {
-	if x != nil {
-		return x.EvaluatedQueue
-	}
-	return ""
 }
 
 var File_queuegate_v1_access_proto protoreflect.FileDescriptor
@@ -3009,13 +3010,14 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x05spark\x18\x05 \x01(\v2\x1e.queuegate.v1.SparkApplicationH\x00R\x05spark\x12!\n" +
 	"\ftarget_queue\x18\x06 \x01(\tR\vtargetQueue\x12\x1b\n" +
 	"\treal_user\x18\a \x01(\tR\brealUserB\t\n" +
-	"\asubject\"\xdf\x01\n" +
+	"\asubject\"\x88\x02\n" +
 	"\x1eCheckApplicationAccessResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12,\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x14.queuegate.v1.ReasonR\x06reason\x12#\n" +
 	"\rmatched_queue\x18\x03 \x01(\tR\fmatchedQueue\x12'\n" +
 	"\x0fmatched_subject\x18\x04 \x01(\tR\x0ematchedSubject\x12'\n" +
-	"\x0fpolicy_revision\x18\x05 \x01(\x04R\x0epolicyRevision\"i\n" +
+	"\x0fpolicy_revision\x18\x05 \x01(\x04R\x0epolicyRevision\x12'\n" +
+	"\x0fevaluated_queue\x18\x06 \x01(\tR\x0eevaluatedQueue\"i\n" +
 	"\"BatchCheckApplicationAccessRequest\x12C\n" +
 	"\x06checks\x18\x01 \x03(\v2+.queuegate.v1.CheckApplicationAccessRequestR\x06checks\"\xc3\x01\n" +
 	"\x16ApplicationCheckResult\x12J\n" +
@@ -3031,12 +3033,11 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x01(\x0e2\x1d.queuegate.v1.ApplicationListR\x04list\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x19\n" +
 	"\bacl_text\x18\x03 \x01(\tR\aaclText\x12\x18\n" +
-	"\agranted\x18\x04 \x01(\bR\agranted\"\xff\x01\n" +
+	"\agranted\x18\x04 \x01(\bR\agranted\"\xd6\x01\n" +
 	" ExplainApplicationAccessResponse\x12H\n" +
 	"\bdecision\x18\x01 \x01(\v2,.queuegate.v1.CheckApplicationAccessResponseR\bdecision\x123\n" +
 	"\x05steps\x18\x02 \x03(\v2\x1d.queuegate.v1.ApplicationStepR\x05steps\x123\n" +
-	"\x06groups\x18\x03 \x01(\v2\x1b.queuegate.v1.ExplainGroupsR\x06groups\x12'\n" +
-	"\x0fevaluated_queue\x18\x04 \x01(\tR\x0eevaluatedQueue*X\n" +
+	"\x06groups\x18\x03 \x01(\v2\x1b.queuegate.v1.ExplainGroupsR\x06groups*X\n" +
 	"\n" +
 	"AccessType\x12\x1b\n" +
 	"\x17ACCESS_TYPE_UNSPECIFIED\x10\x00\x12\x16\n" +
