@@ -58,7 +58,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     required=True,
     help="The certificate, PEM; reloaded when it changes.",
 )
-@_option("--tls-key", type=FILE, required=True, help="Its private key, PEM.")
+@_option("--tls-key", type=FILE, required=True, help="The certificate's private key, PEM.")
 @_option(
     "--client-ca-file",
     type=FILE,

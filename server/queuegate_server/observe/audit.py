@@ -125,7 +125,7 @@ class AuditLog:
             self._changed.notify()
         await asyncio.to_thread(self._thread.join, CLOSE_TIMEOUT)
         if self._thread.is_alive() or self.counts.dropped > dropped:
-            _LOG.error("records of the audit log are lost: it could not be written at shutdown")
+            _LOG.error("audit records were lost: the audit log could not be written at shutdown")
 
     def _hangs(self) -> bool:
         """Return whether a write hangs, in which case calls must not wait."""

@@ -256,7 +256,7 @@ def test_validate_compares_the_limits(tmp_path: Path, ca_file: Path, password_fi
         assert "queuegate.yaml:11:24: warning: resolvers.corp.operation_timeout: " in done.output
         assert (
             "operation_timeout (10 s) is not shorter than lookup_timeout (5 s), so a lookup "
-            "ends before it can give up on a server and ask another one (raise "
+            "times out before it can fail over to another server (raise "
             "lookup_timeout, or lower this setting)" in done.output
         )
 

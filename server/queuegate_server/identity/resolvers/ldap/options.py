@@ -280,8 +280,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
             if seconds >= self.lookup_timeout:
                 message = (
                     f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
-                    f"({self.lookup_timeout:g} s), so a lookup ends before it can give up on a "
-                    "server and ask another one"
+                    f"({self.lookup_timeout:g} s), so a lookup times out before it can fail "
+                    "over to another server"
                 )
                 result[key] = message, remedy
         if self.groups_from == "member_dn" and "memberuid" in map(str.lower, self.member_attribute):
