@@ -15,7 +15,7 @@ class Client(AsyncClientMethods):
     """The asyncio client of a queuegate server, with the methods of `queuegate.Client`.
 
     A client belongs to the event loop that was running when it was created. Tasks should share a
-    client, since all its calls use a single connection. Cancelling a task cancels its call. Close a
+    client, since all its calls use a single connection. Canceling a task cancels its call. Close a
     client after use, or use it in an `async with` statement.
 
     Failed calls raise a subclass of `QueuegateError`, including for invalid arguments; an argument

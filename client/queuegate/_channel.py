@@ -288,8 +288,8 @@ def _validate_interceptors(interceptors: Iterable[Any], kind: Any) -> list[Any]:
 
 def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
     if retry.attempts == 1:
-        # gRPC still resends a call that the server never processed, for example after it closed an
-        # old connection. "grpc.enable_retries": 0 would lose such a call.
+        # gRPC still resends calls that the server never processed, for example because it closed an
+        # old connection. "grpc.enable_retries": 0 would lose such calls.
         return []
     policy = {
         "maxAttempts": retry.attempts,

@@ -12,8 +12,9 @@ from queuegate.exceptions import ServerError
 from queuegate.v1 import access_pb2
 
 MIN_QUESTIONS: Final = 64
-"""The minimum number of checks for which columns save time: a third if few names repeat, and nine
-tenths if most do."""
+"""The minimum number of checks for which columns save time, from a third if few names repeat to
+nine tenths if most do.
+"""
 MIN_MIXED_QUESTIONS: Final = 512
 """The minimum number if other checks need a batch, since a second request costs as much as 400
 checks.

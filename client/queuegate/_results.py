@@ -209,8 +209,9 @@ class ReplicaState(StrEnum):
     FOLLOWING = auto()
     """The replica receives each invalidation."""
     JOINING = auto()
-    """The replica sends heartbeats but does not follow the fleet. When it does, it looks up all
-    cached groups again."""
+    """The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
+    all cached groups again.
+    """
     SILENT = auto()
     """The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
     STARTING = auto()
@@ -230,7 +231,7 @@ class Replica:
     version: str
     """The replica's version of queuegate."""
     lag: int
-    """The number of changes not applied yet."""
+    """The number of changes that the replica has not applied yet."""
     policy_revision: int
     """The revision of the replica's policy. Each replica numbers its own revisions."""
     policy_checksum: str

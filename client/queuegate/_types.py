@@ -95,7 +95,7 @@ class StaleDecision(Decision):
 class CheckFailure:
     """The result of a failed check in `check_many`.
 
-    It never grants access: it is falsy, and `allowed` is false. Unlike a denial, it is not a
+    It never grants access, because it is falsy and `allowed` is false. Unlike a denial, it is not a
     `Decision`.
 
     Example:
@@ -147,7 +147,7 @@ class GroupsOrigin(StrEnum):
     CACHE = auto()
     """The groups were in the cache."""
     STALE_CACHE = auto()
-    """The groups were in the cache, but had expired and could not be refreshed yet."""
+    """The groups were in the cache, but they had expired and could not be refreshed yet."""
 
 
 @dataclass(frozen=True, slots=True)

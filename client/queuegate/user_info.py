@@ -142,7 +142,7 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
     """Return a pod's owner, given its `metadata` as in Kubernetes' JSON.
 
     The owner is the user in the annotation. A pod without a user, or with an invalid annotation,
-    which is logged, belongs to `nobody`.
+    belongs to `nobody`. Invalid annotations are logged.
 
     The legacy label can be set to any name by anyone who may create a pod. YuniKorn 1.9 calls it
     unsupported, and later versions ignore it. With `legacy_label`, it is used if the annotation is

@@ -3,8 +3,7 @@
 `make blocking` generates the methods of `queuegate.Client` from this module.
 """
 
-# Timeouts are sent to the server as deadlines, which `asyncio.timeout` cannot replace:
-# ruff: noqa: ASYNC109
+# ruff: noqa: ASYNC109 - timeouts are sent to the server as deadlines, unlike asyncio.timeout
 
 from collections.abc import Iterable
 

@@ -68,7 +68,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command group whose help has the same order."""
+    """A command group whose help lists options in the same order."""
 
     command_class = Command
 
@@ -167,7 +167,7 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
 
 
 def session_options(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command: pass its options as a `Session`, print its report, and return the status."""
+    """Wrap a command to pass its options as a `Session`, print its report and return the status."""
     return _with_session(function, FORMATS)
 
 

@@ -28,12 +28,12 @@ class Report:
     """A command's output, with its exit status."""
 
     document: Any
-    """The output for `--output json` and `yaml`: a dataclass, or a mapping of plain values."""
+    """The output for `--output json` and `yaml`, as a dataclass or a mapping of plain values."""
     lines: Iterable[str]
     """The output for `--output text`."""
     status: Exit = Exit.OK
     problem: Problem | None = None
-    """A problem to print after the output, whose status takes precedence."""
+    """A problem to print after the output. Its exit status takes precedence."""
     note: str = ""
     """A note printed to standard error."""
     table: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None

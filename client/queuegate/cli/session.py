@@ -28,7 +28,7 @@ _READING: Final = ("acl_names", "semantics", "yarn_site")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The server to call, or the files from which to decide, and the output format."""
+    """The output format, and the server to call or the files from which to decide."""
 
     address: str | None = None
     timeout: float | None = None

@@ -24,7 +24,8 @@ _ACCESS: Final = {str(access): access for access in Access}
 Question = tuple[str, str, str, str, Iterable[str] | None, str]
 """A user, queue, partition, access, groups (None if not given) and real user."""
 _Target = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
-"""A policy, its partition, an access, a canonical path, and the given groups, if they are used."""
+"""A policy and its partition, an access, a canonical path, and the given groups, if any are used.
+"""
 Report = Callable[[Question, Decision], bool]
 """Stores a decision for the server's audit log, and returns whether it succeeded."""
 

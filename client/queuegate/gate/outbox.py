@@ -61,11 +61,12 @@ class Segment(NamedTuple):
 class Outbox:
     """A folder of segments. Thread-safe.
 
-    A decision is written before it is returned, so it is lost only with the machine or its disk.
+    A decision is written before it is returned, so only the loss of the machine or disk can lose
+    it.
     """
 
     def __init__(self, folder: FilePath) -> None:
-        """Open a folder, creating it if missing. Decisions already in it are reported first.
+        """Open a folder, creating it if missing. Decisions left in the folder are reported first.
 
         Raises:
             OSError: The folder cannot be used.

@@ -35,8 +35,8 @@ class PolicyTables:
         self.names: list[str] = []
         """Users, groups and services."""
         self.above, self.depth = _numbers(), _numbers()
-        """For each level: the distance to the level above (0 at the end of a chain), and the depth
-        of its path."""
+        """Each level's distance to the level above (0 at the end of a chain), and its path's depth.
+        """
         self.listed = _numbers()
         """Indexes into `names`."""
         self.ends = array("I", [0])
@@ -46,7 +46,7 @@ class PolicyTables:
         self.reasons: dict[int, Reason] = {}
         """The reason for the decision at the end of each chain, by level."""
         self.submit, self.admin = _numbers(), _numbers()
-        """For each queue: the first level of its chain."""
+        """The first level of each queue's chain."""
         self.paths: list[str] = []
         """The path of each queue."""
         self.path_bytes = 0
@@ -57,10 +57,10 @@ class PolicyTables:
         """The numbers of the patterns for created queues, by the number of the queue or pattern
         above, and by name. Patterns are numbered after the last queue."""
         self.created_submit, self.created_admin = _numbers(), _numbers()
-        """For each pattern: the first level of its chain, plus 1; 0 if checks must be sent to the
-        server."""
+        """The first level of each pattern's chain, plus 1; 0 if checks must be sent to the server.
+        """
         self._lengths: list[int] = []
-        """For each level: the length of its chain."""
+        """The length of each level's chain."""
         self._ends: list[int] = []
         self._end_reasons: list[int] = []
         self._queue_depths, self._created_depths = _numbers(), _numbers()

@@ -313,11 +313,11 @@ class Reflector:
         self.resets += bool(self.replica.state.policies)
 
     def _want(self, partition: str, user: str, until: float) -> None:
-        """Request a user's groups: immediately if needed soon, or batched with the next ping.
+        """Request a user's groups, immediately if needed soon, or else batched with the next ping.
 
         Args:
             partition: The partition name.
-            user: The user.
+            user: The user name.
             until: When the cached groups expire; -inf if there are none.
         """
         if len(self._wanted) >= MAX_WAITING or (partition, user) in self._wanted:

@@ -130,11 +130,11 @@ class PolicyCopy(NamedTuple):
 
 
 Evaluation: TypeAlias = tuple[Decision, UserEntry]
-"""A decision, and the entry whose groups it used, or NO_GROUPS."""
+"""A decision, and the user entry from which it took groups, or NO_GROUPS."""
 
 
 class State:
-    """The policies and rights that decisions depend on, with a cache of decisions."""
+    """The policies and rights on which decisions depend, with a cache of decisions."""
 
     __slots__ = ("_decisions", "_is_complete", "_size", "cache", "policies", "rights")
 

@@ -1,6 +1,6 @@
 """The gate's side of the protocol, which tracks its lease and the state from which it may decide.
 
-Pure: takes messages and times, and returns messages. The server's side is
+Performs no I/O; it takes messages and times, and returns messages. The server's side is
 `queuegate_server/sync/session.py`; `sync.proto` defines the rules.
 """
 
@@ -22,8 +22,8 @@ MAX_PINGS: Final = 32
 
 
 def _clock() -> Callable[[], float]:
-    """Return the clock for leases: monotonic and, where supported, running while the machine is
-    suspended.
+    """Return the clock for leases, which is monotonic and, where supported, runs while the machine
+    is suspended.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -75,7 +75,7 @@ class Replica(Protocol):
 
 
 class GateSession:
-    """A gate's session with its server, which spans all its streams."""
+    """A gate's session with its server, across all of the gate's streams."""
 
     def __init__(self, replica: Replica, name: str, partitions: Iterable[str] = ()) -> None:
         """Create a session without a stream.

@@ -165,7 +165,7 @@ def _share(names: frozenset[str]) -> frozenset[str]:
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the users and groups in an ACL whose names belong to the given set."""
+    """Return an ACL's users and groups, restricted to the given set of names."""
     user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),

@@ -42,7 +42,7 @@ class Uses(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Only these subjects may use the queues. If there are none, nobody may."""
+    """Only these subjects may use the queues. If there are no subjects, nobody may use them."""
 
     subjects: frozenset[Subject]
     uses: Uses
@@ -102,7 +102,7 @@ class Answer(NamedTuple):
 
 
 class Refutation(NamedTuple):
-    """A counterexample: a person, and the decisions that contradict the claim."""
+    """A counterexample, consisting of a person and the decisions that contradict the claim."""
 
     person: Person
     answers: tuple[Answer, ...]
@@ -160,10 +160,10 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
 
 
 def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str]) -> bool:
-    """Return whether the unparsed texts of the queue's own ACLs list only these names.
+    """Return whether the queue's own ACLs list only these names, without parsing them.
 
-    Parsing them would dominate the run time for a claim about many queues. An entry that parsing
-    would change or drop matches none of the names, so the result is then false.
+    Parsing would dominate the run time for a claim about many queues. An entry that parsing would
+    change or drop matches none of the names, so the result is then false.
     """
     queue = partition.queues.get(use.queue)
     if queue is None:

@@ -55,7 +55,7 @@ class Template(NamedTuple):
 
     kind: TemplateKind
     path: str
-    """The path of the queues whose children use the template. The last levels may be `*`."""
+    """The path of the queues to whose children the template applies. The last levels may be `*`."""
     submit_acl: str | None
     admin_acl: str | None
 
@@ -80,8 +80,9 @@ class QueueCreation:
     """The creators by queue path."""
     templates: tuple[Template, ...] = ()
     depths: Mapping[str, int] = field(default_factory=dict)
-    """`maximum-queue-depth` by path: the maximum number of `*` levels in the templates of queues
-    below it."""
+    """`maximum-queue-depth` by path, which limits the number of `*` levels in templates for queues
+    below.
+    """
     default_depth: int = DEFAULT_DEPTH
     """The depth for paths not in `depths`."""
 

@@ -133,7 +133,9 @@ class _Level:
         return _NOBODY.union(*parts)
 
     def remove_from(self, names: Names) -> Names:
-        """Return the names not listed at this level; the same object if none is listed."""
+        """Return the names that are not listed at this level; the same object if nothing is
+        removed.
+        """
         for part in self.parts:
             if not names.isdisjoint(part):
                 names -= part

@@ -19,10 +19,10 @@ from queuegate.policy.tree import Partition
 
 
 class SubjectKind(StrEnum):
-    """The kind of subject that a name in an ACL refers to."""
+    """The kind of subject to which a name in an ACL refers."""
 
     EVERYONE = auto()
-    """Everyone: the name is `*`."""
+    """Everyone, represented by the name `*`."""
     USER = auto()
     """A user."""
     GROUP = auto()
@@ -119,8 +119,8 @@ class QueueUsers(NamedTuple):
     """The people who may use a queue."""
 
     everyone: Grant | None
-    """The grant that allows everyone, if any. If set, `users` contains only users who are also
-    listed by name.
+    """The grant that allows everyone, if any. If everyone is allowed, `users` contains only users
+    who are also listed by name.
     """
     users: dict[str, list[Grant]]
     """Each user's grants. A grant for the user's own name comes first."""

@@ -41,7 +41,8 @@ class SparkAcls:
 
     enabled: bool
     owners: Acl
-    """The application's user and the owner of its process, who may always view and modify it."""
+    """The application's user and its process owner, who may always view and modify the application.
+    """
     view: Acl
     modify: Acl
     admin: Acl

@@ -47,7 +47,7 @@ class World(Protocol):
     """The people who may exist."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield the people to whom all subjects apply, or at least the minimal ones."""
+        """Yield the people to whom all subjects apply, or at least the minimal people."""
 
 
 class Inclusion(NamedTuple):
