@@ -74,7 +74,7 @@ class PodMetadata:
 
 
 def pod_metadata(kind: str, value: object) -> PodMetadata:
-    """Return an object's pod metadata. `kind` is in METADATA. Raises UnreadableObject."""
+    """Return an object's pod metadata. `kind` must be in METADATA. Raises UnreadableObject."""
     if isinstance(value, UnreadableObject):
         raise value
     path = METADATA[kind]

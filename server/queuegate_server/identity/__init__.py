@@ -1,1 +1,1 @@
-"""Resolvers that look up users' groups, their guards, and the group cache."""
+"""Group lookups: resolvers, their guards, and the group cache."""

@@ -37,7 +37,7 @@ class LookupFailure:
 
 
 Outcome = KnownUser | NoSuchUser | LookupFailure
-"""The outcome of a lookup. A failed lookup does not imply that the user does not exist."""
+"""The outcome of a lookup. After a failed lookup, the user may still exist."""
 
 
 class Source(Protocol):

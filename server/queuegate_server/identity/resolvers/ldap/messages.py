@@ -19,7 +19,7 @@ EXTENDED_RESPONSE: Final = 0x78
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The maximum size of any message, in bytes."""
 MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
-"""The maximum size of other messages than entries, such as results with text or referrals."""
+"""The maximum size of messages other than entries, such as results with text or referrals."""
 
 _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
@@ -102,7 +102,7 @@ class MessageReader:
         self._buffer += data
 
     def messages(self) -> Iterator[tuple[MessageHead, bytes | None]]:
-        """Yield heads with complete messages, or None if discarded. Raises ServerFault.
+        """Yield each head with its complete message, or None if discarded. Raises ServerFault.
 
         The caller may stop iterating at any time, and call again for the rest.
         """
