@@ -78,7 +78,7 @@ def seconds(name: str, value: object, *, may_be_zero: bool = False) -> float:
 
 
 def flag(name: str, value: object) -> bool:
-    """Return a bool unchanged."""
+    """Return the value after checking that it is a bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
     return value

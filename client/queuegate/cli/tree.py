@@ -200,7 +200,9 @@ def _parser(answer: PolicyInfo) -> Callable[[str], Acl]:
 
 
 def _parse_yunikorn(text: str) -> Acl:
-    """Parse an ACL. One that YuniKorn does not accept lists only its own text as a dropped name."""
+    """Parse an ACL. An ACL rejected by YuniKorn is represented by an empty ACL with its text as a
+    dropped name.
+    """
     try:
         return yunikorn_acl.parse(text, AclNames.ANY)
     except AclError:

@@ -168,7 +168,9 @@ class Chain:
         self.index = self.merged()
 
     def merged(self) -> Index:
-        """Return the names listed at this level or above, each with its nearest queue's path."""
+        """Return the names listed at this level or above, mapped to the nearest queues listing
+        them.
+        """
         if self.index is not None:
             return self.index
         levels = [self]

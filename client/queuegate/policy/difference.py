@@ -51,7 +51,7 @@ NOBODY: Final = Selection()
 
 @dataclass(slots=True, eq=False)
 class QueueDifference:
-    """A difference in access to a queue that its parent does not share."""
+    """A difference in access to a queue that is not inherited from its parent."""
 
     queue: str
     access: Access
