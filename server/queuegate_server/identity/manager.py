@@ -127,7 +127,7 @@ class ResolverManager:
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
-        """Pairs of where a resolver is defined (`settings` or `policy`) and the open resolver."""
+        """Return the open resolvers as pairs of `settings` or `policy`, and the resolver."""
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def _end_lease(self) -> None:
