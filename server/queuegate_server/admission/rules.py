@@ -136,19 +136,19 @@ class _Scope:
     namespace_annotations: Mapping[str, str]
 
     def is_processed(self) -> bool:
-        """Whether the annotation is added in the request's namespace."""
+        """Return whether the annotation is added in the request's namespace."""
         settings = self.settings
         return self._selected(_ENABLE, settings.process_namespaces, settings.bypass_namespaces)
 
     def is_labelled(self) -> bool:
-        """Whether workloads in the request's namespace get an application ID."""
+        """Return whether workloads in the request's namespace get an application ID."""
         settings = self.settings
         return self._selected(
             _GENERATE_APPLICATION_ID, settings.label_namespaces, settings.no_label_namespaces
         )
 
     def _selected(self, annotation: str, wanted: Patterns, unwanted: Patterns) -> bool:
-        """Whether the namespace is selected by its annotation or, if unset, by the patterns."""
+        """Return whether the namespace is selected by its annotation or, if unset, the patterns."""
         stated = self.namespace_annotations.get(annotation)
         if stated is not None:
             return stated == "true"
@@ -156,14 +156,14 @@ class _Scope:
         return (not wanted or wanted.match(namespace)) and not unwanted.match(namespace)
 
     def covers(self, pod: PodMetadata) -> bool:
-        """Whether a pod belongs, or will belong, to a YuniKorn application."""
+        """Return whether a pod belongs, or will belong, to a YuniKorn application."""
         return self.is_processed() and (pod.has_application_id or self.is_labelled())
 
     def is_from_system_user(self) -> bool:
         return self.settings.system_users.match(self.request.user)
 
     def may_set(self) -> bool:
-        """Whether the requesting user may set the annotation to any user."""
+        """Return whether the requesting user may set the annotation to any user."""
         settings = self.settings
         return (
             settings.bypass_auth
