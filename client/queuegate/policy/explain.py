@@ -11,7 +11,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import ACLS_DISABLED, Access, Decision, Reason
 from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path
 from queuegate.policy.tree import Partition
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
 
 class StepOutcome(StrEnum):
@@ -114,7 +114,8 @@ def explain(
 
 def groups_listed_as_users(text: str, groups: Sequence[str]) -> list[str]:
     """Return the groups that an ACL lists as users, usually because a space is missing."""
-    users = {entry.strip() for entry in text.partition(" ")[0].split(",")}
+    # Hadoop also separates names with line breaks. Elsewhere, they are invalid in names.
+    users = parse_yarn(text.partition(" ")[0], Semantics.HADOOP).users
     return sorted(users.intersection(groups))
 
 

@@ -46,6 +46,7 @@ from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
     FORMATS,
+    YARN_SITE,
     YUNIKORN,
     FormatOptions,
     detect_and_check,
@@ -133,7 +134,7 @@ def validate(
         results = _check_each(files, check_settings)
     else:
         results = _check_each(files, functools.partial(_check_policy_alone, format_name, options))
-    sys.exit(_report("validate", results, output, site=_site(options)))
+    sys.exit(_report("validate", results, output))
 
 
 @click.command()
@@ -180,6 +181,7 @@ def lint(
         raise _wrong_usage(_NO_FILE)
 
     def check(data: bytes, name: str) -> list[Diagnostic]:
+        _refuse_second_site(format_name, options, data, name)
         reading = options
         if config is not None:
             reading = policies.reading_options_of(policies.settings(config, name))
@@ -192,7 +194,7 @@ def lint(
         return sort_diagnostics([*diagnostics, *misplaced_names(policy, people)])
 
     results = _check_each(files, check)
-    sys.exit(_report("lint", results, output, site=_site(options), warnings_fail=True))
+    sys.exit(_report("lint", results, output, warnings_fail=True))
 
 
 @click.command()
@@ -296,10 +298,24 @@ def _lint_configured(config: Path) -> Iterator[FileResult]:
 def _check_policy_alone(
     format_name: str | None, options: FormatOptions, data: bytes, name: str
 ) -> list[Diagnostic]:
+    _refuse_second_site(format_name, options, data, name)
     diagnostics = _check_policy(format_name, options, data, name, with_lint=False)
     if has_errors(diagnostics) or RESOLVER_KEY not in open_envelope(data, name).data:
         return diagnostics
     return sort_diagnostics([*diagnostics, *unusable_resolver_errors(data, name, options)])
+
+
+def _refuse_second_site(
+    format_name: str | None, options: FormatOptions, data: bytes, name: str
+) -> None:
+    """Reject a yarn-site.xml as FILE beside another --yarn-site. Raises Failure."""
+    site = options.yarn.site
+    if site is None or site[0] == data or (format_name or detect_file_format(data)) != YARN_SITE:
+        return
+    raise Failure(
+        f"{name}: is itself a yarn-site.xml, which is not read with --yarn-site {site[1]}:"
+        " pass the scheduler's file as FILE and the cluster's yarn-site.xml to --yarn-site"
+    )
 
 
 def _refuse_standard_input(files: Iterable[str]) -> None:
@@ -330,40 +346,38 @@ def _read_and_check(
     return check(data, name)
 
 
-def _site(options: FormatOptions) -> str:
-    return options.yarn.site[1] if options.yarn.site else ""
-
-
 def _report(
     command: str,
     results: Iterable[FileResult],
     output: str,
     *,
-    site: str = "",
     warnings_fail: bool = False,
 ) -> int:
     """Print all diagnostics, and a summary on stderr; return the exit status.
 
-    `site`, a yarn-site.xml, is counted as a file if it has diagnostics.
+    A diagnostic in a file read more than once, such as a yarn-site.xml, is printed once. The
+    summary counts the checked files and other files with diagnostics.
     """
     all_diagnostics: list[Diagnostic] = []
-    files = 0
+    files: set[str] = set()
+    reported: set[Diagnostic] = set()
     is_readable = True
     for name, result in results:
-        files += 1
+        files.add(name)
         if isinstance(result, OSError):
             all_diagnostics.append(unreadable(name, result))
             if output == findings.TEXT:
                 click.echo(str(all_diagnostics[-1]), err=True)
             is_readable = False
             continue
-        diagnostics = list(result)
+        diagnostics = [each for each in dict.fromkeys(result) if each not in reported]
+        reported.update(diagnostics)
         if output == findings.TEXT:
             findings.write(output, command, diagnostics)
         all_diagnostics += diagnostics
-    files += any(each.file == site for each in all_diagnostics)
+    files.update(each.file for each in all_diagnostics)
     errors = sum(each.severity is Severity.ERROR for each in all_diagnostics)
-    counts = {"files": files, "errors": errors, "warnings": len(all_diagnostics) - errors}
+    counts = {"files": len(files), "errors": errors, "warnings": len(all_diagnostics) - errors}
     if output != findings.TEXT:
         findings.write(output, command, all_diagnostics, more=counts)
     summary = (

@@ -179,6 +179,57 @@ def test_the_summary_counts_a_yarn_site_with_findings(
     assert run(command, folder, "cs.xml").stderr.startswith(files)
 
 
+@pytest.mark.parametrize("command", [validate, lint])
+def test_a_yarn_site_is_counted_once_and_its_findings_are_printed_once(
+    command: click.Command, folder: Path
+) -> None:
+    site = prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "*")
+    (folder / "yarn-site.xml").write_text(f"<configuration>{site}</configuration>")
+    for names, number in (
+        (("cs.xml", "yarn-site.xml"), 2),
+        (("yarn-site.xml", "cs.xml", "cs.xml"), 2),
+        (("cs.xml", "other.xml", "yarn-site.xml"), 3),
+    ):
+        result = run(command, folder, *names)
+        assert result.stderr.startswith(f"{number} files, ")
+        lines = result.stdout.splitlines()
+        assert sum(line.startswith(f"{folder / 'yarn-site.xml'}:1:") for line in lines) == 1
+        assert len(lines) == len({*lines})
+        shown = f"{len(lines)} warning"
+        assert shown in result.stderr
+
+
+@pytest.mark.parametrize("command", [validate, lint])
+def test_settings_with_a_yarn_site_that_has_findings(
+    command: click.Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    site = prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "*")
+    (folder / "yarn-site.xml").write_text(f"<configuration>{site}</configuration>")
+    (folder / "q.yaml").write_text("policy: {path: cs.xml, yarn_site: yarn-site.xml}\n")
+    result = CliRunner().invoke(command, ["--config", "q.yaml", "cs.xml"])
+    assert "yarn-site.xml:1:" in result.stdout
+    assert result.stderr.startswith("2 files, ")
+
+
+@pytest.mark.parametrize("command", [validate, lint])
+@pytest.mark.parametrize("site", ["cs.xml", "second-site.xml"])
+@pytest.mark.parametrize("given", [(), ("--format", "yarn-site")])
+def test_a_yarn_site_is_not_read_with_another(
+    command: click.Command, site: str, given: tuple[str, ...], folder: Path
+) -> None:
+    (folder / "second-site.xml").write_text(
+        f"<configuration>{prop('yarn.acl.enable', 'true')}</configuration>"
+    )
+    file, beside = str(folder / "yarn-site.xml"), str(folder / site)
+    result = CliRunner().invoke(command, [file, "--yarn-site", beside, *given])
+    assert result.exit_code == 2
+    assert f"{file}: is itself a yarn-site.xml" in result.stderr
+    assert f"--yarn-site {beside}" in result.stderr
+    result = CliRunner().invoke(command, [file, "--yarn-site", file, *given])
+    assert "is itself" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [(diff, ["--people", "cs.xml", "other.xml"]), (prove, ["cs.xml", "claims.yaml"])],

@@ -286,6 +286,6 @@ def test_warnings_about_the_capacity_scheduler() -> None:
         '"acl_submit_application" is not a property',
         'no queue "a"',
         "is final above",
-        "root has no .acl_submit_applications: in Hadoop it defaults to *",
+        "root has no acl_submit_applications: in Hadoop it defaults to *",
     ):
         assert words in messages

@@ -218,8 +218,8 @@ def _read_capacity_scheduler(
         return None
     properties = configuration.read(diagnostics, is_read=_is_read, is_literal=is_literal)
     scheduler = SchedulerFile(
-        f".{SUBMIT}",
-        f".{ADMIN}",
+        SUBMIT,
+        ADMIN,
         checks_submission_always=False,
         has_short_names=True,
         mappings=properties.get(f"{PREFIX}{_MAPPINGS}"),
