@@ -64,7 +64,9 @@ class PolicyFile:
             words += [user, queue]
         if access is not Access.SUBMIT:
             words += ["--access", str(access)]
-        if partition != DEFAULT_PARTITION:
+        # A YARN file read without settings is the partition `default`.
+        is_default = bool(reading) and not self.is_yunikorn and not self.config
+        if partition != DEFAULT_PARTITION and not is_default:
             words += ["--partition", partition]
         groups = person.groups
         # Without any of these options, the command would look up the groups.

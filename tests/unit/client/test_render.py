@@ -17,7 +17,7 @@ from queuegate import (
     SubjectKind,
 )
 from queuegate.cli import render
-from queuegate.cli.terminal import Colors
+from queuegate.cli.terminal import Colors, escape
 
 PLAIN = Colors(on=False)
 COLORED = Colors(on=True)
@@ -315,6 +315,9 @@ def test_an_unknown_user_with_a_domain_part(user: str, name: str) -> None:
         (" analysts2", ""),
         ("bob analysts2", ""),
         ("Analysts", ""),
+        ("\n  analysts", ""),
+        ("\n\tanalysts,\n\tdev", "analysts, dev"),
+        ("\nbob\nanalysts\n", "analysts"),
     ],
 )
 def test_a_group_that_an_acl_lists_as_a_user(acl: str, hint: str) -> None:
@@ -326,4 +329,4 @@ def test_a_group_that_an_acl_lists_as_a_user(acl: str, hint: str) -> None:
     )
     line = [*render.explanation(Check("mary", "root"), answer, PLAIN)][3]
     expected = f" (lists {hint} as a user: groups follow a space)" if hint else ""
-    assert line == f"└─ submit ACL '{acl}': no match{expected}"
+    assert line == f"└─ submit ACL '{escape(acl)}': no match{expected}"

@@ -1,10 +1,15 @@
 """A proposed policy, assessed in a child process."""
 
+import asyncio
+import shlex
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from queuegate.cli import main
 from queuegate.policy.tree import Partition
 from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.formats.registry import load_policy
@@ -55,8 +60,10 @@ async def assessed(
     claims: str | None = None,
     people: Mapping[str, GroupsByUser] | None = None,
     replaces_all: bool = True,
+    name: str = "queues.yaml",
+    partition: str = "default",
 ) -> dict[str, Any]:
-    policy = PolicyText(File("queues.yaml", text.encode()), "", "default", "", (), None, None)
+    policy = PolicyText(File(name, text.encode()), "", partition, "", (), None, None)
     job = ProposalJob(
         ParseJob((policy,), "", {}, {}, frozenset()),
         b"".join(served_lines(served or partitions(SERVED))),
@@ -109,6 +116,38 @@ async def test_claims_are_proved_or_refuted_by_a_command() -> None:
     assert old["command"].startswith("queuegate check ")
     assert "--policy" not in old["command"]
     assert old["place"] == "the served policy"
+
+
+async def test_the_command_for_a_named_partition_of_yarn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "<allocations><queue name='root'><aclSubmitApps> </aclSubmitApps>"
+        "<aclAdministerApps> </aclAdministerApps>"
+        "<queue name='a'><aclSubmitApps>{}</aclSubmitApps></queue></queue></allocations>"
+    )
+    file = tmp_path / "fair-scheduler.xml"
+    file.write_text(text.format("ann"))
+    [served] = partitions(text.format("eve"), "fair-scheduler").values()
+    found = await assessed(
+        text.format("ann"),
+        served={"hadoop": replace(served, name="hadoop")},
+        claims=(
+            "partition: hadoop\n"
+            "claims: [nobody may submit root.a, no new access compared with what is served]\n"
+        ),
+        name=str(file),
+        partition="hadoop",
+    )
+    nobody, compared = found["claims"]["proofs"]
+    [shown] = nobody["shown"]
+    assert shown["command"] == f"queuegate check --policy {file} ann root.a"
+    new, old = compared["shown"]
+    assert new["command"] == shown["command"]
+    assert old["command"] == "queuegate check ann root.a --partition hadoop --no-groups"
+    # In a thread without an event loop.
+    assert await asyncio.to_thread(main, shlex.split(shown["command"])[1:]) == 0
+    assert capsys.readouterr().out.startswith("allowed: ann may submit to root.a")
 
 
 @pytest.mark.parametrize(
