@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import queuegate
 from queuegate.cli import main
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.v1 import policy_pb2
@@ -120,6 +121,33 @@ def test_every_mark_is_what_a_check_returns(
                 marked += 1
     if prefix == "root":
         assert marked
+
+
+def test_templates_above_a_prefix_apply_below_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "capacity-scheduler.xml"
+    templates = {
+        f"root.flex.{V2}.template.{ADMINISTER}": "bob",
+        f"root.*.{V2}.leaf-template.{SUBMIT}": "ann",
+        f"root.managed.leaf-queue-template.{SUBMIT}": "eve",
+    }
+    file.write_text(scheduler(templates))
+    with (
+        running_server("--policy", str(file), *ADMIN) as server,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
+        for prefix, paths in (
+            ("root.flex", ["root.*", "root.flex"]),
+            ("root.flex.fixed", ["root.*"]),
+            ("root.managed", ["root.*", "root.managed"]),
+            ("root", ["root.*", "root.flex", "root.managed"]),
+        ):
+            shown = client.get_policy(prefix=prefix).templates
+            assert sorted(each.path for each in shown) == paths
+        words = ("--address", server.address, "--timeout", "60", "--prefix", "root.flex")
+        assert main(["tree", *words, "--user", "ann", "--no-groups"]) == 0
+    assert "*  submit; template: admin user bob\n" in capsys.readouterr().out
 
 
 def marks_of(tree: str, prefix: str) -> Iterator[tuple[str, str]]:
