@@ -15,12 +15,13 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""The operations port's maximum number of connections, excluding those admitted by the site."""
+"""The operations port's maximum number of connections, excluding connections admitted by the
+site."""
 CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
 """The maximum number of bytes decrypted ahead of reading."""
 TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""The time limit for a TLS shutdown, to which a client may not respond."""
+"""The time limit for a TLS shutdown, because a client might not respond."""
 _MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
 """The pause after a failed accept, for example due to a lack of file descriptors."""
@@ -38,13 +39,13 @@ def complete_headers(response: web.StreamResponse) -> None:
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"
     response.force_close()
-    # aiohttp has already set its own Connection header, with which a client would send its next
-    # request on a closing connection.
+    # Replace aiohttp's Connection header. With it, a client would send its next request on a
+    # connection that is being closed.
     response.headers["Connection"] = "close"
 
 
 class Connection(web.RequestHandler):
-    """A connection that is counted from before its handshake until it is lost."""
+    """A connection, counted from before its handshake until it is lost."""
 
     __slots__ = ("_log", "_open", "task")
 
@@ -57,8 +58,8 @@ class Connection(web.RequestHandler):
     ) -> None:
         """Count this connection until it is lost.
 
-        `connections` holds the counted connections in the order in which to abort them; `limits`
-        are further arguments for aiohttp's handler.
+        `connections` holds the counted connections in the order in which they are aborted; `limits`
+        are additional arguments for aiohttp's handler.
         """
         super().__init__(
             server,

@@ -67,7 +67,8 @@ class Readiness:
             "resolvers": {
                 "initialised": policy is not None,
                 "unusable": [
-                    # The reason is only logged because it may name accounts and files.
+                    # Log the reason instead of including it, because it may name accounts and
+                    # files.
                     {"partition": each.partition.name, "resolver": each.key.name}
                     for each in state.unusable
                 ],

@@ -46,7 +46,8 @@ from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _MAX_CONFIG_MAP_CHECKS: Final = 2
-"""The maximum number of concurrent checks. Each may keep a child process busy for seconds."""
+"""The maximum number of ConfigMaps checked at once. Each may keep a child process busy for
+seconds."""
 _MAX_LOGGED_MESSAGE: Final = 1_000
 _SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -60,7 +61,7 @@ class AdmissionMetrics:
     """The metrics, in a separate registry. No label contains a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
-        """Register the metrics. Reloads are counted by `settings` and `certificate`."""
+        """Register the metrics. `settings` and `certificate` count their own reloads."""
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",

@@ -2,8 +2,8 @@
 
 Nearly all reviews are small and are read immediately. A large review holds a slot from before its
 body is read until the response is sent. If no slot is free, the request waits, because the API
-server would sleep for a second after a rejection. It is rejected shortly before the API server
-would time out.
+server would sleep for a second after a rejection. A waiting request is rejected shortly before the
+API server would time out.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 this size."""
 SMALL_BODY_BYTES: Final = 64 * 1024
 LARGE_BODIES: Final = 4
-"""The maximum number of large bodies per endpoint, which limits their memory to 36 MiB."""
+"""The maximum number of large bodies per endpoint. This limits their memory to 36 MiB."""
 WAIT_SECONDS: Final = 1.5
 _SMALL_BODY_SECONDS: Final = 5.0
 _LARGE_BODY_SECONDS: Final = 2.0

@@ -95,7 +95,7 @@ def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
 
 
 def _values(texts: Mapping[str, str], binary: Mapping[str, str]) -> Mapping[str, bytes]:
-    """Return the values as mounted in pods. Raises ValueError, whose message names the key."""
+    """Return the values as mounted in pods. Raises ValueError; the message names the key."""
     values = {key: text.encode() for key, text in texts.items()}
     for key in filter(is_compressed, binary):
         try:

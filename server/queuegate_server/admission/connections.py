@@ -31,8 +31,8 @@ _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
 """How long to keep reading a rejected body, so that the client reads the response."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
-"""The number of new connections per garbage collection, which is required to free the buffers of
-closed connections because these are in reference cycles."""
+"""Garbage is collected after this many new connections. Closed connections are in reference cycles,
+so their buffers would otherwise not be freed in time."""
 
 
 class WebhookConnection(Connection):

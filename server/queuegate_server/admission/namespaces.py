@@ -18,7 +18,7 @@ from queuegate_server.runtime.single_flight import Flight, SingleFlight
 _NOT_FOUND: Final = 404
 _SOCKET_SECONDS: Final = 3.0
 _LOOKUP_SECONDS: Final = 4.0
-"""The time limit for a lookup, which is shorter than the API server's timeout for a review."""
+"""The time limit for a lookup. Shorter than the API server's timeout for a review."""
 _FRESH_SECONDS: Final = 30.0
 _STALE_SECONDS: Final = 600.0
 _MAX_NAMESPACES: Final = 10_000

@@ -203,7 +203,7 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return as many warnings as the API server accepts, and the number of the others."""
+    """Return as many warnings as the API server accepts, and the number of omitted warnings."""
     written: list[str] = []
     left = _MAX_WARNINGS - _REST
     for warning in warnings:

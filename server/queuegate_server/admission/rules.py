@@ -53,7 +53,7 @@ class AdmissionRequest:
     """The object as JSON values, or an UnreadableObject."""
     old: object = None
     uid: str = ""
-    """The request's ID, which the response repeats."""
+    """The request's ID, repeated in the response."""
     name: str = ""
     """The object's name; empty if the API server generates it."""
 
@@ -188,7 +188,7 @@ def _decide_creation(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
-    """Deny a binding with user metadata, which would replace the pod's without a review."""
+    """Deny a binding with user metadata, because it would replace the pod's without a review."""
     binding = pod_metadata(POD, scope.request.new)
     if binding.user_info is not None:
         return deny(_CHANGED)

@@ -137,8 +137,8 @@ def read_settings(
 ) -> AdmissionSettings:
     """Parse the settings in the ConfigMaps. Raises AdmissionSettingsError.
 
-    A key takes precedence over its environment variable. For an empty value, a list is empty and a
-    boolean gets its default.
+    A key takes precedence over its environment variable. An empty value means an empty list, or a
+    boolean's default.
     """
     environment = environment or {}
     faults: list[str] = []

@@ -28,16 +28,17 @@ REFRESH_SPREAD: Final = 0.3
 """The maximum jitter subtracted from `REFRESH_AFTER`."""
 
 INVALIDATE_STEP: Final = 250
-"""The number of entries dropped in each step of `invalidate_all`, which takes less than 1 ms."""
+"""The number of entries dropped in each step of `invalidate_all`. A step takes less than 1 ms."""
 MAX_SHARED_GROUPS: Final = 4096
 """The maximum number of distinct group lists interned across users."""
 MAX_SHARDS: Final = 64
-"""The maximum number of shards. Growing a dictionary copies it, which for a million users would
+"""The maximum number of shards. Growing a dictionary copies it. For a million users, this would
 block the event loop for 0.1 s with one dictionary, but only for a few ms with 64."""
 MIN_SHARD_ENTRIES: Final = 1024
 """The minimum shard size. Shards evict independently, so LRU order is exact only within a shard."""
 MAX_EVICTIONS: Final = 2
-"""The maximum number of evictions per stored entry, needed after the bound has been lowered."""
+"""The maximum number of entries evicted when one is stored. Evicting more than one shrinks the
+cache after its bound has been lowered."""
 NEVER: Final = -math.inf
 
 
@@ -60,9 +61,9 @@ class CacheEntry:
     fresh_until: float = NEVER
     """When decisions based on the entry expire (monotonic clock). Later use triggers a refresh."""
     failure: "CacheEntry | None" = None
-    """The latest failed lookup after these groups were resolved, if any."""
+    """The entry for the latest failed lookup since these groups were resolved, if any."""
     generation: int = 0
-    """The generation of the `CacheLease` under which the resolver responded."""
+    """The generation of the `CacheLease` when the outcome was stored."""
 
     def stale_until(self, options: CacheOptions) -> float:
         """Return when the groups become too stale to use while the resolver is unavailable."""
@@ -100,7 +101,7 @@ class CacheStats:
 
 
 class GroupCache:
-    """A cache for up to `max_entries` users' groups, and as many names without groups."""
+    """Caches the groups of up to `max_entries` users, and equally many names without groups."""
 
     def __init__(
         self,
@@ -118,7 +119,8 @@ class GroupCache:
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
             chance: Returns random numbers in [0, 1).
-            lease: Determines which unexpired entries must be resolved again; None: none.
+            lease: The cache lease. Entries stored before it last ended must be revalidated. None:
+                it never ends.
         """
         self.lease: Final = lease or EndlessLease()
         self.options = options
@@ -144,7 +146,7 @@ class GroupCache:
     def store(
         self, flight: Flight, outcome: Outcome, shared: SharedResult | None = None
     ) -> CacheEntry:
-        """Return an entry with the lookup's outcome, and cache it unless the flight is outdated.
+        """Return an entry with the lookup's outcome, and cache it unless the lookup is outdated.
 
         A failure never replaces a usable entry.
 
@@ -184,7 +186,7 @@ class GroupCache:
         return entry
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Invalidate users, and return the number of users with usable entries."""
+        """Invalidate users; return how many had usable entries."""
         now = self.clock()
         dropped = [self._groups.drop(user) or self._negative.drop(user) for user in set(users)]
         return sum(self._expire(entry, now) for entry in dropped if entry is not None)
@@ -284,7 +286,7 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """Cache shards of similar size. Unbounded, because the size limit of an LRUCache is fixed."""
+    """Cache shards of similar size. They have no limits, because an LRUCache's limit is fixed."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
         self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]

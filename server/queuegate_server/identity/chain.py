@@ -1,4 +1,4 @@
-"""Chains of resolvers, which partitions use like a single resolver."""
+"""Chains of resolvers. A partition uses a chain like a single resolver."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -22,8 +22,8 @@ class ResolverChain:
         Args:
             name: The chain's display name.
             members: The resolvers, in query order.
-            mode: `first` returns the groups from the first resolver that finds the user, `union`
-                those from all of them.
+            mode: `first`: the groups from the first resolver that finds the user; `union`: the
+                groups from all resolvers.
         """
         self.name = name
         self.is_local: bool = all(member.is_local for member in members)
@@ -57,7 +57,7 @@ class ResolverChain:
     async def members(self, listing: MemberListing) -> None:
         """List all members reported by any resolver. Never raises.
 
-        The chain's mode is applied when the members are looked up.
+        The chain's mode is applied later, when each member is looked up.
         """
         try:
             for member in self._members:

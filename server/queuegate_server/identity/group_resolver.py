@@ -35,7 +35,7 @@ from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
 REFRESH_LIFE: Final = 0.5
-"""Refreshes use results from other servers with at least this fraction of their TTL remaining."""
+"""A refresh uses another server's result if at least this fraction of its TTL remains."""
 STALE_COPY_SECONDS: Final = 15.0
 """How long other processes may use copies of groups while the resolver is unavailable."""
 _NO_LIMIT: Final = contextlib.nullcontext()
@@ -48,7 +48,7 @@ class Resolution(NamedTuple):
     """A cache entry with a user's groups, and its status."""
 
     entry: CacheEntry
-    """The entry, which expires if the user is invalidated."""
+    """The entry. Invalidating the user expires it."""
     cached: bool
     """Whether the entry was a cache hit."""
     stale: bool
@@ -66,10 +66,10 @@ class GroupResolver:
         clock: Callable[[], float] = time.monotonic,
         shared: SharedGroups | None = None,
     ) -> None:
-        """Wrap a resolver, which may be shared with other partitions.
+        """Create a group resolver for one partition.
 
         Args:
-            source: The resolver, or a chain.
+            source: The resolver or chain. May be shared with other partitions.
             cache: The partition's cache.
             clock: The cache's monotonic clock.
             shared: Groups from other servers, used before the resolver is queried.
@@ -179,9 +179,9 @@ class GroupResolver:
         return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Invalidate users, and return the number of users with usable entries.
+        """Invalidate users; return how many had usable entries.
 
-        Later requests only use lookups started after this call.
+        Later requests use only lookups started after this call.
         """
         for user in users:
             self._flights.outdate(user)
@@ -240,7 +240,7 @@ class GroupResolver:
         return Resolution(entry, cached=False, stale=False)
 
     def _from_cache(self, entry: CacheEntry, now: float) -> Resolution | None:
-        """Return the entry's resolution unless a lookup might improve it."""
+        """Return the entry as a resolution; None if a lookup might return a better one."""
         is_fresh = now < entry.fresh_until and entry.generation == self._lease.generation
         if is_fresh or self._outlives_refresh(entry, now):
             if not is_fresh:

@@ -27,8 +27,8 @@ from queuegate_server.throttling import TokenBucket
 _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
-"""If the queue has been nonempty for longer than this fraction of `lookup_timeout`, the resolver is
-overloaded. Lookups are then rejected if they would wait longer than this and longer than
+"""A resolver is overloaded if its queue has been nonempty for longer than this fraction of
+`lookup_timeout`. A lookup is then rejected if it would wait longer than this, and longer than
 `MIN_LOOKUPS` lookups take."""
 MIN_LOOKUPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64
@@ -38,8 +38,8 @@ CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
 """One in this many concurrent lookups may be a refresh."""
 QUEUE_REFRESH_SHARE: Final = 8
-"""`REFRESH_SHARE` while lookups are queued. A flood of names must not stop refreshes, or cached
-groups would become too stale to use."""
+"""Replaces `REFRESH_SHARE` while lookups are queued. A flood of new names must not stop refreshes,
+or cached groups would become too stale to use."""
 REFRESH_BURST: Final = 8
 """The maximum burst of refreshes after a pause."""
 
@@ -188,8 +188,8 @@ class CircuitBreaker:
 
 
 class Bulkhead:
-    """Limits the number of concurrent lookups (`max_concurrent`) and of queued lookups
-    (`max_waiting`), which wait for up to `lookup_timeout`.
+    """Limits the number of concurrent lookups (`max_concurrent`) and queued lookups
+    (`max_waiting`). A queued lookup waits for up to `lookup_timeout`.
 
     The queue absorbs bursts of new users, such as a batch after startup. It is bounded so that
     callers fail fast if the source is slow, and kept short while the source is overloaded.

@@ -1,4 +1,4 @@
-"""Looks up users in the fleet's shared groups and then the resolver, and caches the results."""
+"""Looks up users in the fleet's shared groups, then with the resolver, and caches the results."""
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source
@@ -7,7 +7,9 @@ from queuegate_server.runtime.single_flight import Flight
 
 
 class Lookup:
-    """Performs lookups and caches their results, except those of outdated flights."""
+    """Looks up users and caches the results. A result is not cached if, in the meantime, the user
+    was invalidated or a newer lookup completed.
+    """
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:
         self._source = source
@@ -15,11 +17,13 @@ class Lookup:
         self._shared = shared
 
     async def run(self, flight: Flight, min_life: float | None = 0.0) -> CacheEntry:
-        """Use another server's result if there is one; otherwise, query the resolver and share the
+        """Look up a user; return the cache entry.
+
+        Uses another server's result if there is one. Otherwise, queries the resolver and shares the
         result.
 
         Args:
-            flight: The lookup.
+            flight: The lookup, with the user's name as its key.
             min_life: The minimum remaining TTL required of another server's result, in seconds;
                 None: always query the resolver.
         """
@@ -28,7 +32,7 @@ class Lookup:
         if shared is not None:
             result = None if min_life is None else await shared.get(user)
             if result is not None and result.expires_at - cache.wall() >= (min_life or 0.0):
-                # Does not supersede other lookups, whose results may be newer.
+                # Do not supersede other lookups, because their results may be newer.
                 return cache.store(flight, result.outcome, result)
             publish = shared.begin(user)
         outcome = await self._source.resolve(user)

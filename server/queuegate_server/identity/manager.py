@@ -1,8 +1,9 @@
-"""Creates, shares and closes resolvers, which are kept across policy reloads.
+"""Creates, shares and closes resolvers, and keeps them open across policy reloads.
 
-A partition uses the resolver named in its settings; otherwise, the type named in the scheduler's
-configuration (`usergroupresolver`), or else the scheduler's default. Partitions with the same
-resolver share its circuit breaker and limits, even if one uses it in a chain, but not the cache.
+A partition uses the resolver named in its settings. If there is none, it uses the type named in the
+scheduler's configuration (`usergroupresolver`) or, by default, the scheduler's default type.
+Partitions with the same resolver share its circuit breaker and limits, even if one uses it in a
+chain. Each partition has its own cache.
 """
 
 import asyncio
@@ -109,9 +110,10 @@ class ResolverManager:
             wall: The wall clock, in seconds.
             observe: Returns the lookup observer for a resolver, given the resolver's name or type
                 and where it is defined (`settings` or `policy`).
-            lease: The lease for all caches; None: never expires.
+            lease: The lease for all caches; None: it never expires.
             share: Returns the groups shared within a fleet; None without a fleet.
-            around: Wraps a resolver, given its name.
+            around: Called with the name of each new resolver and the resolver; returns a wrapper
+                for it.
             resolver_type: Returns the resolver type with the given name. Raises BadResolverType.
         """
         self._observe = observe
@@ -146,7 +148,7 @@ class ResolverManager:
         Partitions whose resolver is unchanged keep their caches. Call `close_unused` afterwards.
 
         Raises:
-            UnusableResolvers: Some resolvers cannot be used. Others may have been opened.
+            UnusableResolvers: Some resolvers cannot be used. Other resolvers may have been opened.
         """
         chosen: dict[str, GroupResolver] = {}
         unusable: list[UnusableResolver] = []

@@ -1,11 +1,11 @@
 """Bounded lists of group members, and of all users.
 
-Resolvers that can list members implement `members`, as in `Listings`. It may raise ListingLimit,
-which marks all pending groups as incomplete. Resolvers that can list users implement `all_users`,
-which raises CannotListUsers if the list may be incomplete. Both may raise other exceptions, must
-not block the event loop, and must stop when cancelled. Lists may include users who are not in the
-group or do not exist, because each user is looked up before being shown, but no user may be missing
-without an error.
+Resolvers that can list members implement `members`, as in `Listings`. It may raise ListingLimit;
+all pending groups are then marked as incomplete. Resolvers that can list users implement
+`all_users`. It raises CannotListUsers if the list may be incomplete. Both may raise other
+exceptions, must not block the event loop, and must stop when cancelled. Lists may include users who
+are not in the group or do not exist, because each user is looked up before being shown. A list that
+may lack users must be reported as incomplete.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ MAX_LISTINGS: Final = 2
 LISTING_SECONDS: Final = 15.0
 """The time limit for listing members, including the wait for other listings."""
 USERS_SECONDS: Final = 300.0
-"""The time limit for listing users, which only commands do."""
+"""The time limit for listing all users. Longer, because only commands do this."""
 
 _NOT_REACHED: Final = "the preceding groups took too long"
 
 
 class ListingLimit(Exception):
-    """The listing reached a limit, which the message names."""
+    """The listing reached a limit; the message says which one."""
 
 
 class CannotListUsers(Exception):
@@ -47,7 +47,7 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self.users: dict[str, tuple[str, ...]] = {}
-        """The path of nested groups from this group to each user, outermost first, by user name."""
+        """By user name, the path of nested groups from this group to the user, outermost first."""
         self.missing = _NOT_REACHED
         """A human-readable reason why members may be missing; empty if the list is complete."""
 
@@ -103,7 +103,7 @@ class MemberListing:
         self.groups[group].missing = missing
 
     def give_up(self, missing: str) -> None:
-        """Mark all pending groups as done, with the reason (`missing`) why they are incomplete."""
+        """Mark all pending groups as done but incomplete; `missing` is the reason."""
         for name in self.pending:
             self.done(name, missing)
 
@@ -114,7 +114,7 @@ class MemberListing:
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:
-        """Add the results in a forked listing, which came from the resolver named `source`."""
+        """Add the results of a forked listing, obtained from the resolver named `source`."""
         self.searches += other.searches
         for name, group in other.groups.items():
             for user, nested in group.users.items():

@@ -21,8 +21,8 @@ class CacheOptions(Section):
     """The maximum number of cached users with groups and, separately, of cached names without a
     user or with a failed lookup."""
     max_stale: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = 3600.0
-    """How long expired groups may still be used while the resolver is unavailable or looks up other
-    users first. 0: never."""
+    """How long expired groups may still be used while the resolver is unavailable or busy with
+    other users. 0: never."""
     stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = 0.25
     """How long a caller waits for a lookup before using expired groups; the lookup continues."""
 
@@ -38,8 +38,8 @@ class ResolverOptions(Section):
     """The maximum rate per second at which cached users are looked up again; meanwhile, their
     cached groups are used."""
     max_waiting: int = Field(10_000, ge=0, le=1_000_000)
-    """The maximum number of queued lookups, each for up to lookup_timeout; any more are rejected
-    immediately. The queue is shorter under sustained overload."""
+    """The maximum number of queued lookups. Each waits for up to lookup_timeout; any more are
+    rejected immediately. The queue is shorter under sustained overload."""
     breaker_failures: int = Field(5, ge=1, le=10_000)
     """The number of users in a row whose lookups must fail before the resolver is paused for
     breaker_pause."""
@@ -47,7 +47,10 @@ class ResolverOptions(Section):
     """How long a failing resolver is paused before a trial lookup."""
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return messages about contradictory settings, each with a remedy, by one of the keys."""
+        """Return contradictions between settings.
+
+        Each is keyed by one of the settings, and consists of a message and a remedy.
+        """
         return {}
 
 
@@ -69,4 +72,4 @@ class ChainOptions(Section):
     """The names of the resolvers, in the order in which they are queried."""
     mode: ChainMode = "first"
     """first: the groups from the first resolver that finds the user; union: the groups from all
-    resolvers that do."""
+    resolvers."""

@@ -70,7 +70,7 @@ class Resolver(Source, Protocol):
 
 
 class Load(Protocol):
-    """The load on a source, which limits refreshes."""
+    """The load on a source, for limiting refreshes."""
 
     @property
     def capacity(self) -> int:

@@ -53,7 +53,7 @@ class CacheLease(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of leases that have expired, recorded in results when they are requested."""
+        """The number of leases that have ended. If it changes, results must be revalidated."""
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Register a callback to be called when a lease ends, before the caches are used again."""

@@ -56,7 +56,7 @@ class AuditCounts:
     dropped: int = 0
     """Records lost with the policy `drop`."""
     refused: int = 0
-    """Records not written in time with the policy `block`, so that their calls failed."""
+    """Records not written in time with the policy `block`. Their calls failed."""
     failed_writes: int = 0
     waiting_bytes: int = 0
 
@@ -91,8 +91,8 @@ class AuditLog:
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
-        """Append records. With the policy `block`, return False if the buffer is full, the write
-        failed, or it took longer than WRITE_TIMEOUT.
+        """Append records. With the policy `block`, return False if the buffer is full, or if the
+        write fails or takes longer than WRITE_TIMEOUT.
 
         Args:
             records: A function that builds the records. Called once, in the thread.
@@ -128,7 +128,7 @@ class AuditLog:
             _LOG.error("audit records were lost: the audit log could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write hangs, in which case calls must not wait."""
+        """Return whether a write hangs. If so, calls must not wait."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 

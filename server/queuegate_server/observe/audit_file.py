@@ -187,7 +187,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_torn_record(descriptor: int) -> bool:
-    """Remove an incomplete record, whose call never got a response, from the end of the file.
+    """Remove an incomplete record from the end of the file; its call never got a response.
 
     Return whether the file still ends with an incomplete line.
     """

@@ -15,7 +15,7 @@ WINDOW_SECONDS: Final = 1.0
 MAX_WINDOWS: Final = 1024
 """The maximum number of distinct lines tracked. The oldest is evicted."""
 MAX_FOREIGN_MESSAGE: Final = 500
-"""The maximum length of a library's message, which may quote data sent by a client."""
+"""The maximum length of a library's message. Such messages may quote client data."""
 LIBRARIES: Final = "queuegate_server.libraries"
 """The logger for warnings from libraries."""
 _OWN: Final = "queuegate"
@@ -32,7 +32,7 @@ _SAMPLED: Final = (
     "grpc",
     "opentelemetry",
 )
-"""The sampled loggers, whose volume depends on callers."""
+"""The sampled loggers. Their volume depends on callers."""
 _KEY_FIELDS: Final = ("method", "code", "reason")
 """Fields that distinguish lines with the same message. Each has a fixed set of values."""
 
@@ -119,7 +119,7 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """Shorten a library's message. Always returns True, as a logging filter that drops nothing."""
+    """Shorten a library's message. A logging filter; always returns True to keep the line."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()

@@ -89,7 +89,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def _write(self, descriptor: int, record: logging.LogRecord, lines: int) -> None:
-        """Write a line in pieces so small that writing to a writable pipe does not block."""
+        """Write a line in pieces small enough not to block while the pipe is writable."""
         self.flush()
         text = ("\n" if self._torn else "") + self.format(record) + "\n"
         data = memoryview(text.encode(errors="backslashreplace"))

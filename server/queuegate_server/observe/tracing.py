@@ -1,6 +1,6 @@
 """Tracing of calls and lookups, exported via OTLP in the background.
 
-Only this module uses OpenTelemetry, which it imports only if tracing is enabled. Spans contain no
+Only this module uses OpenTelemetry, and imports it only if tracing is enabled. Spans contain no
 names of users, groups or queues.
 """
 

@@ -51,7 +51,7 @@ class NssOptions(ResolverOptions):
     """Settings of the resolver `os`."""
 
     threads: int = Field(16, ge=1, le=256)
-    """The maximum number of concurrent blocking lookups; further ones wait for a thread."""
+    """The maximum number of concurrent blocking lookups; any more wait for a thread."""
 
 
 class NssResolver:
@@ -111,7 +111,7 @@ class NssResolver:
         return names
 
     async def close(self) -> None:
-        """Stop the idle threads. Hanging threads end with the process."""
+        """Stop the idle threads. Hanging threads stop when the process exits."""
         self._threads.close()
 
 
@@ -144,7 +144,8 @@ def _encode(name: str) -> bytes | None:
 def group_members(
     groups: Iterable[str], nsswitch: Path = _NSSWITCH
 ) -> tuple[dict[str, set[str]], str]:
-    """Return each group's users, and why some may be missing; empty if complete. Blocks.
+    """Return each group's users, and the reason why some may be missing (empty if none are).
+    Blocks.
 
     Raises OSError if the database failed.
     """
@@ -210,7 +211,7 @@ def _group_text(gid: int) -> str:
 
 
 class _Passwd(ctypes.Structure):
-    """The members of `struct passwd` that are the same on all systems, and space for the rest."""
+    """The fields of `struct passwd` common to all systems, and space for the others."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -222,7 +223,7 @@ class _Passwd(ctypes.Structure):
 
 
 class _Group(ctypes.Structure):
-    """The members of `struct group` that are the same on all systems, and space for the rest."""
+    """The fields of `struct group` common to all systems, and space for the others."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -311,7 +312,7 @@ def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[cty
 def _ensure_files_can_be_opened() -> None:
     """Raise OSError if this process has run out of file descriptors.
 
-    Otherwise, sources that read files would fail, and a later source in nsswitch.conf that reads no
-    files would report the entry as missing.
+    Without file descriptors, sources that read files fail, and a later source in nsswitch.conf that
+    reads no files would report the entry as missing.
     """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

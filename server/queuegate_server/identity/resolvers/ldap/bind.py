@@ -152,8 +152,8 @@ async def _bind_with_certificate(bridge: Bridge) -> None:
 async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
     """Bind a descriptor's connection using Kerberos, in a child process. Raises LdapFault.
 
-    During the bind, libkrb5 waits for the KDC without a time limit while the driver holds the GIL,
-    which would block the whole server even in a thread. Therefore, a child process inherits
+    During the bind, libkrb5 waits for the KDC without a time limit while the driver holds the GIL.
+    This would block the whole server, even in a thread. Therefore, a child process inherits
     libldap's end of the socket pair and binds; it is killed on timeout or cancellation. This
     process then uses the bound connection.
     """

@@ -52,11 +52,11 @@ class MessageReceiver(Protocol):
         """Return whether to forward a message. Raises ServerFault."""
 
     def close(self, reason: str) -> None:
-        """Close the connection, which is unusable after a fault."""
+        """Close the connection, because it is unusable after a fault."""
 
 
 class _End(asyncio.Protocol):
-    """One end of a bridge, which forwards data to the other end (`peer`)."""
+    """One end of a bridge. Forwards data to the other end (`peer`)."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -92,7 +92,7 @@ class _End(asyncio.Protocol):
             self.transport.pause_reading()
 
     def release(self) -> None:
-        """Undo one `hold`; the last one resumes reading."""
+        """Undo one `hold`. Reading resumes when all are undone."""
         self._holds -= 1
         if self._holds == 0 and self.transport and not self.transport.is_closing():
             self.transport.resume_reading()
@@ -135,7 +135,7 @@ class Bridge(_End):
         self.url = url
         self.encrypted = False
         self.receiver: MessageReceiver | None = None
-        """The message filter; None until the bind has succeeded or is left to libldap."""
+        """The message filter; None until the LdapConnection is created."""
         self._reader = MessageReader(self._admit)
         self._bytes_before_bind = 0
         self._expected: int | None = None
@@ -225,7 +225,7 @@ class Bridge(_End):
         return False
 
     def close(self, reason: str = "") -> None:
-        """Close the connection; immediately if a reason is given, else after sending all data."""
+        """Close the connection: immediately if given a reason, otherwise after sending all data."""
         if reason:
             self.abort(reason)
             self._fail_request()
@@ -278,7 +278,7 @@ class Bridge(_End):
         return f"{tls.version()}, {tls.cipher()[0]}"
 
     async def hand_over(self) -> int:
-        """Return libldap's file descriptor, which libldap must close. Raises ServerFault."""
+        """Return libldap's file descriptor. libldap must close it. Raises ServerFault."""
         ours, theirs = socket.socketpair()
         try:
             for end in (ours, theirs):

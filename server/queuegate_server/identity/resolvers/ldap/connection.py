@@ -66,7 +66,7 @@ class LdapConnection:
         """Why the connection was closed; None while it is open."""
         self.ended = asyncio.Event()
         self.quiet = asyncio.Event()
-        """Set while no lookup uses the connection."""
+        """An event that is set while no lookup uses the connection."""
         self.quiet.set()
         self.users = 0
         """The number of lookups using the connection."""
@@ -283,7 +283,7 @@ class LdapConnection:
 class _WritableDescriptor:
     """Waits until at least three quarters of a Unix socket's send buffer are free.
 
-    Any request then fits, which is required because libldap cannot resume a partial send.
+    Any request then fits. This is necessary because libldap cannot resume a partial send.
     """
 
     def __init__(self, descriptor: int) -> None:

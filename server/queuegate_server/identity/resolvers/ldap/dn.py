@@ -78,7 +78,7 @@ class SearchBase:
     def __init__(
         self, dns: str | Sequence[str], scope: Literal["base", "one", "sub"] = "sub"
     ) -> None:
-        """Use one or more valid DNs; an empty string is the root DN."""
+        """Create a search base from valid DNs, at least one. An empty string is the root DN."""
         self.dns: Final = (dns,) if isinstance(dns, str) else tuple(dns)
         self.scope: Final = scope
         self._bases = tuple(normalize(parse_dn(dn) or []) for dn in self.dns)
@@ -93,6 +93,6 @@ class SearchBase:
         )
 
     def contains_entry(self, dn: str) -> bool:
-        """Return whether `contains` is true for the DN in a text; False if it is invalid."""
+        """Parse a DN and return whether the base `contains` it; False if the DN is invalid."""
         parsed = parse_dn(dn)
         return parsed is not None and self.contains(normalize(parsed))

@@ -100,7 +100,7 @@ def _parse(text: str) -> "_Combination | Assertion":
 
 
 def _filter(text: str, at: int, depth: int) -> "tuple[int, _Combination | Assertion]":
-    """Parse the filter at a position; return the position after the filter, and the filter."""
+    """Parse the filter at a position; return its end position, and the parsed filter."""
     if depth > MAX_DEPTH:
         raise BadFilter(f"is nested deeper than {MAX_DEPTH} levels")
     _expect(text, at, "(")
@@ -164,7 +164,7 @@ class UserFilter:
         return tuple(dict.fromkeys(name.attribute for name in self._names))
 
     def for_user(self, user: str) -> str:
-        """Return the filter for a user, whose name is escaped."""
+        """Return the filter for a user, with the name escaped."""
         return escape(user).join(self._parts)
 
     def for_anyone(self) -> str:
@@ -188,7 +188,7 @@ class UserFilter:
         return tuple(names)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
-        """Return pairs of an attribute and a value, one of which must be in the user's entry."""
+        """Return (attribute, value) pairs. The user's entry must contain at least one of them."""
         return tuple(
             (name.attribute, user.join(map(_unescape, _PLACEHOLDER.split(name.value))))
             for name in self._names

@@ -24,7 +24,7 @@ class GroupDn(NamedTuple):
     is_below_base: bool
     """Whether the group is below `group_base`."""
     name: str | None
-    """The group's name; None if it is not in the DN, so that the entry must be read."""
+    """The group's name; None if the DN does not contain it and the entry must be read."""
 
 
 class GroupKind:
@@ -84,7 +84,7 @@ def _name_in(options: GroupOptions, parsed: ParsedDn) -> str | None:
         return None if kind & ldap.AVA_BINARY else value
     wanted = options.group_name_attribute.lower()
     for attribute, value, kind in rdn:
-        # The driver does not decode `#hex` values, which are not text.
+        # Skip `#hex` values, because the driver does not decode them to text.
         if attribute.lower() == wanted and not kind & ldap.AVA_BINARY:
             return value
     return None

@@ -1,4 +1,5 @@
-"""Splits the processing of large directory responses into short steps, with pauses for calls.
+"""Splits the processing of large directory responses into short steps, with pauses in which calls
+are served.
 
 gRPC delivers one call at a time, and each delivery takes several iterations of the event loop.
 Therefore, pauses are longer than steps, and all connections and lookups pause together.
@@ -12,11 +13,11 @@ LONG_BYTES: Final = 65_536
 STEP_SECONDS: Final = 0.003
 """The maximum duration of a step."""
 FREE_SECONDS: Final = 0.001
-"""The maximum duration of processing that is not split into steps, which is the usual case."""
+"""Processing is split into steps only after this time. Typical responses take less."""
 _SHORT_SECONDS: Final = 0.0003
-"""The maximum duration of a step that is not followed by a pause, as with typical responses."""
+"""No pause follows a step shorter than this. Typical responses take less."""
 _PAUSE_FACTOR: Final = 2
-"""The ratio of a pause's duration to that of the preceding step."""
+"""How many times longer a pause is than the step before it."""
 _MAX_PAUSE_SECONDS: Final = 0.1
 
 

@@ -28,7 +28,7 @@ from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 _CHUNK: Final = 100
 """The number of DNs per search."""
 _MAX_DEPTH: Final = 50
-"""The maximum nesting depth for in-chain searches, which Active Directory does not limit."""
+"""The maximum nesting depth for in-chain searches. Active Directory itself has no limit."""
 _MAX_SAME_NAME: Final = 100
 """The maximum number of groups with the same name."""
 _SID: Final = "objectSid"
@@ -50,7 +50,7 @@ class _Group(NamedTuple):
     kind: GroupKind
     name: str
     rid: int | None
-    """In Active Directory, the group's primaryGroupID in user entries."""
+    """The value of primaryGroupID for users whose primary group this is (Active Directory only)."""
 
 
 class _DirectMembers(NamedTuple):
@@ -231,7 +231,7 @@ class MemberLookup:
     async def _ensure_readable(self, group: _Group) -> None:
         """Raise SetupFault if a group has members that the bind account may not read.
 
-        User lookups only require the right to search the attribute.
+        User lookups require only the right to search the attribute.
         """
         attributes = group.kind.options.member_attribute
         present = "".join(f"({attribute}=*)" for attribute in attributes)
@@ -265,7 +265,7 @@ class MemberLookup:
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
-        """Return the groups among the given DNs, except kinds that list members by name."""
+        """Return the groups among the given DNs. Kinds that list members by name are excluded."""
         below_groups: list[_Group] = []
         for kind in self._kinds:
             base = kind.options.group_base

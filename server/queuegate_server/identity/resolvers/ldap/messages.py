@@ -57,7 +57,7 @@ class TooManyElements(Exception):
 
 
 class MessageHead(NamedTuple):
-    """A message's head, which is available before the rest has arrived."""
+    """The start of a message, decoded before the rest has arrived."""
 
     id: int
     operation: int
@@ -102,7 +102,8 @@ class MessageReader:
         self._buffer += data
 
     def messages(self) -> Iterator[tuple[MessageHead, bytes | None]]:
-        """Yield each head with its complete message, or None if discarded. Raises ServerFault.
+        """Yield each message's head with the complete message, or with None if it was discarded.
+        Raises ServerFault.
 
         The caller may stop iterating at any time, and call again for the rest.
         """

@@ -22,7 +22,7 @@ LookupFunction = Callable[[str, LdapConnection], Awaitable[Outcome]]
 
 
 class Notes:
-    """Collects notes on a lookup by running further searches on its connection."""
+    """Collects notes on a lookup by running additional searches on its connection."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Notes:
         self._session = SearchSession(connection, lambda: Allowance(_MAX_ENTRIES))
 
     async def about(self, user: str, outcome: Outcome, look_up: LookupFunction) -> list[str]:
-        """Return notes on a lookup's outcome, except notes whose searches failed."""
+        """Return notes on a lookup's outcome, omitting notes that need a failed search."""
         # These steps are not reported, because normal lookups do not include them.
         self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):

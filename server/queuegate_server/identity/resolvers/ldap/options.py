@@ -1,7 +1,7 @@
 """Settings for the `ldap` resolver, checked without the network.
 
-Anything that would make every lookup fail regardless of the directory is a settings error, such as
-a missing driver or an unreadable file.
+Anything that would make every lookup fail regardless of the directory, such as a missing driver or
+an unreadable file, is a settings error.
 """
 
 import ssl
@@ -71,7 +71,7 @@ class GroupOptions(Section):
 
 
 class MoreGroups(GroupOptions):
-    """Options for finding a further kind of group."""
+    """Options for finding another kind of group."""
 
     preset: PresetName | None = None
     """The type of directory; supplies defaults for options that are not set."""
@@ -127,7 +127,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     bind_password_file: ReadableFile | None = None
     """A file with the password, read again for every connection."""
     keytab_file: Keytab | None = None
-    """A Kerberos keytab, whose first principal is the bind account."""
+    """A Kerberos keytab. Its first principal is the bind account."""
     credentials_cache: TicketCache | None = None
     """The Kerberos ticket cache, as in KRB5CCNAME. Default: memory with a keytab_file, otherwise
     the system's."""
@@ -145,7 +145,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     Directories ignore case, spaces and width."""
     # Groups. The inherited options apply to the first kind of group.
     more_groups: tuple[MoreGroups, ...] = Field((), max_length=7)
-    """Further kinds of groups. If not set, group_base is inherited from the first kind."""
+    """Additional kinds of groups. If not set, group_base is inherited from the first kind."""
     name_case: Literal["preserve", "lower"] = "preserve"
     """Whether group names are kept as they are or lowercased."""
     nested: Literal["off", "walk", "in_chain"] = "off"
@@ -326,7 +326,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def tls_context(self) -> ssl.SSLContext:
         """Return an SSL context with the current certificate files. Raises ValueError.
 
-        Blocks; for 20 ms with the system's certificates.
+        Blocks, for 20 ms with the system's certificates.
         """
         context = tls_context(self.ca_file, self.tls_min_version, verify=self.verify_certificate)
         if self.ca_file is None and self.verify_certificate and self._uses_tls:

@@ -46,7 +46,7 @@ _ENTRY_ELEMENTS: Final = 4
 """The elements allowed per entry: the entry, its name attribute with a value, and one spare."""
 MAX_LOOKUP_BYTES: Final = 16 * 2**20
 MAX_LISTING_BYTES: Final = 64 * 2**20
-"""The maximum size of responses when listing members or users; no check waits for those."""
+"""The maximum size of responses when listing members or users. Higher, because no check waits."""
 
 
 class Allowance:
@@ -251,7 +251,7 @@ class PendingRequests:
             request.future.set_exception(fault)
 
     def _drop(self, head: MessageHead) -> None:
-        """Count a late message, which is discarded. Raises ServerFault if there were too many."""
+        """Count a discarded late message. Raises ServerFault if there have been too many."""
         try:
             self._dropped.charge(head.size, 1)
         except SetupFault:

@@ -101,9 +101,9 @@ class ServerPool:
 
 
 class ServerConnection:
-    """The connection to one server, which a background task opens, tests and replaces.
+    """The connection to one server. A background task opens, tests and replaces it.
 
-    The connection to the preferred server is always kept open, those to other servers only while
+    The preferred server's connection is always kept open; other servers' connections, only while
     needed.
     """
 
@@ -131,7 +131,7 @@ class ServerConnection:
         return self._connection is not None and self._connection.lost is None
 
     def start(self) -> None:
-        """Start the background task, which connects immediately if the server is preferred."""
+        """Start the background task. It connects immediately if the server is preferred."""
         self._keeper = asyncio.create_task(self._keep(), name=f"ldap {self.url}")
         if self._is_preferred:
             self._wanted.set()
@@ -216,7 +216,7 @@ class ServerConnection:
         self._changed.set()
 
     async def _use(self, connection: LdapConnection, previous_fault: LdapFault | None) -> None:
-        """Use a new connection until it is lost, or too many lookups in a row have failed."""
+        """Use a new connection until it is lost or too many lookups in a row have failed."""
         if self._fault is not None and self._fault is not previous_fault:
             connection.close("the server failed")
             return
@@ -229,13 +229,13 @@ class ServerConnection:
         await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Wait before reconnecting to a failed server, with backoff if another is available."""
+        """Wait before reconnecting to a failed server; back off if another server is available."""
         options = self._options
         if isinstance(fault, BadCredentials):
             await self._wait_for_password()
             return
         seconds = options.retry_after
-        # This server is not connected, so any match is another one.
+        # This server is not connected, so any connected server is a different one.
         if any(server.is_connected for server in self._pool.servers):
             doublings = min(max(self._failed_attempts - 1, 0), _MAX_DOUBLINGS)
             seconds = min(options.retry_after * 2.0**doublings, options.fail_back_after)
@@ -243,7 +243,7 @@ class ServerConnection:
         await asyncio.sleep(seconds * spread)
 
     async def _wait_for_password(self) -> None:
-        """Return when the password changes, or after `auth_retry_after`."""
+        """Wait until the password changes, but no longer than `auth_retry_after`."""
         try:
             rejected = await self._connector.password()
         except LdapFault:

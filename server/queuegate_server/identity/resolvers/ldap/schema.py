@@ -2,7 +2,8 @@
 
 A comparison with an unknown attribute matches nothing without causing an error. If the settings
 misspell an attribute, users would seem not to exist or to have no groups. Therefore, when a lookup
-finds no user or no groups, the schema is read, once per connection and if it is readable.
+finds no user or no groups, the settings are compared with the schema. It is read once per
+connection, and the check is skipped if it is unreadable.
 """
 
 import re

@@ -27,7 +27,8 @@ _SCOPES: Final = {"base": ldap.SCOPE_BASE, "one": ldap.SCOPE_ONELEVEL, "sub": ld
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
 _MORE_PAGES: Final = 100
-"""The number of extra pages or ranges allowed, because servers may send smaller ones."""
+"""The number of extra pages or ranges allowed, because a server may send smaller ones than
+requested."""
 _USUAL_RANGE: Final = 1000
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
@@ -150,7 +151,7 @@ class SearchSession:
     ) -> list[LdapEntry]:
         """Return the matching entries below any of the base's DNs, without duplicates.
 
-        Entries that a faulty server sent from outside the base are included.
+        If a faulty server sends entries from outside the base, they are included.
         """
         results = await gather(
             [
@@ -169,7 +170,7 @@ class SearchSession:
         )
         if len(results) == 1:
             return results[0]
-        # Searches may overlap, because a DN may be below another one.
+        # Searches may overlap, because one base DN may be below another.
         entries: dict[object, LdapEntry] = {}
         async for entry in self.in_steps(entry for result in results for entry in result):
             parsed = parse_dn(entry.dn)

@@ -53,7 +53,7 @@ class Users:
         return self.filter.users(texts, fold=self._folds_case)
 
     def spelling(self, entry: LdapEntry, user: str) -> str | None:
-        """Return a user's name as spelled in the entry; None if it is another user's entry.
+        """Return a user's name as spelled in the entry; None if the entry is another user's.
 
         Raises SetupFault if the entry has no readable name.
         """
@@ -88,8 +88,8 @@ class UserLookup:
         self._statistics = statistics
         self._attributes = (*users.filter.attributes, *user_attributes(options))
         self._users_without = dict.fromkeys(member_of_attributes(options), 0)
-        """The number of users without a value, for each attribute that lists groups. Attributes
-        are removed once a user has a value, or after the warning."""
+        """For each attribute that lists groups, the number of users without a value. An attribute
+        is removed once a user has a value or the warning has been logged."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
         """Look up a user. Raises LdapFault if the query failed or several entries match."""
