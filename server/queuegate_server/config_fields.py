@@ -33,7 +33,7 @@ _SIZE: Final = re.compile(rf"({_NUMBER})(B|kB|MB|GB|KiB|MiB|GiB)?")
 
 
 def check_with(parse: Callable[[str], object]) -> AfterValidator:
-    """Return a validator that calls `parse`, which raises ValueError for invalid text."""
+    """Return a validator that calls `parse`. `parse` must raise ValueError for invalid text."""
 
     def check(text: str) -> str:
         parse(text)
@@ -67,7 +67,7 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
 def note_absent_file(path: Path, info: ValidationInfo) -> bool:
     """Return whether a missing file is acceptable because the settings will be used elsewhere.
 
-    In that case, the validation context is a set, and the path is added to it.
+    If so, the validation context is a set, and the path is added to it.
     """
     # os.path.exists does not raise if a folder in the path cannot be entered.
     if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110

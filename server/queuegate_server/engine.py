@@ -114,7 +114,8 @@ class ApplicationQuery(NamedTuple):
     queue: str
     """The path of the application's queue; empty for Spark."""
     judge: Callable[[Sequence[str] | None], ApplicationDecision]
-    """Evaluates the query with the user's groups; the argument is None if they are unknown."""
+    """Evaluates the query with the user's groups; the argument is None if the groups are
+    unknown."""
 
 
 class Verdict(NamedTuple):

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 ROUNDING: Final = 1e-6
-"""How early an event may be, in seconds, which ensures that a token is available after `wait`."""
+"""The tolerance for early events, in seconds. Without it, rounding could make the token bucket
+refuse an event after the time returned by `wait`."""
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32

@@ -39,7 +39,7 @@ class AllowedGain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffectedPeople:
-    """The people who gain access through a change, or those who lose it."""
+    """The people who gain access through a change, or the people who lose it."""
 
     everyone: bool
     subjects: tuple[str, ...]
@@ -74,7 +74,7 @@ class AccessChange:
     below: int
     partly_below: int
     place: Place
-    """The ACL that causes the change, in the new policy for a gain and in the old one for a
+    """The ACL that causes the change, in the new policy for a gain and in the old policy for a
     loss."""
 
     def fails(self, on: str) -> bool:
@@ -116,7 +116,7 @@ class AccessChange:
         }
 
     def diagnostic(self, fail_on: str) -> Diagnostic:
-        """Return a diagnostic about the change, which is an error if the change is a failure."""
+        """Return a diagnostic about the change. It is an error if the change is a failure."""
         severity = Severity.ERROR if self.fails(fail_on) else Severity.WARNING
         return Diagnostic(*self.place, severity, str(self), queue=self.queue)
 

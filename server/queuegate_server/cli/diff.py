@@ -126,19 +126,18 @@ def diff(
 ) -> None:
     """Show how the ACLs of queues change from the policy OLD to the policy NEW.
 
-    Needs no server. One of the two may be - for standard input. Prints a line for each
-    partition or queue that was added or removed, and for each ACL that allows different users
-    or groups: + for those added, - for those removed. Compares only each queue's own ACLs, not
-    the access inherited from the queues above. Both files must be for YuniKorn, or both for
-    YARN. For YARN, also shows changes to yarn.acl.enable and yarn.admin.acl between
-    --old-yarn-site and --yarn-site.
+    Needs no server. One of the two may be - for standard input. Prints a line for each partition or
+    queue that was added or removed, and for each ACL that allows different users or groups: + for
+    added names, - for removed names. Compares only each queue's own ACLs, not the access inherited
+    from the queues above. Both files must be for YuniKorn, or both for YARN. For YARN, also shows
+    changes to yarn.acl.enable and yarn.admin.acl between --old-yarn-site and --yarn-site.
 
     With --people, instead shows who may use which queues under NEW but not under OLD, and vice
     versa. Includes access through the queues above; queues that only inherit a difference are
     counted, not listed. Shows the names in the ACLs, which cover all possible users, or, with
     --users-from, the actual people.
 
-    Exit status: 0 no difference, or only those accepted by --fail-on and --allow-gain, 1 a
+    Exit status: 0 no difference, or only differences accepted by --fail-on and --allow-gain, 1 a
     difference, 2 wrong usage, or a file that cannot be read or is not valid.
     """
     if by_people:

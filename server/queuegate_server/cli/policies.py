@@ -24,9 +24,9 @@ _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "y
 
 
 def refuse_reading_options(beside: str = BESIDE_CONFIG) -> None:
-    """Reject options for reading policies next to what makes them ineffective.
+    """Reject options for reading policies, because another argument makes them ineffective.
 
-    Raises click.UsageError.
+    `beside` names that argument in the error message. Raises click.UsageError.
     """
     context = click.get_current_context()
     options = [

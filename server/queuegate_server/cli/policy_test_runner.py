@@ -109,7 +109,7 @@ def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterato
 def _given_groups(
     tests: PolicyTests, expected: Expectation, without: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the groups to send: those in the file if there is no resolver, else None."""
+    """Return the groups to send: the file's groups if there is no resolver, otherwise None."""
     is_without = partition_name(expected.partition) in without
     return (tests.users.get(expected.user) or None) if is_without else None
 

@@ -38,7 +38,8 @@ _LOG = logging.getLogger("queuegate_server.cli")
 
 
 HOLD_BACK_SECONDS: Final = 1.0
-"""How long to hold back log lines until the announcement. Startup usually takes half a second."""
+"""How long log lines wait for the announcement to be printed first, in seconds. Startup usually
+takes half a second."""
 EXAMPLE_QUEUES: Final = 1_000
 """The maximum number of queues searched for the announced example command."""
 LISTEN: Final = "--listen"
@@ -232,7 +233,8 @@ def _announcement(
 ) -> list[str]:
     """Return the announcement: the policy, the addresses, and an example command.
 
-    The command uses the address that requires the fewest options. Their values are placeholders.
+    The command uses the address that requires the fewest options. The option values are
+    placeholders.
     """
     first = f"serving {policy.source} on {', '.join(addresses)}"
     choices = [
@@ -267,7 +269,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the client options with which a local caller may run checks; None if it may not."""
+    """Return the client options that a local caller needs to run checks; None if it may not."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)

@@ -44,8 +44,8 @@ _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 def unusable_resolver_errors(
     data: bytes, name: str, options: FormatOptions
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each resolver in a valid queues.yaml that requires settings and is not
-    listed in the options.
+    """Yield an error for each partition of a valid queues.yaml whose resolver type requires
+    settings, unless the options allow the type.
     """
     partitions = {
         key: partition

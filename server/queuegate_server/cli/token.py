@@ -24,7 +24,7 @@ def token(name: str, output_file: Path | None) -> None:
     """Generate a bearer token for the caller NAME.
 
     The token is printed or written once and not stored. Give it to the caller in a file, and add
-    the printed line, which contains only its SHA-256, to the server's callers.token_file.
+    the printed line to the server's callers.token_file. The line contains only the token's SHA-256.
     """
     from queuegate_server.settings.callers import TOKEN_NAME  # noqa: PLC0415 - slow, not for --help
 

@@ -176,7 +176,7 @@ class Console:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("administrator page", extra=fields)
         visit = Visit(self._services, principal, first_values(request.query.items()), form)
-        # The form is read before waiting for a turn, so that slow senders do not block others.
+        # Read the form before waiting for a turn, so that slow senders do not block others.
         async with nullcontext() if turns is None else turns.turn():
             return await route.handler(visit)
 
@@ -302,7 +302,7 @@ class Console:
     async def _sign_in_page(
         self, request: web.Request, error: str, *, status: int = 200, to: str = ""
     ) -> web.Response:
-        """Return the sign-in form, which then redirects to the page `to`."""
+        """Return the sign-in form. After signing in, the browser is redirected to the page `to`."""
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
         # A browser with an expired session must be able to sign in again.

@@ -78,7 +78,10 @@ class HttpCall:
 
 
 def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
-    """Return whether a token in the headers identifies the caller. Other sites cannot set them."""
+    """Return whether a token in the headers identifies the caller.
+
+    Other sites cannot set such headers.
+    """
     if "Authorization" not in request.headers:
         return False
     try:

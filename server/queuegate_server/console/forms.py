@@ -19,7 +19,7 @@ MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
 """The time limit for receiving a form, in seconds."""
 _DRAIN_FACTOR: Final = 4
-"""Oversized forms are still read to the end up to this multiple of the limit."""
+"""Oversized forms up to this multiple of the limit are still read to the end."""
 _PIECE_BYTES: Final = 8 * 1024
 """The number of bytes unescaped per step."""
 _MAX_PART_HEADERS: Final = 4 * 1024
@@ -29,7 +29,7 @@ _BOUNDARY: Final = re.compile(
     r"""multipart/form-data\s*;\s*boundary=("?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\s*""",
     re.ASCII | re.IGNORECASE,
 )
-"""Matches a boundary (RFC 2046, section 5.1.1), except for spaces, which browsers never use."""
+"""Matches a boundary (RFC 2046, section 5.1.1) without spaces; browsers never use spaces."""
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
 """Matches a part's header. Browsers encode quotation marks and line breaks in names as %22, %0D
 and %0A."""

@@ -17,7 +17,7 @@ MAX_TEXT: Final = 1_000
 _STEP_SECONDS: Final = 2e-3
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
-"""The latency in seconds from which tenths of a millisecond are no longer shown."""
+"""The minimum latency, in seconds, that is shown without tenths of a millisecond."""
 
 
 class ExactText(str):
@@ -73,7 +73,7 @@ def age(wall_seconds: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in the largest unit of which it contains at least two."""
+    """Return a duration in the largest unit in which it is at least 2, or in seconds."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""A partition's queues as a tree, of which only the open levels are visited.
+"""A partition's queues as a tree. Only the tree's open levels are visited.
 
 Children are located by binary search in the sorted paths, because a partition may have 100 000
 queues, and a queue thousands of children.
@@ -62,7 +62,7 @@ def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
             yield candidate
             index += 1
         else:
-            # A descendant of a child that was already yielded or precedes `start`.
+            # Skip the descendants of a child that was already yielded or precedes `start`.
             index = bisect.bisect_left(paths, candidate[:below] + _AFTER, index)
 
 

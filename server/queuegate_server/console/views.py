@@ -41,7 +41,7 @@ class Services:
 
 
 class Url(str):
-    """A page's URL, which is never truncated."""
+    """A page's URL. Pages never truncate it."""
 
     __slots__ = ()
 

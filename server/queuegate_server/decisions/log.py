@@ -1,6 +1,6 @@
 """Counts decisions, and writes audit records.
 
-Counters are stored in a list indexed by reason number, which keeps cached responses cheap.
+Counters are stored in a list indexed by reason number to keep cached responses cheap.
 """
 
 from collections import Counter

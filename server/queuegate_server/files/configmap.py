@@ -21,7 +21,7 @@ from queuegate_server.files.safe_open import (
 DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap installed with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
-"""The administrators' ConfigMap, whose keys take precedence."""
+"""The administrators' ConfigMap. Its keys take precedence."""
 POLICY_GROUP: Final = "service.policyGroup"
 """The key that names the policy group. For the group GROUP, the scheduler reads the key
 GROUP.yaml."""
@@ -51,7 +51,7 @@ def decompressed_key(key: str) -> str:
 
 
 class ConfigMapFolders:
-    """A file source that combines ConfigMaps. Keys in later ones take precedence."""
+    """A file source that combines ConfigMaps. Keys in later ConfigMaps take precedence."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         """`folders` are the ConfigMaps' mount points, in increasing order of precedence."""
@@ -115,7 +115,10 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Decompress compressed values, which replace plain ones. Raises BadCompression."""
+    """Decompress compressed values.
+
+    They override plain values of the same key. Raises BadCompression.
+    """
     plain = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
     for key in filter(is_compressed, values):

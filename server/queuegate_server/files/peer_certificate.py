@@ -40,7 +40,7 @@ def peer_certificate(pem: bytes) -> PeerCertificate:
 
     try:
         with warnings.catch_warnings():
-            # Ignore warnings about overlong texts, which are compared as usual.
+            # Ignore warnings about overlong texts, because such texts are compared as usual.
             warnings.simplefilter("ignore")
             certificate = x509.load_pem_x509_certificate(pem)
             names = tuple(_names(certificate))

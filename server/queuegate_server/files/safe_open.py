@@ -79,7 +79,7 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
 def gunzip(data: bytes, max_bytes: int) -> bytes:
     """Decompress up to `max_bytes` + 1 bytes.
 
-    Raises EOFError or ValueError, whose messages complete a sentence about the data.
+    Raises EOFError or ValueError. Their messages complete a sentence about the data.
     """
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:

@@ -175,10 +175,10 @@ class FileWatcher(Generic[T]):
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the contents differ from the last read, until closed.
 
-        Folders are watched instead of files: Kubernetes updates a mounted ConfigMap by replacing a
-        link next to the files, which a watch on a file misses. A check every second detects changes
-        that watches miss: to a link further up, on a network file system, or before the watch
-        started.
+        Folders are watched instead of files. Kubernetes updates a mounted ConfigMap by replacing a
+        link next to the files, and a watch on a file would miss this. A check every second detects
+        changes that watches on folders miss, such as those to a link in a higher folder, on a
+        network file system, or made before the watch started.
         """
         logged = ""
         while True:
@@ -261,7 +261,7 @@ class FileWatcher(Generic[T]):
 
 
 class WatchedValue(Generic[T, V]):
-    """A parsed value, which is kept if new contents are unusable. Thread-safe to read."""
+    """The value parsed from the last usable contents of watched files. Thread-safe to read."""
 
     def __init__(
         self,

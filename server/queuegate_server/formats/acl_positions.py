@@ -1,4 +1,4 @@
-"""Finds the source positions of a policy's ACLs, which a loaded policy does not keep."""
+"""Finds the positions of ACLs in a policy's text, since a loaded policy does not keep them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -22,12 +22,12 @@ class AclKey(NamedTuple):
 
     partition: str
     queue: str
-    """The path; empty for the cluster's administrators."""
+    """The queue's path; empty for the cluster's administrators."""
     access: Access | None
     """None for the queue itself; for the partition if `queue` is empty; or, if `template` is set,
     for the property that enables queue creation from the template."""
     template: TemplateKind | None = None
-    """The kind of template at this path; None for an ACL of the queue."""
+    """The kind of template at this path; None for the queue's own ACL."""
 
 
 class Place(NamedTuple):
@@ -43,9 +43,9 @@ class Place(NamedTuple):
 
 
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
-    """Return the key of the ACL of `queue` that applies to `path`.
+    """Return the key of `queue`'s ACL, or of the template's ACL if YARN creates `queue` on demand.
 
-    YARN may not have created either queue yet.
+    `path` is the queue to be used: `queue` itself or a queue below. Neither need exist yet.
     """
     for created in partition.created_acls(path):
         is_submit = access is Access.SUBMIT

@@ -52,7 +52,7 @@ _USE: Final = f"(?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Compile a sentence's pattern, in which a space matches any white space."""
+    """Compile a sentence's pattern. A space in it matches any amount of white space."""
     return re.compile(pattern.replace(" ", r"\s+"))
 
 

@@ -85,7 +85,7 @@ class ParseError(Exception):
 
 
 class TooManyErrors(Exception):
-    """Raised when a file reaches the maximum number of errors, so that reading stops."""
+    """Raised to stop reading a file that has reached the maximum number of errors."""
 
 
 class Diagnostics:
@@ -146,7 +146,7 @@ class Diagnostics:
         return len(self._kept[Severity.ERROR])
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics sorted by position, and a summary of those beyond the limit."""
+        """Return all diagnostics sorted by position, and a summary of the omitted diagnostics."""
         diagnostics = sort_diagnostics(
             diagnostic for kept in self._kept.values() for diagnostic in kept
         )
@@ -189,7 +189,7 @@ def quoted(text: str) -> str:
 
 
 def quoted_names(names: Iterable[str], most: int) -> str:
-    """Return at most `most` names, sorted and quoted, followed by the number of omitted ones."""
+    """Return at most `most` names, sorted and quoted, followed by the number of omitted names."""
     first = sorted(names)
     more = f" and {len(first) - most} more" if len(first) > most else ""
     return ", ".join(map(quoted, first[:most])) + more

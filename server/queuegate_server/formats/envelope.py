@@ -54,7 +54,8 @@ _KEY: Final = re.compile(
     rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
 )
 _PLAIN_POLICY: Final = re.compile(rb"^partitions[ \t]*:", re.MULTILINE)
-"""The top-level key of a bare policy, whose comments may resemble an envelope."""
+"""The top-level key of a bare policy. Checked first, since a policy's comments may resemble an
+envelope."""
 _CONFIG_MAP: Final = re.compile(rb"""["']?kind["']?\s*:\s*["']?ConfigMap\b""")
 _API_VERSION: Final = re.compile(rb"""(?:^|[\s{,])["']?apiVersion["']?\s*:""")
 _XML_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
@@ -215,7 +216,7 @@ def _chosen(envelope: Policy) -> Policy | None:
 
 
 def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Value:
-    """Return the first value. Raises ParseError if another one differs or a key is repeated."""
+    """Return the first value. Raises ParseError if another value differs or a key is repeated."""
     if diagnostics.error_count:
         # If a key is repeated, Kubernetes may use the other value.
         repeated = diagnostics.sorted()[0]

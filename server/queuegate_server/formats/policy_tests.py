@@ -1,7 +1,7 @@
 """Parses policy test files.
 
-A file contains the path of a policy, users with their groups, and expected decisions, whose keys
-are those in the output of `queuegate check -o json`.
+A file contains the path of a policy, users with their groups, and expected decisions. The decisions
+have the same keys as the output of `queuegate check -o json`.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -105,8 +105,8 @@ def format_of(text: Policy) -> str:
 def detect_bare_format(data: bytes) -> str:
     """Detect the format of a bare policy from the beginning of its text.
 
-    XML is recognized by its root element, or by its declaration if no element is found, as after a
-    document type. All other text is in YuniKorn's format.
+    XML is recognized by its root element, or, if no element is found, by a declaration at the
+    beginning. A document type can hide the element. All other text is in YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
     if tag := _FIRST_TAG.match(start):
@@ -174,8 +174,8 @@ def lint_policy(
 ) -> list[Diagnostic]:
     """Return warnings about valid but probably unintended content; none if the text is unreadable.
 
-    The arguments and exceptions are the same as for `load_policy`, which reports errors and ignored
-    names.
+    Does not report errors and ignored names, because `load_policy` does. The arguments and
+    exceptions are the same as for `load_policy`.
     """
     _check_format(format_name)
     try:

@@ -29,7 +29,7 @@ OTHER_WHITE_SPACE: Final = re.compile(
 _UNUSUAL_WHITE_SPACE: Final = re.compile(
     "[\v\f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
-"""The same without tabs and line breaks."""
+"""`OTHER_WHITE_SPACE` without tabs and line breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ _EVERYONE_WORDS: Final = frozenset(
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
     """Yield the likely mistakes in an ACL's text.
 
-    If `not_a_list` returns a mistake, yields only that one, since the names are then fragments.
+    If `not_a_list` returns a mistake, yields only that mistake, since the names are then fragments.
     """
     whole = not_a_list(text, wording)
     if whole is not None:

@@ -27,8 +27,8 @@ class Element:
     text: str = ""
     """The characters directly inside the element, without comments."""
     is_plain: bool = True
-    """False if the element directly contains a CDATA section or processing instruction, which
-    splits the text in XML readers."""
+    """False if the element directly contains a CDATA section or processing instruction, because XML
+    readers split the text there."""
 
 
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
@@ -67,8 +67,8 @@ class _Builder:
         except (LookupError, ValueError) as error:  # an unknown encoding
             raise ParseError(Position(1, 1), f"unreadable: {error}", "save it as UTF-8") from None
         finally:
-            # Break the reference cycle with the parser, which would keep all elements in memory
-            # until garbage collection.
+            # Break the reference cycle with the parser. Otherwise, all elements would stay in
+            # memory until garbage collection.
             parser.StartElementHandler = parser.EndElementHandler = None
             parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
             parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = None

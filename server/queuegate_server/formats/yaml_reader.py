@@ -39,8 +39,8 @@ _VERSION: Final = (1, 1)
 # Only the parser of these classes is used. CBaseLoader requires libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _LOOKAHEAD_TOKENS: Final = 4
-"""How many tokens to scan: the start of the stream, and the three that go-yaml v3 scans for
-comments."""
+"""The number of tokens to scan: the start of the stream, and the three tokens that go-yaml v3 scans
+for comments."""
 _CHECK_SYNTAX: Final = "check quotes, brackets and indentation, here and in the lines above"
 
 
@@ -88,7 +88,7 @@ class _Builder:
         """The mark at the end of the document, set by `build`."""
         self.is_last = False
         """Whether the text ended without another document, set by `build`."""
-        # Equal texts share one string, which saves memory in the names derived from them.
+        # Equal texts share one string to save memory in the names derived from them.
         self._texts: dict[str, str] = {}
 
     @property
@@ -101,7 +101,7 @@ class _Builder:
 
         Raises ParseError for invalid YAML, and TooManyErrors.
         """
-        # A local variable, because an attribute would form a cycle that keeps all nodes in memory
+        # A local variable, because an attribute would form a cycle and keep all nodes in memory
         # until garbage collection.
         handlers: dict[type, Callable[[Any], None]] = {
             events.DocumentStartEvent: self._begin,
@@ -237,7 +237,7 @@ class YamlDocument:
     diagnostics: tuple[Diagnostic, ...]
     """The errors: repeated keys, or the reason for a missing root."""
     second: Position | None = None
-    """The start of the next non-empty document, which is not parsed."""
+    """The start of the next non-empty document. That document is not parsed."""
 
 
 def read_yaml(data: bytes, file: str) -> YamlDocument:
@@ -291,7 +291,7 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far ahead as go-yaml, which rejects text with errors there. Raises ParseError."""
+    """Scan as far ahead as go-yaml to reject the same errors. Raises ParseError."""
     rest = text[end.index :]
     parser = _PARSER(rest.encode())
     try:

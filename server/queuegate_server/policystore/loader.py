@@ -51,10 +51,10 @@ class ConfigMaps:
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
-        """The key that the scheduler reads instead, as of the last read; empty if it reads this
-        one."""
+        """The key that the scheduler reads instead of this source's key, as of the last read; empty
+        if the keys are the same."""
         self.is_key: Final = True
-        """Whether the text is a ConfigMap key's value, in which YuniKorn opens no envelopes."""
+        """Whether the text is a ConfigMap key's value. YuniKorn opens no envelopes in such text."""
         self.name = maps.name
         self.folders = maps.folders
         self.status = maps.status
@@ -62,8 +62,8 @@ class ConfigMaps:
     def read(self) -> bytes:
         """Return the value of the key that contains the queues.
 
-        Raises OSError if a folder cannot be read or no folder contains the key. In that case, the
-        scheduler would open its queues to everyone.
+        Raises OSError if a folder cannot be read or no folder contains the key. Without the key,
+        the scheduler would open its queues to everyone.
         """
         values = self._maps.read()
         theirs = queues_key(values)
@@ -151,9 +151,9 @@ class PolicyLoader:
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
 
-        If `in_child`, parses in a child process with limits, which does not delay calls; otherwise
-        in a thread, which is faster. Raises CannotLoad if a file cannot be read, and ParserError if
-        the child cannot be started, reaches a limit or crashes.
+        Parses in a child process with limits if `in_child` is set, so that calls are not delayed;
+        otherwise in a thread, because that is faster. Raises CannotLoad if a file cannot be read,
+        and ParserError if the child cannot be started, reaches a limit or crashes.
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
@@ -162,7 +162,7 @@ class PolicyLoader:
             parsed = await parser_process.parse(job)
         else:
             parsed = await self._threads.run("", partial(parse, job))
-        with suppress(OSError, ThreadsExhausted):  # On failure, they are parsed on first use.
+        with suppress(OSError, ThreadsExhausted):  # On failure, ACLs are parsed on first use.
             await self._threads.run(None, partial(_parse_long_acls, parsed))
         if not has_errors(parsed.diagnostics):
             self._formats |= parsed.formats

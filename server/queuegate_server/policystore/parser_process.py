@@ -48,7 +48,7 @@ CPU_SECONDS_PER_MIB: Final = 5
 WALL_SECONDS_PER_CPU_SECOND: Final = 4
 """Allows for the niced child's small share of the CPU on a busy machine."""
 NICENESS: Final = 5
-"""Calls come first, but a busy machine must not delay a reload for long."""
+"""Calls take precedence, but a reload must not take too long on a busy machine."""
 _MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES
 MAX_TRACEBACK_BYTES: Final = 10_000
 _SIMPLIFY: Final = "make the policy smaller or simpler; aliases and merge keys multiply it"

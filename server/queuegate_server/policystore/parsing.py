@@ -1,8 +1,8 @@
 """Parses all policies together, in this process or as the program of a child process.
 
 To start fast, the child imports only this module and the parsers. It writes its result as lines of
-JSON, each of which takes about a millisecond to decode, so the receiver can do other work in
-between. Each ACL text is sent once and parsed on first use.
+JSON that each take about a millisecond to decode, so the receiver can do other work in between.
+Each ACL text is sent once and parsed on first use.
 """
 
 import gc
@@ -79,7 +79,7 @@ class PolicyText(NamedTuple):
     site: File | None
     spark: File | None
     key_instead: str = ""
-    """The ConfigMap key that YuniKorn reads instead; empty if it reads this one."""
+    """The ConfigMap key that YuniKorn reads instead; empty if YuniKorn reads this key."""
     is_bare: bool = False
     """Whether to read the text without opening envelopes, as YuniKorn does in ConfigMap keys."""
 
@@ -104,7 +104,7 @@ class CheckJob(NamedTuple):
     """One of FILE_FORMATS; empty to detect the format of each file."""
     files: tuple[File, ...]
     acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
-    """The names allowed in ACLs, for all partitions or as in a ParseJob."""
+    """The names allowed in ACLs, for all partitions or by partition name."""
     with_lint: bool = True
     """Whether to add lint warnings."""
     yarn: YarnOptions = YarnOptions()

@@ -60,7 +60,8 @@ MAX_NAME_BYTES: Final = 1_024
 MAX_TEXT: Final = 1_000
 """The maximum length of a text, such as a name or a claim."""
 MAX_PATH: Final = 4_096
-"""The maximum length of a path or command, both of which are useless if truncated."""
+"""The maximum length of a path or command. It is higher than `MAX_TEXT` because a truncated path or
+command is useless."""
 MAX_LIST_BYTES: Final = 1024 * 1024
 """The maximum size of the changes, and of the refuting decisions, as JSON."""
 MAX_RESULT_BYTES: Final = 8 * 1024 * 1024
@@ -257,7 +258,7 @@ def _compared(
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """Return the first names, followed by the number of omitted ones."""
+    """Return the first names, followed by the number of omitted names."""
     more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
     return [*names[:MAX_NAMES], *more]
 

@@ -1,8 +1,9 @@
-"""Loads the policies and serves them if all are valid; otherwise keeps serving the last good ones.
+"""Loads the policies and serves them if all are valid; otherwise keeps serving the last valid
+policies.
 
-Reloads, requested by watchers, SIGHUP or ReloadPolicy calls, run one at a time. The first one
-parses in this process, which is faster, and all others in a child process with limits. If the child
-fails, the reload is retried after a delay, since no file change would trigger it.
+Reloads, requested by watchers, SIGHUP or ReloadPolicy calls, run one at a time. The first reload
+parses in this process because that is faster; all others parse in a child process with limits. If
+the child fails, the reload is retried after a delay, since no file change would trigger it.
 """
 
 import asyncio
@@ -37,7 +38,8 @@ _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
 """The maximum number of diagnostics logged per reload."""
 FIRST_RETRY_SECONDS: Final = 5.0
-"""The delay before the first retry after a parser failure. Doubles with each further failure."""
+"""The delay before the first retry after a parser failure. Doubles after each consecutive
+failure."""
 MAX_RETRY_SECONDS: Final = 300.0
 MAX_PAST_RELOADS: Final = 10
 MAX_PAST_DIAGNOSTICS: Final = 20
@@ -122,8 +124,8 @@ class Reloader:
     async def reload(self) -> ReloadState:
         """Read the files, and serve the policies if they are valid and have changed.
 
-        The files are always read after this call, which may join a queued reload but never a
-        running one. Canceling the call does not stop the reload. Never raises.
+        A call may join a queued reload but not a running one, so the files are always read after
+        the call. Canceling the call does not stop the reload. Never raises.
         """
         self._retry_seconds = FIRST_RETRY_SECONDS
         return await asyncio.shield(self._start())
@@ -263,7 +265,7 @@ class Reloader:
                 )
 
     async def _close_unused_resolvers(self) -> None:
-        """Close the resolvers of replaced or rejected policies."""
+        """Close resolvers that only replaced or rejected policies use."""
         served = self._engine.snapshot.served.values() if self._revision else ()
         await self._resolvers.close_unused({each.groups for each in served})
 

@@ -122,7 +122,7 @@ class Callers(Section):
     loopback: LocalRights = LocalRights()
     """Callers on this machine that connect over TCP without credentials."""
     unix: LocalRights = LocalRights()
-    """Callers that connect over a Unix socket, whose file mode controls access."""
+    """Callers that connect over a Unix socket. The socket's file mode controls access."""
     certificates: Annotated[
         Mapping[Annotated[str, check_with(certificate_name)], Rights], AfterValidator(_unique)
     ] = Field(default_factory=dict)

@@ -48,7 +48,7 @@ class StoreAddress(NamedTuple):
 
 
 def parse_store_url(url: str) -> StoreAddress:
-    """Parse a Redis or Valkey URL. Raises ValueError, which never quotes a password."""
+    """Parse a Redis or Valkey URL. Raises ValueError, never quoting a password."""
     if url.startswith("unix://"):
         path = url.removeprefix("unix://")
         if not path.startswith("/") or not path.isprintable() or set(path) & set("?#@"):
@@ -119,7 +119,7 @@ class Fleet(Section):
     """The secret that authenticates values in Redis: at least 32 bytes, the same on all replicas.
     Required with `url`."""
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = "queuegate"
-    """The prefix for all keys, which must be unique among the fleets on the same Redis."""
+    """The prefix for all keys. It must be unique among the fleets on the same Redis."""
     replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = None
     """A human-readable name for this replica. Default: the host name."""
     read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = 0.010

@@ -15,8 +15,9 @@ class Connections(Section):
     handshake_timeout: Annotated[Duration, Field(ge=0.1, le=120)] = 10.0
     """The maximum time to set up a connection, including TLS."""
     max_streams: int = Field(16, ge=1, le=1_000_000)
-    """The maximum number of calls in progress on each connection; gRPC clients queue further calls.
-    Until a client has acknowledged this limit, gRPC reads up to 16 MiB of metadata per call."""
+    """The maximum number of calls in progress on each connection; gRPC clients queue additional
+    calls. Until a client has acknowledged this limit, gRPC reads up to 16 MiB of metadata per
+    call."""
     transfer_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = 10.0
     """The maximum time for a request to arrive, or for a response to be read, before the call or
     the connection is closed."""
@@ -50,8 +51,8 @@ class Limits(Section):
     """The maximum size of a request, in bytes."""
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = 0.0
     """The sustained rate of calls from one caller, per second. A gate's stream counts once, when it
-    is opened. Decisions reported by the caller's gates have a separate limit of the same rate,
-    beyond which reports wait. 0: unlimited."""
+    is opened. Decisions reported by the caller's gates have a separate limit of the same rate;
+    reports over the limit wait. 0: unlimited."""
     caller_burst: int = Field(100, ge=1, le=1_000_000)
     """How many calls one caller may make at once before caller_rate applies."""
     connections: Connections = Connections()
@@ -76,5 +77,5 @@ class Sync(Section):
     streams: int = Field(1000, ge=0, le=1_000_000)
     """The maximum number of open streams of SyncService."""
     streams_per_caller: int = Field(500, ge=1, le=1_000_000)
-    """The maximum number of streams for one caller, which leaves room for others. Gates that share
-    a token or a certificate name are one caller."""
+    """The maximum number of streams for one caller, so that others have room. Gates that share a
+    token or a certificate name are one caller."""

@@ -37,7 +37,7 @@ from queuegate_server.settings.source_map import (
 )
 
 MAX_BYTES: Final = 4 * MIB
-"""The maximum size of the file, which a message to a worker contains twice."""
+"""The maximum size of the file. A message to a worker contains the file twice."""
 PREFIX: Final = "QUEUEGATE_"
 NESTING: Final = "__"
 
@@ -52,17 +52,17 @@ _CLIENT_VARIABLES: Final = frozenset(
         "QUEUEGATE_TOKEN_FILE",
     }
 )
-"""Variables of the client and the command line, which are not settings."""
+"""Variables of the client and the command line. They are not settings."""
 
-# Kubernetes sets variables in every pod for each service in its namespace. Those for a service
-# named queuegate or queuegate-… start with our prefix.
+# Kubernetes sets variables in every pod for each service in its namespace. The variables for a
+# service named queuegate or queuegate-… start with our prefix.
 _SERVICE_LINK: Final = re.compile(
     r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
 )
 
 _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
-"""Values that start with one of these are YAML; all others are plain text."""
+"""Values that start with one of these characters are YAML; all others are plain text."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 

@@ -74,7 +74,7 @@ class PolicySource(Section):
     defaults: FilePath | None = None
     """The folder where yunikorn-defaults is mounted; yunikorn-configs overrides its keys."""
     group: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
-    """The policy group, whose queues are in the key GROUP.yaml. If unset, the ConfigMaps' key
+    """The policy group. Its queues are in the key GROUP.yaml. If unset, the ConfigMaps' key
     service.policyGroup names it; the default is queues."""
 
     @model_validator(mode="after")

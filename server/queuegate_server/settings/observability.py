@@ -52,8 +52,8 @@ class OpsTls(ListenerTls):
     """The operations port's certificate, in PEM format. The files are reloaded when they change."""
 
     client_ca_file: FilePath | None = None
-    """The certificate authorities for the console's callers, who may present certificates. Probes
-    need no certificate."""
+    """The certificate authorities for the console's callers. Callers may present certificates;
+    probes need none."""
 
 
 class Ops(Section):

@@ -54,7 +54,7 @@ class ConfigReloader:
     """Rereads the settings and applies them, one reload at a time."""
 
     initial: Settings
-    """The settings at startup, which limit later changes."""
+    """The settings at startup. They limit later changes."""
     settings: Settings
     """The current settings."""
     reader: SettingsReader[Settings]
@@ -129,7 +129,7 @@ def with_changes(running: Settings, read: Settings) -> Settings:
 
 
 def differences(one: Settings, other: Settings) -> list[str]:
-    """Return the keys whose values differ, without the values, which may be secret."""
+    """Return the keys whose values differ. Omits the values because they may be secret."""
     return sorted(_differences("", one, other))
 
 

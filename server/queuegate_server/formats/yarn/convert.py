@@ -23,7 +23,8 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 
 MAX_LEVELS: Final = 96
-"""The maximum depth of the tree. Each level takes two of the 200 that `yaml_reader` accepts."""
+"""The maximum depth of the tree. Each level takes two of the 200 nesting levels that `yaml_reader`
+accepts."""
 _EVERYONE: Final = Acl(text=WILDCARD, allows_all=True)
 _MAX_SHOWN_NAMES: Final = 20
 _HEADER: Final = (
@@ -38,7 +39,7 @@ class Conversion(NamedTuple):
     text: str
     """The queues.yaml; empty if the scheduler's file cannot be loaded or converted."""
     remarks: tuple[str, ...]
-    """Non-obvious changes that grant the same access."""
+    """Explanations of non-obvious changes that grant the same access."""
     lost: tuple[Diagnostic, ...]
     """The grants that YuniKorn cannot express, by queue. The result grants less at these queues and
     below."""
@@ -74,7 +75,7 @@ class _ResultQueue(NamedTuple):
     submit: Acl
     admin: Acl
     is_parent: bool
-    """Whether applications can be submitted only to queues below it."""
+    """Whether applications can be submitted only to queues below this queue."""
 
 
 @dataclass(slots=True)
@@ -198,7 +199,10 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return a remedy naming the setting that accepts the names not in `users` and `groups`."""
+    """Return the end of a remedy: the `acl_names` value that accepts the ACL's rejected names.
+
+    Empty if no value accepts any. `users` and `groups` are the accepted names.
+    """
     choices = [names_for("user", name) for name in acl.users - users]
     choices += [names_for("group", name) for name in acl.groups - groups]
     accepting = [names for names in AclNames if names in choices]

@@ -1,4 +1,4 @@
-"""Lint rules for a YARN cluster's files, which find valid but probably unintended content."""
+"""Lint rules that find valid but probably unintended content in a YARN cluster's files."""
 
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access

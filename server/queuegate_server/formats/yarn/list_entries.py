@@ -1,7 +1,7 @@
 """Finds the positions of list entries in a property, such as the names of child queues.
 
 The XML reader keeps only the position of a value's tag, so entries are located in the source. An
-entry that does not occur literally in the source, such as one from a variable, gets the tag's
+entry that does not occur literally in the source, such as the value of a variable, gets the tag's
 position.
 """
 
@@ -21,7 +21,7 @@ class ListReader:
     """Splits the lists in one file's values."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """Split `data` into lines. `file` is the file name that the file's values carry."""
+        """Split `data` into lines. `file` is the file name stored in the values read from it."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file

@@ -31,7 +31,7 @@ class YarnOptions:
     """The contents and name of `yarn-site.xml`. Without this file, ACLs are enforced and nobody
     administers the cluster."""
     daemon_user: str = ""
-    """The user that the ResourceManager runs as, who is always an administrator."""
+    """The user that the ResourceManager runs as. This user is always an administrator."""
 
 
 class LoadedScheduler(NamedTuple):
@@ -84,7 +84,10 @@ def load_scheduler(
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
-    """Add the daemon's user to the administrators, and to the text if an ACL can list the user."""
+    """Add the daemon's user to the administrators.
+
+    The ACL's text also changes if it can express the result.
+    """
     both = admins._replace(users=admins.users | {user})
     comma = "" if admins.text.startswith(" ") else ","
     listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)

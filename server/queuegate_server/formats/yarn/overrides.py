@@ -32,7 +32,7 @@ _DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT["capacity-scheduler"]
 
 
 _Findings = Iterator[tuple[str, str, str]]
-"""Keys, each with a message and a remedy."""
+"""Keys to warn about, each with a message and a remedy."""
 
 
 def overriding_settings(

@@ -22,7 +22,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 @dataclass(slots=True)
 class Configuration:
-    """Properties from several files, where later files override earlier ones."""
+    """Properties from several files. Later files override earlier files."""
 
     _values: dict[str, Text] = field(default_factory=dict)
     _final: dict[str, Text] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Configuration:
     _files: list[str] = field(default_factory=list)
 
     def copy(self) -> "Configuration":
-        """Return a copy, to which overriding files can be added."""
+        """Return a copy so that overriding files can be added without changing the original."""
         values, final, not_plain = dict(self._values), dict(self._final), dict(self._not_plain)
         return Configuration(values, final, not_plain, [*self._files])
 
@@ -49,7 +49,7 @@ class Configuration:
         return self._values.get(name)
 
     def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
-        """Add a file that overrides the previous ones.
+        """Add a file that overrides the previously added files.
 
         Returns False and adds an error for anything but a Hadoop configuration file. For properties
         selected by `is_read`, reports values in other files that this file overrides.

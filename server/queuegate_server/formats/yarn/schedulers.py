@@ -194,7 +194,7 @@ class _FairSchedulerReader:
                     remedy = remedy or f"write {' or '.join(_FAIR_ACLS)}"
                     self._diagnostics.warning(child, message, remedy, path)
             elif child.children or not child.is_plain:
-                # Hadoop reads only the first piece of the text, or fails.
+                # Hadoop would read only part of the text, or fail.
                 message = f"<{child.name}> is not plain text"
                 remedy = "remove the elements, processing instructions and CDATA sections from it"
                 self._diagnostics.error(child, message, remedy, path)
@@ -212,7 +212,7 @@ class _FairSchedulerReader:
 def _read_capacity_scheduler(
     data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Read a capacity-scheduler.xml, which overrides yarn-site.xml; None for any other file."""
+    """Read a capacity-scheduler.xml on top of yarn-site.xml; return None for any other file."""
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None

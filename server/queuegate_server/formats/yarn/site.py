@@ -22,7 +22,7 @@ class Site(NamedTuple):
     acls_enabled: bool
     admins: str
     configuration: Configuration
-    """All properties, which the capacity scheduler's own file overrides."""
+    """All properties. A capacity-scheduler.xml overrides them."""
     admins_position: Text | None = None
 
 

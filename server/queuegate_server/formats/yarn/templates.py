@@ -55,7 +55,7 @@ class TemplateEntry:
     kind: TemplateKind
     path: str
     position: Positioned
-    """The position of its first ACL."""
+    """The position of the template's first ACL."""
     submit: Text | None = None
     admin: Text | None = None
 
@@ -72,7 +72,7 @@ class Templates:
     """The properties that enable queue creation, by queue path and `LEAF_OF_MANAGED` or `ANY`."""
 
     def makes_parent(self, path: str) -> bool:
-        """Return whether YARN creates queues below `path`, which makes `path` a parent."""
+        """Return whether YARN creates queues below `path`, so that `path` is a parent."""
         return any(
             boolean(switch)
             for kind in _SWITCHES

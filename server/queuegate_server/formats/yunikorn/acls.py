@@ -33,7 +33,7 @@ class AclReader:
     """Parses a partition's ACLs. Equal texts share one object."""
 
     def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
-        """Create a reader. `names` selects the names allowed in ACLs; all others are reported."""
+        """Create a reader. `names` selects the names allowed in ACLs; other names are reported."""
         self.names = names
         self._diagnostics = diagnostics
         self._parsed: dict[str, Acl | str] = {"": EMPTY}

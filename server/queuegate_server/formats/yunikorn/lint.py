@@ -1,4 +1,4 @@
-"""Lint rules for queues.yaml, which find valid but probably unintended content."""
+"""Lint rules that find valid but probably unintended content in a queues.yaml."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,10 @@ _SPACE_BEFORE_COMMA: Final = re.compile(r" ,+([^,]+)")
 
 
 class _Grantors(NamedTuple):
-    """The nearest ancestors that grant access to everyone and to anybody; empty if none does."""
+    """The nearest ancestor that grants access to everyone, and the nearest that grants any access.
+
+    Each is empty if there is no such ancestor.
+    """
 
     everyone: str = ""
     somebody: str = ""
@@ -164,7 +167,7 @@ def _blank_at_comma(listed: _ListedAcl) -> _Advice:
 
 
 def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
-    """Report a `*` among other names, where it is an invalid name."""
+    """Report a `*` that is invalid because the list contains other names."""
     for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
         if WILDCARD in names:
             yield dropped_entry(kind, WILDCARD)
@@ -215,7 +218,7 @@ def _pointless(listed: _ListedAcl) -> _Advice:
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
-    """Report a single space meant to close a queue below one that grants access."""
+    """Report a single space meant to close a queue although an ancestor grants access."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (

@@ -2,8 +2,8 @@
 
 The rules for partitions and queues follow `Validate`, `checkQueuesStructure`, `checkQueues` and
 `checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. A root queue
-spelled `ROOT`, which the validator accepts, is rejected, as in the scheduler
-(`initialPartitionFromConfig`).
+spelled `ROOT` is rejected: the validator accepts it, but the scheduler
+(`initialPartitionFromConfig`) does not.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -94,7 +94,7 @@ def other_key(file: str, key: str) -> Diagnostic:
 
 
 def missing_default_partition(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
-    """Yield a warning if no partition is named `default`, the only one that shims query."""
+    """Yield a warning if no partition is named `default`. Shims query only that partition."""
     if not partitions or DEFAULT_PARTITION in partitions:
         return
     names = ", ".join(quoted(name) for name in sorted(partitions)[:_MAX_SHOWN_NAMES])

@@ -1,4 +1,4 @@
-"""Detects leading spaces, meant to start a list of groups, that YAML drops from unquoted text."""
+"""Detects leading spaces that YAML drops although they were meant to start a list of groups."""
 
 import re
 from typing import Final, NamedTuple
@@ -32,7 +32,7 @@ class _Gap(NamedTuple):
     first: str
     """The first character of the value."""
     column: int
-    """The column of that character if it is on the key's line, otherwise 0."""
+    """The column of the value's first character if it is on the key's line, otherwise 0."""
 
     @property
     def is_wide(self) -> bool:

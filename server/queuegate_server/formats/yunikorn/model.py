@@ -32,7 +32,7 @@ class Name(NamedTuple):
 
     text: str
     position: Node | None
-    """The name's node, or the unnamed object's; None for an implicit root queue."""
+    """The node of the name, or of the object if it has no name; None for an implicit root queue."""
     is_known: bool = True
     """False if the name is not text, which has already been reported."""
 
@@ -55,7 +55,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a reader that decodes a mapping into its single value with the attribute `value`."""
+    """Return a reader that decodes a mapping, and returns its value for the attribute `value`."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")
@@ -64,7 +64,7 @@ def _value_of(what: str, readers: Readers) -> ValueReader:
 
 
 def _read_later(_fields: Fields, _key: str, _node: Node) -> None:
-    """Skip the value, which the caller decodes."""
+    """Skip the value, because the caller decodes it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -329,7 +329,7 @@ SETTINGS_KEYS: Final = frozenset(
         *("unix_socket_mode", "worker_timeout", "workers"),
     }
 )
-"""The top-level keys of the server's settings, except `partitions`, which policies also have."""
+"""The top-level keys of the server's settings, except `partitions`, since policies also have it."""
 
 
 _OTHER_DOCUMENTS: Final = {

@@ -73,7 +73,7 @@ def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
         message = f"{quoted(rule_filter.kind.text)} is not a filter type"
         diagnostics.error(rule_filter.kind, message, "write allow or deny; allow is the default")
     for kind, entries in (("user", rule_filter.users), ("group", rule_filter.groups)):
-        # YuniKorn does not check longer lists.
+        # YuniKorn checks a pattern only if it is the list's only entry.
         if entries and len(entries) == 1 and not IS_NAME[kind](entries[0].text):
             _check_pattern(kind, entries[0], diagnostics)
 

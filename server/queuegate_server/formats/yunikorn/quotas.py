@@ -164,7 +164,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     """Check all limits in the partition. The partition's own limits apply to its root.
 
     A limit must not exceed the limits for the same user or group in the queues above. If there are
-    none, it must not exceed those for `*`.
+    no such limits, it must not exceed the limits for `*`.
     """
     if not partition.queues:
         return
