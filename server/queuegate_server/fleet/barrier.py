@@ -2,8 +2,9 @@
 
 A replica renews its lease only after applying every event that was in Redis when the heartbeat
 arrived there. A lease on pre-change state was therefore requested before the change was appended.
-Such a lease expires within one lease duration, and the leases of the replica's gates within one
-gate lease after that. A replica that follows no events uses groups for at most ISOLATED_MAX_AGE.
+Such a lease expires within one lease duration, and the leases of the replica's gates expire at most
+one gate-lease duration later. A replica that follows no events uses groups for at most
+ISOLATED_MAX_AGE.
 
 Redis holds the status of every replica with a lease, unless Redis was emptied (which starts a new
 history) or a failover lost the status. Until all leases older than a new history have expired,
@@ -67,7 +68,8 @@ class Peers:
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When Redis last returned only some of the statuses, so that replicas may be unknown."""
+        """When Redis last returned only some of the statuses. Other replicas may then be
+        unknown."""
         self._tombstones: dict[str, _Tombstone] = {}
         """The final statuses of removed replicas, newest last."""
 
@@ -128,7 +130,7 @@ class Peers:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time by which a history existed and all statuses were known.
+        """Return a time at which the history already existed and all statuses were known.
 
         Return `now` if the history has not been seen.
         """
@@ -162,7 +164,7 @@ class Peers:
         ]
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:
-        """Return whether the peer has no lease left and another process has taken its name."""
+        """Return whether the peer's lease has expired and another process has taken its name."""
         return now >= peer.seen_at + LEASES_TIMEOUT and (
             peer.status.name == self.own_name
             or any(
@@ -207,7 +209,8 @@ class FleetBarrier:
         }
         unknown_until = peers.began_by(event.epoch, now) + leases_timeout
         self._unknown_until = -math.inf
-        """The time until which replicas unknown before the current history may use old state."""
+        """Until this time, replicas last seen before the current history began may use old
+        state."""
         if now < unknown_until:
             self._unknown_until = max(unknown_until, now + isolation_timeout)
         self.waited_out: list[str] = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RELOAD_SECONDS: Final = 60.0
 """How long other replicas may take to read the policy, in seconds."""
 ATTEMPTS: Final = 3
-"""The maximum number of times a change is appended if its event is lost before confirmation."""
+"""The maximum number of attempts to append a change whose event is lost before confirmation."""
 MAX_AT_ONCE: Final = 256
 """The maximum number of changes in progress."""
 POLL_SECONDS: Final = 0.02
@@ -63,7 +63,7 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # Report the errors in the files, which must be fixed before a reload can reach other
+            # Report the errors in the files. They must be fixed before a reload can reach other
             # replicas.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
@@ -99,8 +99,8 @@ class FleetChanges:
     ) -> FleetBarrier:
         """Apply a change here, using `take_effect`, and in the other replicas. Raises NotReached.
 
-        Each other replica may take `seconds`. If Redis loses the event before all replicas have
-        confirmed it, the change is appended again.
+        The other replicas may take `seconds` each. If Redis loses the event before all replicas
+        have confirmed it, the change is appended again.
         """
         if len(self._work) >= MAX_AT_ONCE:
             raise NotReached("too many changes are in progress, and nothing was changed: try again")

@@ -1,4 +1,4 @@
-"""Confirmed changes, which a replica reports with each heartbeat."""
+"""The changes that a replica has confirmed. It reports them with each heartbeat."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from queuegate_server.fleet.barrier import LEASES_TIMEOUT
 from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
 
 CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
-"""How long a confirmation is reported, which is longer than other replicas wait for it."""
+"""How long a confirmation is reported. Other replicas stop waiting for it earlier."""
 MAX_CONFIRMED_BYTES: Final = 48 * 1024
-"""The maximum size of the reported confirmations. Beyond it, the oldest are dropped, and barriers
-that need them wait for leases to expire."""
+"""The maximum size of the reported confirmations. Beyond it, the oldest confirmations are dropped,
+and barriers that need them wait for leases to expire."""
 MAX_NAMED: Final = 20
 """The maximum number of gates named in a confirmation."""
 
@@ -70,7 +70,7 @@ class Confirmations:
         self._bytes = 0
 
     def expire(self, now: float) -> None:
-        """Drop expired confirmations, and the oldest ones while the total is too large."""
+        """Drop expired confirmations, then the oldest until the total is small enough."""
         for nonce, each in [*self._confirmed.items()]:
             if each.at > now - CONFIRMED_SECONDS and self._bytes <= MAX_CONFIRMED_BYTES:
                 break

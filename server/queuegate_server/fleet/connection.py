@@ -32,8 +32,8 @@ _LOG = logging.getLogger("queuegate_server.fleet.connection")
 CONNECT_TIMEOUT: Final = 2.0
 MAX_CONNECTIONS: Final = 32
 LATE_TIMER_TOLERANCE: Final = 0.002
-"""How late a timer may fire, in seconds. A later one was delayed by a busy process, so the timeout
-may not be Redis's fault."""
+"""How late a timer may fire, in seconds. If it fires later, this process was busy, so Redis may not
+have caused the timeout."""
 MAX_EXTENSIONS: Final = 20
 """The maximum number of times a timeout is restarted because the process was busy."""
 PROBE_INTERVAL: Final = 5.0
@@ -74,7 +74,7 @@ class StoreConnection:
         """The mistake in `fleet.url` that makes all connections fail."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
-        """Run a command, whose blocking time must be below the timeout. Raises StoreUnavailable."""
+        """Run a command; it must not block for longer than the timeout. Raises StoreUnavailable."""
         return await self._guarded(lambda: self._run(*command), str(command[0]), seconds)
 
     async def run_script(
@@ -123,8 +123,8 @@ class StoreConnection:
     def reconnect(self) -> None:
         """Close all connections to an unresponsive Redis; their pending commands fail.
 
-        The master may have been replaced, which the driver does not notice while it is connected. A
-        hung sentinel uses up the entire timeout, so the next sentinel is queried first from now on.
+        The master may have been replaced; while connected, the driver would not notice. A hung
+        sentinel uses up the entire timeout, so the first sentinel moves to the end of the list.
         """
         task = asyncio.create_task(_close(self._client, *self._sentinels))
         self._closing.add(task)
@@ -154,7 +154,7 @@ class StoreConnection:
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run a command; `key` identifies it among refusals. Raises StoreUnavailable."""
+        """Run a command; `key` identifies it in `Refusals`. Raises StoreUnavailable."""
         task = asyncio.ensure_future(run())
         try:
             is_done = await _done_within(task, seconds)

@@ -37,7 +37,7 @@ class MalformedEntry(MalformedValue):
 class Change(NamedTuple):
     """A change that all replicas must apply.
 
-    A replica that does not support the kind of a change rejoins the fleet, which invalidates all
+    A replica that does not support a change's kind rejoins the fleet. Rejoining invalidates all
     groups and reloads the policy.
     """
 
@@ -149,7 +149,7 @@ class ReplicaStatus:
     """Sentences about the commands that Redis refuses."""
     is_starting: bool = False
     has_left: bool = False
-    """Whether the replica has stopped and its lease and those of its gates have ended."""
+    """Whether the replica has stopped and its lease and its gates' leases have ended."""
 
 
 _STATUS_FIELDS: Final = frozenset(ReplicaStatus.__dataclass_fields__)

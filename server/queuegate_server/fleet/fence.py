@@ -33,7 +33,7 @@ class OrderFence:
     """Implementation of `shared_groups.Fence` and `FleetEvents` based on the applied events."""
 
     def __init__(self, log: ReplicaLog, unsent: Collection[object]) -> None:
-        """Start without pending changes. While any change is unsent, no shared groups are used."""
+        """Start without pending changes. While `unsent` is not empty, no shared groups are used."""
         self._log: Final = log
         self._unsent = unsent
         self._pending: set[PendingInvalidation] = set()
@@ -93,7 +93,7 @@ class OrderFence:
             pending.event = event
 
     def _unapplied(self) -> Collection[PendingInvalidation]:
-        """Return the changes whose event may still be applied."""
+        """Drop changes whose event has been applied or lost; return the others."""
         position = self._log.position
         if position is not None:
             self._pending = {

@@ -1,4 +1,4 @@
-"""The consumer of fleet events, which performs the I/O for `FleetSession`."""
+"""The consumer of fleet events. It performs the I/O for `FleetSession`."""
 
 import asyncio
 import contextlib

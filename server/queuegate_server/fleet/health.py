@@ -124,7 +124,7 @@ class Mistakes:
         self._warned_of: Sequence[str] = ()
 
     def compare_clocks(self, own: Clock | None, now: float) -> None:
-        """Compare the clocks of running replicas with this one's."""
+        """Compare the clocks of running replicas with this replica's clock."""
         running = [each for each in self._peers.all().values() if not each.is_silent(now)]
         clocks = {each.status.name: each.status.clock for each in running}
         self._clocks.update(clocks | {self._peers.own_name: own}, now)

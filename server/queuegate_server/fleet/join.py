@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Create the store without connecting. `clock` is the lease's; both are in seconds."""
+        """Create the store without connecting. `clock`, the lease's, and `wall` are in seconds."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
@@ -62,7 +62,7 @@ class GroupSharing:
 
 
 class FleetBuilder:
-    """Builds the session, which caches and gates need first, and then the replica."""
+    """Builds the session first, because caches and gates need it, and then the replica."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class FleetBuilder:
         self._clock = clock
 
     def join(self, local: LocalChanges) -> tuple[FleetMember, FleetChanges]:
-        """Return the replica, which joins the fleet when started, and its `Changes`."""
+        """Return the replica and its `Changes`. The replica joins the fleet when started."""
         keys = Keys(self._fleet.prefix)
         connection = StoreConnection(self._fleet, keys.tag, self._refusals)
         stream = Stream(connection, keys, self._fleet.secret())

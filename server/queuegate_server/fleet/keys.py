@@ -49,7 +49,7 @@ class Keys:
         self.events: Final = f"{self.tag}:events"
         self.replicas: Final = f"{self.tag}:replicas"
         self.turn: Final = f"{self.tag}:turn"
-        """The writer whose turn it is to append the next event; expires quickly."""
+        """The writer that has the next turn to append an event; expires quickly."""
         event = self.epoch, self.sequence, self.head, self.events
         self.state: Final = (*event, self.replicas, self.turn)
         """The keys of the fleet's state, in the order in which scripts take them."""

@@ -32,7 +32,7 @@ TURN_POLL_SECONDS: Final = 0.002
 MAX_PROBLEM: Final = 600
 """The maximum length of the refusals in a status, in characters."""
 _NUMBERS: Final = re.compile("[0-9]+")
-"""Matches ports and seconds, which may differ between errors with the same cause."""
+"""Matches ports and durations. They may differ between errors with the same cause."""
 
 
 class AppendFailure(StoreUnavailable):
@@ -94,8 +94,8 @@ class FleetMember:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        # Build the last heartbeat before the lease ends, so that it includes the history's age,
-        # which a successor needs.
+        # Build the last heartbeat before the lease ends. Otherwise, it would lack the history's
+        # age, and a successor needs that age.
         last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:
@@ -115,7 +115,7 @@ class FleetMember:
 
     async def heartbeat(self) -> None:
         """Wait until a heartbeat sent after this call has succeeded or failed."""
-        for _ in range(2):  # one may already be in progress
+        for _ in range(2):  # a heartbeat may already be in progress
             done = self._heartbeat_done
             self._wake.set()
             await done.wait()

@@ -16,8 +16,8 @@ from queuegate_server.sync.change_log import ChangeLog, StateChange
 LEASE: Final = 2.0
 """How long after sending a heartbeat a replica may use its caches, in seconds."""
 ISOLATED_MAX_AGE: Final = 5.0
-"""How long after the start of a lookup a replica that follows no events may use the result, in
-seconds. Barriers wait this long because invalidations do not reach such a replica."""
+"""How long after starting a lookup a replica that follows no events may use the result, in seconds.
+Barriers wait this long because invalidations do not reach such a replica."""
 HEARTBEAT_INTERVAL: Final = 0.5
 MAX_ABANDONED_HISTORIES: Final = 10_000
 """The maximum number of remembered former histories."""
@@ -48,13 +48,12 @@ class ReplicaLog:
         sent."""
 
     def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
-        """Return whether a history lacks an event that this replica knew before it stopped
-        following.
+        """Return whether a history lacks an event that this replica knew while following.
 
-        A Redis server promoted in a failover may lack events that a barrier relied on, so its
-        outdated groups would look valid. (If its log has grown beyond the events read here, such
-        groups are rejected as too old.) A Redis server restored from a backup may contain a former
-        history, without the events of later histories.
+        A Redis server promoted in a failover may lack events that a barrier relied on. Outdated
+        groups stored in it would then look valid. (If its log has grown beyond the events read
+        here, such groups are rejected as too old.) A Redis server restored from a backup may
+        contain a former history, without the events of later histories.
         """
         if head.epoch in self._abandoned_histories:
             return True
@@ -69,8 +68,8 @@ class ReplicaLog:
     def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event] | None:
         """Return the events that this replica missed while it followed no history.
 
-        Return None if the events do not connect the last applied event to the head, so that others
-        may have been missed.
+        Return None if the events do not connect the last applied event to the head, because other
+        events may have been missed.
         """
         if not self._last_known or self._last_known[0].epoch != head.epoch:
             return None
@@ -84,7 +83,7 @@ class ReplicaLog:
         return missed if before == last.nonce else None
 
     def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
-        """Start following a history, after the missed events were applied and the lease ended.
+        """Start following a history. Its missed events must have been applied and the lease ended.
 
         Args:
             events: The newest events up to the head, used to validate other replicas' values.
@@ -122,11 +121,11 @@ class ReplicaLog:
         return True
 
     def fits(self, event: Event) -> bool:
-        """Return whether an event directly follows the last applied one."""
+        """Return whether an event directly follows the last applied event."""
         return self._is_next(event) and not self.shows_loss(event)
 
     def shows_loss(self, event: Event) -> bool:
-        """Return whether an event is, or follows, a replacement for one that Redis has lost."""
+        """Return whether an event replaces an event lost by Redis or follows such a replacement."""
         if self.position is None or not self._is_next(event):
             return False
         known = self._ahead.get(event.position.sequence, event.position)
@@ -168,8 +167,8 @@ class ReplicaLog:
     def note_known(self, event: LogPosition) -> None:
         """Record that an event exists because it was appended here or reported by Redis."""
         if self._follows(event) and event.sequence > self._changes.head:
-            # Keep a known nonce: a different one shows that Redis has lost an event, so no event
-            # fits.
+            # Keep the first known nonce. A different nonce shows that Redis has lost an event, so
+            # an event with that nonce does not fit.
             self._ahead.setdefault(event.sequence, event)
 
     @property

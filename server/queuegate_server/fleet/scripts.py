@@ -12,7 +12,7 @@ from queuegate_server.fleet.events import MAX_STATUS_BYTES
 from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES
 
 MAX_SEQUENCE_DIGITS: Final = 18
-"""The maximum number of digits in an event's number, which must fit into 64 bits."""
+"""The maximum number of digits in an event's number. The number must fit into 64 bits."""
 MAX_STATUSES: Final = 2_000
 """The maximum number of statuses in a reply."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024

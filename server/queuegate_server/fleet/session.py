@@ -31,7 +31,7 @@ JOIN_POLL_SECONDS: Final = 0.05
 STARTING_SECONDS: Final = 10.0
 """How long a replica that follows no events reports that it is starting. Joining takes less."""
 MAX_EXPECTED: Final = 10_000
-"""The maximum number of this replica's events recognized on arrival. Older ones are applied like
+"""The maximum number of this replica's events recognized on arrival. Older events are applied like
 other replicas' events."""
 MAX_UNSENT: Final = 1_000
 """The maximum number of unsent changes. Beyond it, they are widened to all users."""
@@ -68,7 +68,7 @@ class FleetSession:
         self.pause = 0.0
         """Seconds until the next heartbeat."""
         self.gaps = 0
-        """How many times this replica has lost the history that it followed."""
+        """The number of times that this replica has lost its history."""
         self.applied = 0
         """The number of applied events from other replicas."""
         self.unfinished_reloads = 0
@@ -85,7 +85,8 @@ class FleetSession:
         self._own: dict[bytes, None] = {}
         """The nonces of this replica's events that may still arrive."""
         self._malformed: tuple[MalformedEntry, bytes, float] | None = None
-        """The entry that made this replica stop following, its history, and when it was read."""
+        """The entry that made this replica stop following, the entry's history, and when it was
+        read."""
         self.lease.on_end(self._lease_ended)
 
     @property
@@ -190,7 +191,7 @@ class FleetSession:
         The reload must precede `confirm_through`, because a join also confirms unfinished reloads.
         """
         # Groups looked up while working alone may predate an event. Gates invalidate all groups,
-        # including those sent before the missed events were known.
+        # including groups sent before the missed events were known.
         self.lease.end()
         self.log.follow(join.events, join.head, join.sent_at)
         self._extend_lease()
@@ -233,10 +234,10 @@ class FleetSession:
         return self.stop(str(error))
 
     def _pop_stray_entry(self, request: steps.NewestEvents) -> MalformedEntry | None:
-        """Return a malformed entry beyond the head, which no replica can have appended.
+        """Return a malformed entry beyond the head, if there is one.
 
-        Replicas move the head with each append. The entry is returned only once, because otherwise
-        this replica would replace one history after another.
+        No replica can have appended it, because replicas move the head with each append. The entry
+        is returned only once; otherwise, this replica would replace one history after another.
         """
         if self._malformed is None:
             return None
@@ -331,9 +332,9 @@ class FleetSession:
     def has_reached_all(self, barrier: FleetBarrier, now: float, seconds: float = 0.0) -> bool:
         """Return whether no other replica uses pre-change state.
 
-        Each of them may take `seconds` to apply the change. The barrier may rely on expired leases
-        only if a later heartbeat shows that Redis still has the event; only then were all leases
-        requested before the append.
+        Each replica may take `seconds` to apply the change. The barrier may rely on expired leases
+        only if a later heartbeat shows that Redis still has the event. Otherwise, some leases may
+        have been requested after the append.
         """
         if barrier.next_end(now, seconds) is not None:
             return False

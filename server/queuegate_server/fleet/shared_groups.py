@@ -5,8 +5,8 @@ accept the value only if they know all later events and none of these invalidate
 that predates an invalidation is therefore never used after it, no matter which replica stored the
 result or how slow the lookup or write was.
 
-A replica that finds no value locks the lookup. Others briefly wait for the result, so replicas that
-need a user at the same time perform a single lookup.
+A replica that finds no value locks the lookup. Other replicas wait briefly for the result, so
+replicas that need a user at the same time perform a single lookup.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class ValueUnavailable(Exception):
 
 
 class InvalidValue(Exception):
-    """A value must not be used. The argument is the cause reported in metrics."""
+    """A value that must not be used. The argument is the cause reported in metrics."""
 
 
 class ValueStore(Protocol):

@@ -26,7 +26,7 @@ class StatusReader:
         self._written: dict[str, tuple[int, bytes]] = {}
         """The serial number and encoding of each status in the newest reply, by instance."""
         self._unsigned: dict[bytes, str] | None = None
-        """The SHA-1 of each status in the newest reply not written by a replica, by field."""
+        """By field, the SHA-1 of each status in the newest reply that no replica has written."""
         self._removable: dict[bytes, str] = {}
 
     @property
@@ -70,8 +70,8 @@ class StatusReader:
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
         """Return the arguments of the script that removes statuses.
 
-        It removes the given statuses, unless rewritten meanwhile, and stale ones not written by a
-        replica.
+        It removes the given statuses, unless rewritten meanwhile, and stale statuses not written by
+        a replica.
         """
         arguments: list[str | bytes] = []
         for status in statuses:
@@ -84,10 +84,10 @@ class StatusReader:
         return arguments
 
     def _select_removable(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
-        """Count new statuses not written by a replica, and select stale ones for removal.
+        """Count new statuses not written by a replica, and select stale statuses for removal.
 
-        Statuses written by misconfigured replicas with another secret change with each heartbeat.
-        They are kept so that both sides can report the mistake.
+        A status that changes with each heartbeat is kept: it was written by a misconfigured replica
+        with another secret, and both sides should report the mistake.
         """
         before = self._unsigned or {}
         if self._unsigned is not None:
@@ -110,5 +110,5 @@ def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sha1(value: bytes) -> str:
-    # Redis scripts offer no other hash. It serves only to distinguish a value from a later one.
+    # SHA-1 is the only hash available in Redis scripts. It only distinguishes successive values.
     return hashlib.sha1(value, usedforsecurity=False).hexdigest()

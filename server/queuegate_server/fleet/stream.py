@@ -34,11 +34,11 @@ READ_AT_ONCE: Final = 64
 MAX_RECENT_BYTES: Final = 512 * 1024
 """The maximum size of the newest events that a joining replica reads to validate shared groups."""
 RECENT_SECONDS: Final = 0.5
-"""The time limit in seconds for reading these events, well below the duration of a lease."""
+"""The time limit in seconds for reading the newest events, well below the duration of a lease."""
 MAX_PAGE: Final = 250
 MAX_PAGE_BYTES: Final = 256 * 1024
 TURN_SECONDS: Final = 0.2
-"""How long the other writers wait for the one whose turn it is, in seconds."""
+"""How long other writers wait for the writer with the next turn, in seconds."""
 BLOCK_SECONDS: Final = 1.0
 HEARTBEAT_BUDGET: Final = 1.0
 """The timeout of a heartbeat, in seconds."""
@@ -75,7 +75,7 @@ class Stream:
     async def begin(self, before: bytes) -> bytes:
         """Start a new history, replacing the one with the epoch `before` (empty if there is none).
 
-        Return the new epoch, which takes effect only if no other replica replaced the history
+        Return the new epoch. It takes effect only if no other replica has replaced the history
         first.
         """
         epoch, keys = os.urandom(EPOCH_BYTES), self._keys.state
@@ -103,7 +103,7 @@ class Stream:
         entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
             # The size of a blocking read cannot be bounded, so it returns one entry. The connection
-            # rejects an oversized entry, which the script above then reports.
+            # rejects an oversized entry, and the script above then reports it.
             reply = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
                 *("STREAMS", self._keys.events, after),
@@ -113,7 +113,7 @@ class Stream:
         return await self._decode(position.epoch, entries)
 
     async def recent(self, head: LogPosition) -> list[Event]:
-        """Return the newest events up to the head, excluding those older than a malformed one.
+        """Return the newest events up to the head, but none older than a malformed event.
 
         Reads as many as fit within RECENT_SECONDS and about MAX_RECENT_BYTES.
         """
@@ -135,7 +135,7 @@ class Stream:
         return newest_first[::-1]
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
-        """Remove the given statuses, and stale ones not written by a replica of this fleet."""
+        """Remove the given statuses, and stale statuses not written by a replica of this fleet."""
         if args := self._statuses.removal(statuses):
             keys = (self._keys.replicas,)
             await self._store.run_script(scripts.REMOVE, keys, args, seconds=COMMAND_BUDGET)

@@ -19,12 +19,12 @@ MAX_READS: Final = 4
 """The maximum number of concurrent batch reads, each on its own connection."""
 READ_BATCH: Final = 64
 MAX_READ_BYTES: Final = 1024 * 1024
-"""The maximum size of a batch in bytes; users beyond it are looked up. This and READ_BATCH keep the
-event loop responsive."""
+"""The maximum size of a batch in bytes. The groups of users beyond it are looked up instead. This
+and READ_BATCH keep the event loop responsive."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
-"""The maximum number of values waiting to be written; further values are not shared."""
+"""The maximum number of values waiting to be written. Additional values are not shared."""
 MAX_FAILURES: Final = 3
 """The number of consecutive failed reads that opens the circuit."""
 RECONNECT_INTERVAL: Final = 0.5
@@ -126,7 +126,7 @@ class BatchingStore:
             self.failed_reads += 1
             self._failures += 1
             _fail(batch)
-            # Reads queued for a free connection have waited just as long.
+            # Reads queued for a free connection have waited just as long, so they fail as well.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
                 self._open_circuit(error)

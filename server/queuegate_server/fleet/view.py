@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 ReplicaState = Literal["following", "starting", "joining", "silent"]
-"""A `following` replica receives all changes. A `starting` one has just started and does not follow
-the fleet yet, a `joining` one sends heartbeats but does not follow, and a `silent` one sends
-none."""
+"""A `following` replica receives all changes. A `starting` replica was just launched and does not
+follow the fleet yet, a `joining` replica sends heartbeats but does not follow, and a `silent`
+replica sends no heartbeats."""
 
 
 class ReplicaView(NamedTuple):
@@ -59,7 +59,7 @@ class FleetView(NamedTuple):
     def _states(self) -> Iterator[str]:
         silent = [each for each in self.replicas if each.state == "silent"]
         if own := [each for each in silent if each.is_self]:
-            # This replica's information about the others is outdated.
+            # This replica's information about other replicas is outdated.
             yield f"replica {_names(own)} cannot use Redis and works alone: {self.cause}"
             return
         if silent:

@@ -1,1 +1,1 @@
-"""The gRPC services, which convert requests, call the engine and convert results."""
+"""The gRPC services. They convert requests, call the engine and convert results."""

@@ -1,7 +1,7 @@
-"""The access log: logs calls and aborts failed ones with a status.
+"""The access log: logs calls, and aborts failed calls with a status.
 
-Request IDs and trace contexts from callers are logged, and the IDs are returned with errors, so
-malformed values are ignored.
+Malformed request IDs and trace contexts are ignored, because valid values are logged and the IDs
+are returned with errors.
 """
 
 import logging
@@ -118,8 +118,8 @@ async def abort(
         (REQUEST_ID, request.request_id),
     )
     if isinstance(error, GroupsUnavailable | NotReached):
-        # Disable automatic retries: they would be exhausted before a failed lookup expires from the
-        # cache, and a change reaches the other replicas without another call.
+        # Disable automatic retries. They would be exhausted before a failed lookup expires from the
+        # cache, and a change reaches the other replicas without a retry.
         trailers += ((_PUSHBACK_TRAILER, "-1"),)
     await context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 

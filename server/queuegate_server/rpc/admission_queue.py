@@ -1,4 +1,4 @@
-"""Admits long calls one at a time, and sheds them if they would wait too long.
+"""Admits long calls one at a time, and sheds calls that would wait too long.
 
 Interleaving fifty batches chunk by chunk would make each take fifty times longer. Single checks do
 not queue; they are decided between the chunks of a long call.
@@ -30,7 +30,7 @@ STEP_SECONDS: Final = 0.0005
 _MAX_HOLD_SECONDS: Final = 0.02
 """How long a call may compute before yielding the slot to other long calls."""
 _MAX_PENALTY_SECONDS: Final = 0.1
-"""The maximum time for which a failed call keeps the slot."""
+"""The maximum delay before a failed call releases the slot."""
 MAX_REQUESTS: Final = 64 * MIB
 """Long calls are refused while waiting and running requests total this many bytes or more."""
 _SECONDS_PER_BYTE: Final = 5e-9
@@ -94,11 +94,11 @@ class AdmissionQueue:
         return await self.in_turn(request, partial(wire.parse, message, request))
 
     def for_call(self, request: bytes) -> "Slot":
-        """Return a slot for a call, which may be shed."""
+        """Return a slot for a call. The call may be shed while it waits."""
         return Slot(self, self._calls, len(request), may_be_shed=True)
 
     def for_stream(self, request: bytes) -> "Slot":
-        """Return a slot for a stream message, which is never shed: streams await responses."""
+        """Return a slot for a stream message. Such messages are never shed."""
         return Slot(self, self._streams, len(request), may_be_shed=False)
 
     @property
@@ -134,8 +134,8 @@ class AdmissionQueue:
     async def pause(self) -> None:
         """Yield to other work, sleeping every 10 ms.
 
-        Without the sleep, gRPC's threads get so little CPU time that new calls wait inside gRPC,
-        where they cannot be shed, for up to 0.5 s.
+        Without the sleep, gRPC's threads get so little CPU time that new calls wait inside gRPC for
+        up to 0.5 s. They cannot be shed there.
         """
         if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
             await asyncio.sleep(0)

@@ -114,7 +114,7 @@ class ApplicationServicer:
     def _steps(
         self, checks: Sequence[bytes], *, trusted: bool
     ) -> CheckSteps[ApplicationQuery, CheckResponse]:
-        """Return the steps that decide a batch's checks on the current snapshot."""
+        """Return functions that decide a batch's checks on the current snapshot."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 

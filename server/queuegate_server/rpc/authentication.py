@@ -84,7 +84,7 @@ class Authenticator:
 
         Args:
             settings: The callers' rights.
-            listeners: The listeners, which determine the credentials that callers can present.
+            listeners: The listeners. They determine which credentials callers can present.
             tokens: The known tokens, if any.
             wall: The wall clock in Unix seconds, for certificate expiry.
         """
@@ -111,8 +111,8 @@ class Authenticator:
         self._by_token = {
             name: Principal(f"{_TOKEN}{name}", rights) for name, rights in settings.tokens.items()
         }
-        # Without a Unix listener, a Unix peer is the native transport, which serves only loopback
-        # and forwards streams over its own socket.
+        # Without a Unix listener, a Unix peer is the native transport. It serves only loopback and
+        # forwards streams over its own socket.
         self._by_socket = (
             self._unix if self._has_sockets else self._loopback if self._is_local else None
         )
@@ -178,7 +178,7 @@ class Authenticator:
         return principal
 
     def _certificate(self, auth_context: Mapping[str, Iterable[bytes]]) -> bytes:
-        """Return the connection's verified certificate, which may have expired since, or b""."""
+        """Return the certificate verified in the handshake, or b"". It may have expired since."""
         if not self._with_certificates:
             return b""
         return next(iter(auth_context.get(_CERTIFICATE, ())), b"")

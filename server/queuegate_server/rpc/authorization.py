@@ -61,8 +61,8 @@ class RateLimiter:
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
-        """The buckets for reports, by caller. A report is never split; the caller's next report
-        waits until the rate would have allowed all decisions in the previous one."""
+        """The buckets for reports, by caller. A report is never split. The caller's next report
+        waits until the rate would have allowed all decisions in the previous report."""
 
     def acquire(self, caller: str) -> None:
         """Charge a caller for one call. Raises RateLimited if the caller has exceeded its rate."""
@@ -146,4 +146,4 @@ async def _check_each(
     async for request in requests:
         check()
         yield request
-        del request  # may be large; free it before waiting for the next one
+        del request  # may be large; free it before waiting for the next message

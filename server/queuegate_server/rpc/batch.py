@@ -1,7 +1,7 @@
 """Decides the checks in batches and columns, and encodes batch results.
 
-Checks are decided while the call holds the admission queue's slot, except those that need a
-directory lookup, which are decided without the slot, a few at a time.
+Checks that need a directory lookup are decided concurrently, a few at a time, after the call has
+released the admission queue's slot. The other checks are decided while the call holds the slot.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
 
 class CheckSteps(NamedTuple, Generic[Q, V]):
-    """The steps that decide a check, given its request or its index in the batch."""
+    """Functions that decide a check, given its request or its index in the batch."""
 
     cached: Callable[[bytes], CheckResponse | None]
     read: Callable[[int], Q]
@@ -52,7 +52,7 @@ async def decide_each(
     Args:
         requests: The serialized checks.
         results: The results so far, in the order of `requests`; None for undecided checks.
-        steps: The steps that decide a check.
+        steps: The functions that decide a check.
         slot: The call's slot, which is released during lookups.
     """
     cached, read, check, resolve, respond = steps
@@ -125,10 +125,10 @@ def error_reasons(results: Sequence[CheckResponse]) -> list[str]:
 
 
 def encode(results: Sequence[CheckResponse], reasons: bytes) -> bytes:
-    """Encode the response to a batch of queue or application checks, which have the same fields.
+    """Encode the response to a batch of queue or application checks.
 
-    Equal errors are sent once; otherwise, a directory outage could make the response many times
-    longer than the request.
+    Both types of batch have the same response fields. Equal errors are sent once; otherwise, a
+    directory outage could make the response many times longer than the request.
     """
     if ERROR not in reasons:
         return b"".join([result.batch_result for result in results])  # type: ignore[union-attr]

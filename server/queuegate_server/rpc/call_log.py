@@ -40,7 +40,7 @@ _Outcome = tuple[Record, Decision | str, int]
 
 
 class CallLog:
-    """Counts decisions and records those that are due. Methods raise AuditUnavailable."""
+    """Counts decisions, and records them if they are due. Methods raise AuditUnavailable."""
 
     def __init__(self, decisions: DecisionLog, wall: Callable[[], float]) -> None:
         self._decisions = decisions
@@ -85,12 +85,12 @@ class CallLog:
         *,
         size: int = 0,
     ) -> None:
-        """Count the decisions of a batch; record those that are due.
+        """Count a batch's decisions, and record the decisions that are due.
 
         Args:
             method: The method's name.
             request: The serialized request.
-            response: The serialized response, which must include the decisions if it has columns.
+            response: The serialized response. If it has columns, it must include the decisions.
             reasons: The number of each check's reason.
             errors: The ErrorInfo reasons of failed checks, in lower case.
             size: The records' size in bytes, if larger than the messages.

@@ -39,7 +39,7 @@ class ColumnsQuery:
         users, queues = request.user_indexes[:], request.queue_indexes[:]
         _check_sizes(request, users, queues)
         _check_indexes(request, users, queues)
-        # Encode pairs as single numbers, which are fastest to deduplicate.
+        # Encode pairs as single numbers, because numbers are fastest to deduplicate.
         width = len(request.queues)
         self._width = width
         self._pairs = [user * width + queue for user, queue in zip(users, queues, strict=True)]
@@ -58,8 +58,7 @@ class ColumnsQuery:
         self.distinct: Sequence[bytes] = [
             heads[pair // width] + tails[pair % width] for pair in self._distinct
         ]
-        """Each distinct pair's key in the response cache, the equivalent
-        CheckQueueAccessRequest."""
+        """The cache key of each distinct pair: the equivalent CheckQueueAccessRequest."""
         self._users: dict[int, tuple[str, Sequence[str] | None, validation.Violations]] = {}
         self._paths: dict[int, tuple[str, validation.Violations]] = {}
 

@@ -51,7 +51,7 @@ class InvalidRequest(Exception):
 
 
 class UnreadableRequest(InvalidRequest):
-    """The request could not be parsed and must not be parsed again."""
+    """The request could not be parsed. Its audit record must not try to parse it again."""
 
 
 class Overloaded(Exception):
@@ -88,7 +88,7 @@ class NotCaughtUp(Exception):
 
 
 class Unauthenticated(Exception):
-    """The caller presented no credential or an invalid one."""
+    """The caller presented no credential or an invalid credential."""
 
 
 class PermissionDenied(Exception):

@@ -18,7 +18,7 @@ ChangeWaiter = Callable[[Collection[Change]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Compares the changes required by checks with those applied by this server."""
+    """Compares the changes required by checks with the changes applied by this server."""
 
     has_seen: ChangePredicate = lambda _epoch, _sequence: False
     """Returns whether this server has applied the change with the given epoch and sequence."""

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 SERVICE: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_WATCHES: Final = 50
-"""The maximum number of open watches. They require no role, so they must not exhaust the call
+"""The maximum number of open watches. Watches require no role, so they must not exhaust the call
 limit."""
 
 Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
@@ -39,7 +39,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._notify()
 
     def end_watches(self) -> None:
-        """Close all watches, including new ones, after sending the latest status."""
+        """Close all open and future watches after sending the latest status."""
         self._is_draining = True
         self._notify()
 

@@ -52,7 +52,7 @@ def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> Un
 
 
 def end_stream(method: str, counters: MethodCounters, handler: StreamMethod) -> StreamMethod:
-    """Wrap a streaming method as `end_unary` wraps a unary one."""
+    """Wrap a streaming method to count and log its calls and convert exceptions to statuses."""
 
     async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         counters.started += 1
@@ -85,7 +85,7 @@ async def _fail(
 
 @dataclass(slots=True, eq=False)
 class ConcurrencyLimiter:
-    """Limits the number of unary calls in progress, and refuses further calls immediately.
+    """Limits the number of unary calls in progress, and refuses additional calls immediately.
 
     gRPC's own limit would refuse even health checks, and gives no reason.
     """

@@ -133,7 +133,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return each served partition's rule for names in its ACLs."""
+        """Return the rule for valid names in ACLs, by served partition."""
         try:
             served = self.engine.snapshot.served
         except NotReady:

@@ -18,7 +18,7 @@ from queuegate_server.throttling import ByteBudget
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-"""The longest backoff, in seconds, before retrying a report that the audit log refused."""
+"""The maximum backoff, in seconds, before retrying a report refused by the audit log."""
 MAX_WAITING_BYTES: Final = 64 * MIB
 """The maximum total size of pending reports."""
 DECISION_BYTES: Final = 512

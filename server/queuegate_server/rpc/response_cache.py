@@ -20,19 +20,19 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import decision_message
 
 MAX_ENTRIES: Final = 65_536
-"""The maximum number of entries per generation. There are two generations; a hit in the older one
-moves the entry to the newer one, which is cheaper than an LRU cache."""
+"""The maximum number of entries per generation. A hit in the older of the two generations moves the
+entry to the newer generation. This is cheaper than an LRU cache."""
 MAX_REQUEST_BYTES: Final = 384
-"""Longer requests are not cached, which limits the cache to about 90 MiB."""
+"""Longer requests are not cached, to limit the cache to about 90 MiB."""
 CHUNK: Final = 10_000
-"""The number of lookups between two pauses; they take a few milliseconds."""
+"""The number of cache lookups between two pauses. They take a few milliseconds."""
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
 
 class _NoEntry:
-    """The placeholder for the cache entry in responses that used no cached groups."""
+    """A placeholder for the group-cache entry in responses that used no cached groups."""
 
     fresh_until: Final = float("inf")
 
@@ -48,7 +48,7 @@ class CachedResponse(NamedTuple):
     reason: int
     """The number of the decision's reason."""
     entry: CacheEntry | _NoEntry = NO_ENTRY
-    """The cache entry whose groups were used."""
+    """The group-cache entry that provided the groups."""
 
 
 class FailedCheck(NamedTuple):
@@ -167,6 +167,6 @@ def cacheable(response: bytes, decision: Decision) -> CachedResponse:
 
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
-    """Encode a decision without its cache entry; cached because many decisions are equal."""
+    """Encode a decision without its cache entry. Results are cached because many are equal."""
     response = decision_message(decision, evaluated_queue, revision).SerializeToString()
     return cacheable(response, decision)

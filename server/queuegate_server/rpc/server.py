@@ -42,8 +42,8 @@ def register(
 ) -> None:
     """Serve each method of a service with the servicer's method of the same name.
 
-    Messages are passed as bytes. A method may have two more parameters: `trusted`, whether the
-    caller's asserted groups are used, and `permit`, which counts the call as in progress. Unary
+    Messages are passed as bytes. A method may have two additional parameters: `trusted`, whether
+    the caller's asserted groups are used, and `permit`, which counts the call as in progress. Unary
     methods without `permit` count from start to finish; streams are limited by their service.
     Raises AttributeError if a method is missing, and KeyError if it has no role.
     """
@@ -51,7 +51,7 @@ def register(
         method.name: _handler(method, getattr(servicer, method.name), interceptors)
         for method in service.methods
     }
-    # Register both forms, as generated code does: each transport uses one of them.
+    # Register both forms, as generated code does, because each transport uses only one form.
     name = service.full_name
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
     server.add_registered_method_handlers(name, handlers)

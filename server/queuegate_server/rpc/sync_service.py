@@ -20,11 +20,11 @@ from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRights
 
 MAX_WAITING: Final = 10_000
-"""The maximum number of users per stream whose groups are pending."""
+"""The maximum number of users with pending groups per stream."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
 """The maximum total length of the names of users waiting for a lookup, per stream."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
-"""The number of unsent bytes of groups at which a stream starts no more lookups."""
+"""A stream with this many unsent bytes of groups starts no lookups."""
 MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream is closed. Callers ping once a second."""
 LOOKUPS: Final = 8
@@ -130,7 +130,7 @@ class _Stream:
                 raise Draining(f"the caller was silent for {MAX_SILENCE:g} s") from None
             if data is None or not await self._receive(data):
                 return
-            del data  # may be large; free it before waiting for the next one
+            del data  # may be large; free it before waiting for the next message
 
     async def _receive(self, data: bytes) -> bool:
         """Handle a message; return False if it is the last."""
@@ -178,7 +178,7 @@ class _Stream:
     def _record(
         self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
     ) -> None:
-        """Start recording a report. Raises Overloaded if the previous one is unconfirmed."""
+        """Start recording a report. Raises Overloaded if the previous report is unconfirmed."""
         self.check_recording()
         if self._recording is not None and not self._recording.done():
             raise Overloaded("a report must wait until the previous one is confirmed")

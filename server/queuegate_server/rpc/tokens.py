@@ -11,7 +11,7 @@ from queuegate_server.files.watcher import BadFile, Files, WatchedValue
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000
-"""The maximum number of tokens, all of which are compared with each call's token."""
+"""The maximum number of tokens. Each call's token is compared with all of them."""
 MIN_LENGTH: Final = 32
 """The minimum token length in characters. Shorter tokens are too guessable for an unsalted hash."""
 _READ_SECONDS: Final = 10.0

@@ -66,7 +66,7 @@ class _Candidates:
     """The listed groups that contain each user."""
     members: MemberListing
     expanded_at: float | None
-    """When the groups were expanded, in Unix seconds; None if there were none."""
+    """When the groups were expanded, in Unix seconds; None if there were no groups."""
 
     def grants(self, user: str, acl: EffectiveAcl) -> list[_UserGrant]:
         """Return the ACL entries that grant access to a user."""
@@ -130,7 +130,7 @@ class UserLister:
         for name in names:
             grants[name] = candidates.grants(name, acl)
             await slot.pause_if_due()
-        # Free the candidates, which may be large, before potentially long checks.
+        # Free the candidates before the checks: they may be large, and the checks may take long.
         del candidates
         slot.release()
         decided = await self._decide(query, names, slot)
@@ -147,7 +147,7 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Return the candidates, read for the first page and cached for later ones."""
+        """Return the candidates, read for the first page and cached for later pages."""
         key = revision, query.served.partition.name, query.path, query.access
         if query.page_token and (cached := self._cache.get(key)) is not None:
             return cached

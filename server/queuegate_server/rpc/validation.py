@@ -33,7 +33,7 @@ ACTIONS: Final[Mapping[int, Action]] = {
 
 _MAX_UTF8_BYTES: Final = 4
 _MAX_SHORT: Final = MAX_NAME_BYTES // _MAX_UTF8_BYTES
-"""Names with up to this many characters, as nearly all have, cannot exceed MAX_NAME_BYTES."""
+"""Names with up to this many characters cannot exceed MAX_NAME_BYTES. Nearly all names qualify."""
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"

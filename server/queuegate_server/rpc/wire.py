@@ -47,7 +47,7 @@ _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
 
 
 class _Items(Protocol):
-    """A message with `repeated bytes items = 1`, which lets protobuf split batches quickly."""
+    """A message with `repeated bytes items = 1`, used to split batches with protobuf."""
 
     @property
     def items(self) -> list[bytes]: ...
@@ -72,18 +72,19 @@ _ITEMS: Final = _items_class()
 
 
 Budget = Iterator[None]
-"""Yields an item for each field that may still be read."""
+"""Limits the number of fields read: one item is consumed per field, until none is left."""
 
 
 def search_budget() -> Budget:
-    """Return a budget for all fault searches in a request."""
+    """Return the budget of fields to search for faults in a request and its items."""
     return itertools.repeat(None, _MAX_SEARCHED_FIELDS)
 
 
 def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
-    """Parse a request. Raises UnreadableRequest, which names fields that are not UTF-8.
+    """Parse a request. Raises UnreadableRequest.
 
-    Fields beyond the budget are not named. Items of one request share a budget.
+    The exception names the fields that are not UTF-8, but none beyond the budget. Items of one
+    request share a budget.
     """
     try:
         return message.FromString(data)

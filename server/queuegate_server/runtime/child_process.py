@@ -1,8 +1,8 @@
 """Runs child processes within limits.
 
 Children are started in a thread by `subprocess.Popen`, which uses vfork. asyncio and uvloop would
-fork on the event loop's thread and run gRPC's fork handlers, in which both the child and the server
-can hang.
+fork on the event loop's thread and run gRPC's fork handlers. Both the child and the server can hang
+in these handlers.
 """
 
 import math
@@ -27,13 +27,13 @@ class OutputTooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """The limits of a child process, which is killed if it exceeds one."""
+    """A child process's limits. The child is killed if it exceeds a limit."""
 
     seconds: float
     """The maximum wall-clock time."""
     output_bytes: int
     cpu_seconds: int | None = None
-    """The CPU time after which SIGXCPU kills the child; None for one second more than `seconds`."""
+    """The CPU time after which SIGXCPU kills the child; None for `seconds` plus one second."""
     memory_bytes: int | None = None
     """The maximum address space. Allocations beyond it fail."""
     niceness: int = 0
@@ -57,15 +57,15 @@ async def run(
     environment: Mapping[str, str] | None = None,
     pass_fds: Collection[int] = (),
 ) -> ChildResult:
-    """Run a program, which is killed if it times out or the caller is cancelled.
+    """Run a program. Kill it if it times out or the caller is cancelled.
 
     The descriptors may be closed after the call. Standard error is discarded.
 
     Args:
         command: The program's path and its arguments.
         limits: The child's limits.
-        text: The child's standard input in parts, which it must read before its output fills a
-            pipe.
+        text: The child's standard input in parts. The child must read all of it before its output
+            fills a pipe.
         environment: The child's environment; None for a copy of this process's.
         pass_fds: The descriptors that the child inherits under the same numbers.
 
@@ -76,7 +76,7 @@ async def run(
     """
 
     def start() -> subprocess.Popen[bytes]:
-        # Do not use preexec_fn, with which Popen would fork instead of using vfork.
+        # Do not use preexec_fn: it would make Popen use fork instead of vfork.
         return subprocess.Popen(  # noqa: S603
             command,
             bufsize=0,

@@ -19,7 +19,7 @@ from typing import Final, Self
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
 PAUSE_SECONDS: Final = 0.001
 """The pause between two steps of long work, in seconds. After `sleep(0)`, the next step would start
-before gRPC's threads, which may share the core, could deliver the next call."""
+before gRPC's threads could deliver the next call, because they may share the core."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -30,9 +30,9 @@ _MESSAGE: Final = b"The event loop has not run for a long time; this process end
 class LoopWatchdog:
     """A context manager that prints all stacks and aborts the process if the loop hangs.
 
-    A thread counts its wake-ups since the loop last ran, which excludes time during which the
-    process was stopped. If hanging code holds the GIL, that thread cannot run either, and a timer
-    in C exits the process with status 1.
+    A thread counts its own wake-ups since the loop last ran, so time during which the process was
+    stopped does not count. If hanging code holds the GIL, that thread cannot run either, and a
+    timer in C exits the process with status 1.
     """
 
     def __init__(

@@ -39,8 +39,8 @@ def open_tcp(host: str, port: int) -> socket.socket:
 def reserve_tcp(host: str, port: int) -> socket.socket:
     """Reserve a port for processes that share it. With port 0, the system chooses a port.
 
-    The socket does not listen. Raises CannotListen if another process, which would share the port,
-    is listening on it.
+    The socket does not listen. Raises CannotListen if another process is already listening on the
+    port, because the two would share it.
     """
     check_free(host, port)
     with _listen_errors(host, port):

@@ -46,8 +46,8 @@ class AbandonableThreadPool:
         """Call a function in a thread, and return its result or raise its exception.
 
         Args:
-            key: Identifies the call, which is refused while an abandoned call with the same key is
-                running; None for a unique key.
+            key: Identifies the call; None for a unique key. The call is refused while an abandoned
+                call with the same key is running.
             function: Called without arguments.
 
         Raises:

@@ -49,7 +49,8 @@ async def serve(
         settings: The settings at service start.
         announce: Called with the addresses and the policy once the initial policy is served;
             returns the lines to print.
-        current: The current settings, which differ for a worker started after a SIGHUP.
+        current: The current settings. They differ from `settings` in a worker started after a
+            SIGHUP.
         read_settings: Rereads the settings on SIGHUP.
         worker: The worker's client if this process is one of several workers. A worker listens once
             it has loaded the policy, and its supervisor prints the lines.
@@ -217,7 +218,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # Once this process has exited, no gate may use its state, because a successor relies on that.
+    # A successor relies on no gate using this process's state once the process has exited.
     await parts.core.sync.wait_for_leases()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()

@@ -1,6 +1,7 @@
-"""Names, help texts and labels of the metrics, from which docs/reference/metrics.md is generated.
+"""Names, help texts and labels of the metrics.
 
-No label contains the name of a user, group or queue.
+The page docs/reference/metrics.md is generated from them. No label contains the name of a user,
+group or queue.
 """
 
 from collections.abc import Mapping

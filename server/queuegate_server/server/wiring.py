@@ -73,8 +73,8 @@ def build_server(
         settings: The settings at service start.
         current: The current settings, after any reloads.
         transport: The name of the gRPC transport.
-        worker: The worker's client if this process is one of several workers, which share ports but
-            not audit logs.
+        worker: The worker's client if this process is one of several workers. Workers share ports
+            but not audit logs.
 
     Raises:
         CannotListen: A listener's file is unusable.

@@ -151,7 +151,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """A worker's startup data, which is the first message on its channel."""
+    """A worker's startup data, sent as the first message on its channel."""
 
     index: int
     ports: tuple[int, ...]
@@ -163,7 +163,7 @@ class WorkerSpec:
     server: bytes
     """Identifies the worker's server; see sync/change_log.py."""
     channel: socket.socket
-    """The worker's end of the channel, which `report` uses after the event loop has stopped."""
+    """The worker's end of the channel, used by `report` after the event loop has stopped."""
 
     @classmethod
     def receive(cls) -> "WorkerSpec":

@@ -1,6 +1,6 @@
 """The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker is serving. It counts as started only after all
+The service is ready while at least one worker is serving. It counts as started only once all
 workers have been serving, because a worker that fails to start stops the service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
@@ -25,10 +25,10 @@ from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 
 SCRAPE_TIMEOUT: Final = 4.0
-"""In seconds; must be below 5 s, after which the port closes connections."""
+"""In seconds. It must be below 5 s, because the port then closes connections."""
 METRICS_TIMEOUT: Final = 2.0
 READINESS_TIMEOUT: Final = 0.5
-"""In seconds. A hung worker must not delay a probe, whose timeout is usually 1 s."""
+"""In seconds. A hung worker must not delay a probe; probes usually time out after 1 s."""
 _SUMMED: Final = frozenset({"counter", "histogram"})
 
 _Labels = tuple[tuple[str, str], ...]

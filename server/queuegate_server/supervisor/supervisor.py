@@ -1,8 +1,8 @@
 """The supervisor of several workers that serve on the same ports.
 
-The supervisor starts the workers, replaces those that exit or hang, and forwards signals. It relays
-calls that all workers must execute, and assigns policy revisions. It handles no calls itself and
-does not import gRPC, so it stays small and no call can affect it.
+The supervisor starts the workers, replaces workers that exit or hang, and forwards signals. It
+relays calls that all workers must execute, and assigns policy revisions. It handles no calls itself
+and does not import gRPC, so it stays small and no call can affect it.
 """
 
 import asyncio
@@ -52,9 +52,9 @@ class Revisions:
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
 
-        A policy served by this worker or just loaded by another one keeps its revision; a policy
-        restored later gets a new one. A starting worker passes 0, and may be the first to load a
-        policy.
+        A policy served by this worker or just loaded by another worker keeps its revision; a policy
+        restored later gets a new revision. A starting worker passes 0, and may be the first to load
+        a policy.
         """
         known = self._by_checksum.get(checksum, 0)
         if known and known >= current and (current or known == self._latest):
@@ -149,7 +149,7 @@ class Supervisor:
     async def request_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
-        """Send a request to all serving workers and, if `starting`, to starting ones.
+        """Send a request to all serving workers and, if `starting`, to starting workers.
 
         Return their responses or errors, by index.
         """

@@ -67,7 +67,7 @@ class WorkerClient:
             self.stopping.set()
 
     async def revision(self, checksum: str, current: int) -> int:
-        """Return a policy's revision, which is the same in all workers."""
+        """Return a policy's revision. It is the same in all workers."""
         try:
             value = {"checksum": checksum, "current": current}
             return int(await self._channel.request("revision", value, seconds=SUPERVISOR_TIMEOUT))
@@ -83,8 +83,8 @@ class WorkerClient:
         Args:
             name: The method's name.
             method: Runs the method in this worker.
-            merge: Merges the responses, which are empty for workers that have exited or are not
-                serving yet.
+            merge: Merges the responses. Workers that have exited or are not serving yet have empty
+                responses.
             timeout: The other workers' response timeout, in seconds.
         """
         self._methods[name] = method
@@ -190,4 +190,5 @@ _BROADCAST: Final = {
     "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
-"""RPC methods that run in all workers, each with its merger and the others' timeout in seconds."""
+"""RPC methods run in all workers, each with its merge function and the other workers' timeout in
+seconds."""

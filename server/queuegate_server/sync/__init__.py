@@ -1,1 +1,1 @@
-"""Ships policies and groups to gates, which decide in their callers' processes."""
+"""Ships policies and groups to gates. Gates decide in their callers' processes."""

@@ -39,8 +39,9 @@ class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Start without streams at `now`, in monotonic seconds; earlier processes grant no more
-        leases.
+        """Start without streams at `now`, in monotonic seconds.
+
+        Earlier processes no longer grant leases.
         """
         self._started = now
         self._open: dict[Session, None] = {}
@@ -51,7 +52,7 @@ class Leases:
         self._open[session] = None
 
     def remove(self, session: Session, now: float) -> None:
-        """Track a closed stream only until its lease expires."""
+        """Keep a closed stream only until its lease expires."""
         self._open.pop(session, None)
         self._closed = [each for each in self._closed if now < each.until]
         if now < session.lease_until:
@@ -89,7 +90,7 @@ class Barrier:
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Wait for `waiting` and, until `earlier`, for leases granted by an earlier process."""
+        """Wait for `waiting`, and until the time `earlier` for leases from an earlier process."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting

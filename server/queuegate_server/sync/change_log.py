@@ -18,7 +18,7 @@ MAX_CHANGES: Final = 65_536
 MAX_NAMES: Final = 262_144
 """The maximum number of names in a log."""
 MAX_INVALIDATED: Final = 1_000
-"""The maximum number of names in a change; a larger one invalidates the entire partition."""
+"""The maximum number of names in a change; a larger change invalidates the entire partition."""
 
 
 class StateChange(NamedTuple):

@@ -33,8 +33,8 @@ class ReloadResult(NamedTuple):
 
     state: ReloadState
     cursor: cursor_pb2.Cursor | None
-    """The reload's position in the log; None if invalid files kept it from being sent to
-    replicas."""
+    """The reload's position in the log; None if it was not sent to replicas because of invalid
+    files."""
     waited_out: Sequence[str] = ()
     disagreeing: Sequence[str] = ()
     """Messages about replicas that serve another policy or were not reached."""
@@ -93,7 +93,7 @@ class LocalChanges:
 
     def invalidate_gates(self) -> None:
         """Invalidate all groups in the gates only."""
-        # Gates use the previous policy until the new one has been shipped.
+        # Gates use the previous policy until the new policy has been shipped.
         for partition in {*self.partitions, *self._hub.shipped}:
             self._hub.invalidate(partition)
 

@@ -26,13 +26,13 @@ from queuegate_server.sync.session import ShippedPolicy
 
 MAX_PART_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 10_000
-"""If auto-created queues need more patterns, gates query the server."""
+"""If auto-created queues need more patterns, gates query the server about these queues."""
 _STEP_QUEUES: Final = 250
-"""The number of queues per step, which takes about 5 ms."""
+"""The number of queues per step. A step takes about 5 ms."""
 _STEP_TEXT: Final = 65_536
 """The number of ACL characters after which a step ends."""
 _STEP_NAMES: Final = 4_096
-"""The maximum number of one list's names that are sorted or numbered in a step."""
+"""The maximum number of names from one list that are sorted or numbered per step."""
 _REASONS: Final = {
     Reason.WILDCARD: access_pb2.REASON_WILDCARD,
     Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
@@ -76,7 +76,7 @@ class QueueLinks(NamedTuple):
 
 
 class NameTable(dict[str, int]):
-    """The index of each name. Looking up a new name assigns the next index."""
+    """The index of each name. Looking up an unknown name assigns the next index to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class ChainCompiler:
     """A single-use compiler for one partition."""
 
     def __init__(self, partition: Partition) -> None:
-        """Create a compiler for a partition, whose ACLs are parsed but not retained."""
+        """Create a compiler for a partition. Its ACLs are parsed but not retained."""
         self._partition = partition
         self._names = NameTable()
         self._levels = 0
@@ -107,7 +107,7 @@ class ChainCompiler:
         self._lists: list[frozenset[str]] = []
         """The names in the levels of the current step, in table order."""
         self._level_rows: list[tuple[int, ...]] = []
-        """Rows of the current step, in lists like those below because appending to a message is
+        """Rows of the current step. They are kept in lists because appending to a message is
         slower."""
         self._listed: list[int] = []
         self._end_reasons: list[access_pb2.Reason.ValueType] = []
@@ -180,7 +180,7 @@ class ChainCompiler:
                 yield from self._finish_step()
 
     def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
-        """Append the chains of `created[0]`. The other queues are its ancestors, nearest first."""
+        """Append the chains of `created[0]`. Its ancestors follow it, nearest first."""
         links = self._links[parent_path(created[-1].path)]
         for queue in reversed(created[1:]):
             if queue.path not in self._parents:
@@ -197,7 +197,7 @@ class ChainCompiler:
         return QueueLinks(above.number, submit, admin)
 
     def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
-        """Extend a chain by a queue's ACLs, which add a level, an end, or both."""
+        """Extend a chain by a queue's ACLs: add a level, an end, or both."""
         level = own_level(path, acls, above.otherwise)
         depth = path.count(SEPARATOR) + 1
         if level.end is not None:
@@ -205,7 +205,7 @@ class ChainCompiler:
         return self._append(above, depth, level)
 
     def _append_chain(self, chain: Chain) -> Link:
-        """Append a chain above the root."""
+        """Append a chain at depth 0, above the root queue's own level."""
         if isinstance(chain, ChainEnd):
             return self._end(chain.otherwise, 0)
         above = self._append_chain(chain.above)

@@ -41,13 +41,13 @@ class SyncHub:
         """Create a hub that ships the engine's snapshots.
 
         `clock` is monotonic, in seconds, and `server` is an 8-byte ID. `lease` covers the group
-        caches and the gates; None never expires.
+        caches and the gates; with None, they never expire.
         """
         self.log: Final = GateLog(server)
         self.leases: Final = Leases(clock())
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
-        """The number of messages to callers, by type; `reset` counts those `opened` without
-        resumption."""
+        """The number of messages to callers, by type. `reset` counts the `opened` messages of
+        streams that could not resume."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
         """The number of barriers, by result: all callers confirmed, or leases had to expire."""
         self.reported: Final = {"recorded": 0, "refused": 0}
@@ -65,7 +65,7 @@ class SyncHub:
         self._shipping: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()
         self._encoded: dict[int, bytes] = {}
-        """The serialized parts of shipped policies, by message identity; empty until sent."""
+        """The serialized parts of shipped policies, by the message's `id`; empty until sent."""
         self._wake_streams: dict[Session, Callable[[], None]] = {}
         self._applied = asyncio.Event()
         self._lag_timer: asyncio.TimerHandle | None = None
@@ -98,7 +98,7 @@ class SyncHub:
         return session
 
     def close_session(self, session: Session) -> None:
-        """Close a stream, whose lease may outlive it."""
+        """Close a stream. Its lease may outlive it."""
         self._streams[session.caller] -= 1
         del self._wake_streams[session]
         self.leases.remove(session, self._clock())

@@ -81,7 +81,7 @@ class FleetEvents(Protocol):
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
     ) -> KeptGroups:
-        """Return the groups that a caller coming from another replica may keep.
+        """Return the groups that a caller previously connected to another replica may keep.
 
         `request` is the caller's first message; `fingerprints` maps the names of its partitions to
         resolver fingerprints.
@@ -341,7 +341,7 @@ def _removal(partition: str) -> sync_pb2.SyncResponse:
 
 
 def _merge(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
-    """Return the users with invalid groups, by partition; an empty set stands for all users."""
+    """Return the users with invalid groups, by partition. An empty set means all users."""
     invalid: dict[str, set[str]] = {}
     for partition, users in events:
         if partition is None:

@@ -20,7 +20,7 @@ _SPARE_CALLS: Final = 1_000
 """The number of calls that gRPC accepts beyond our own limit: health, reflection, and refused calls
 until their status is sent. Refusals by gRPC itself have no error details."""
 _MAX_MESSAGE: Final = 4 * KIB
-"""The maximum size of health and reflection requests, which are parsed before authorization."""
+"""The maximum size of health and reflection requests. They are parsed before authorization."""
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
@@ -109,9 +109,9 @@ def milliseconds(seconds: float) -> int:
 class GrpcioServer:
     """A wrapper of `grpc.aio.Server` that uses one queue for most methods.
 
-    For each call, `grpc.aio` scans the queues of all registered methods, which takes about 2 µs per
+    For each call, `grpc.aio` scans the queues of all registered methods. This takes about 2 µs per
     queue and, with twenty methods, a third of a call's CPU time. So only a few methods are
-    registered, and generic handlers serve the others.
+    registered, and generic handlers serve the other methods.
     """
 
     def __init__(self, server: grpc.aio.Server, stalls: Stalls) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # checking a file does not need gRPC
 GRPC_ENVIRONMENT: Final = {
     # Our log already covers what gRPC would write to stderr.
     "GRPC_VERBOSITY": "NONE",
-    # Since 1.80, gRPC's event engine passes each call between more threads, which takes a fifth
-    # more CPU time.
+    # Since 1.80, gRPC's event engine passes each call between more threads, using a fifth more CPU
+    # time.
     "GRPC_EXPERIMENTS": "-event_engine_listener",
 }
 

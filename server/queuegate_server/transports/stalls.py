@@ -1,4 +1,4 @@
-"""Aborts stalled calls: those whose requests do not arrive or whose responses are not read.
+"""Aborts stalled calls: calls whose requests do not arrive or whose responses are not read.
 
 `grpc.aio` cannot abort such a call before its deadline or disconnection, because it sends no status
 while a response is pending and cannot close a connection. So this module stops waiting for
@@ -28,7 +28,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""The maximum number of calls waiting for their requests. A further call aborts the oldest one."""
+"""The maximum number of calls waiting for their requests. An additional call aborts the oldest."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
 """How long a response may remain unread, in seconds, while too much is unread."""
@@ -148,7 +148,7 @@ class Stalls:
         """Return the peers to disconnect.
 
         These are peers that did not read a response in time and, while too much is unread, the slow
-        ones with the most unread bytes.
+        peers with the most unread bytes.
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()

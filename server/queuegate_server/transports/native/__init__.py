@@ -1,4 +1,4 @@
-"""The optional pygrpc-native transport, which runs gRPC in Rust. Only this folder imports it."""
+"""The optional pygrpc-native transport: gRPC in Rust. Only this folder imports the package."""
 
 import importlib.util
 import os

@@ -32,7 +32,7 @@ _MAX_EVENTS: Final = 10_000
 _EVENTS_PER_CALLBACK: Final = 64
 """The number of events handled before yielding to other work in the event loop."""
 IO_THREADS: Final = 1
-"""One thread outpaces the interpreter. With two threads, a call takes a tenth more CPU time."""
+"""One thread outpaces the interpreter. With two threads, a call takes 10 % more CPU time."""
 _HEALTH: Final = "/grpc.health."
 _NO_DEADLINE: Final = float(sys.maxsize)
 """The remaining time of a call without a deadline, as in gRPC."""
@@ -123,7 +123,7 @@ class NativeServer:
         self._is_stopping = False
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        """Pass the handlers to the stream server, which uses this form."""
+        """Pass the handlers to the stream server. Only that server uses generic handlers."""
         self._stream_server.add_generic_rpc_handlers(handlers)
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:

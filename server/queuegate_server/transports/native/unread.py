@@ -20,7 +20,7 @@ SHORT_RESPONSES: Final = frozenset(
 )
 """Methods whose responses are not tracked."""
 _MAX_PEERS: Final = 1_000
-"""The number of tracked connections at which closed ones are dropped."""
+"""The number of tracked connections at which closed connections are dropped."""
 
 
 class UnreadBytes:
