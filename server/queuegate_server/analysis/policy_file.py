@@ -110,7 +110,7 @@ class PolicyFile:
         return ["--policy", name, *more]
 
     def user(self, person: Person) -> str:
-        """Return the person's user name; for an unnamed person, one that appears in no ACL."""
+        """Return the person's user name; for an unnamed person, a name that appears in no ACL."""
         return person.user or self._unused("somebody")
 
     def _unused(self, name: str) -> str:

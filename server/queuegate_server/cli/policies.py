@@ -89,7 +89,7 @@ def parse(
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Load a server's settings. If given, `policy` replaces the configured ones. Raises Failure."""
+    """Load a server's settings. `policy`, if given, replaces its policies. Raises Failure."""
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
         return load_settings(config, os.environ, options)
@@ -98,7 +98,7 @@ def settings(config: Path, policy: str | None = None) -> Settings:
 
 
 def reading_options_of(config: Settings, source: PolicySource | None = None) -> FormatOptions:
-    """Return a server's options for reading a policy, by default its first one.
+    """Return a server's options for reading a policy, by default its first policy.
 
     Raises Failure if the policy's `yarn_site` cannot be read.
     """

@@ -236,9 +236,9 @@ def convert(
 ) -> None:
     """Convert the queues of a YARN cluster to a YuniKorn queues.yaml.
 
-    FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user
-    may submit to and administer the same queues as before. Where YuniKorn cannot express an
-    ACL, the result grants less, which is reported on standard error with file, line and column.
+    FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user may
+    submit to and administer the same queues as before. Where YuniKorn cannot express an ACL, the
+    result grants less, and the loss is reported on standard error with file, line and column.
 
     Exit status: 0 the same access, 1 written, but some access could not be expressed, 2 wrong
     usage, or a file that cannot be read, converted or written.

@@ -117,7 +117,7 @@ def _given_groups(
 def _failure(
     client: OfflineClient, file: str, expected: Expectation, groups: tuple[str, ...] | None
 ) -> tuple[Diagnostic, list[str]] | None:
-    """Return how a decision differs from the expected one, with an explanation, or None."""
+    """Return how a decision differs from the expected decision, and an explanation; or None."""
     shown: list[str] = []
     options: dict[str, Any] = {
         "partition": expected.partition,

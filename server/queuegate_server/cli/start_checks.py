@@ -66,7 +66,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
 
     Args:
         config: The settings file.
-        policies: The policies to check in turn; if empty, those in the settings.
+        policies: The policies to check in turn; if empty, the settings' policies.
     """
     try:
         content = read_file(config)

@@ -33,7 +33,7 @@ class Report(NamedTuple):
 
 
 class DecidedCheck(NamedTuple):
-    """A check and its outcome, which is either a decision or an error."""
+    """A check and its outcome: a decision or an error."""
 
     method: str
     time: float

@@ -96,7 +96,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             self._context(),
         )
         self._check(loaded)
-        # OpenSSL has read the files separately, and may have read a newer version of one.
+        # OpenSSL has read the files separately, and may have read a newer version of one of them.
         if self._files.read() != contents:
             raise BadFile(f"{self._certificate_file}: is being changed")
         self._warn_if_invalid(loaded)

@@ -177,8 +177,8 @@ class FileWatcher(Generic[T]):
 
         Folders are watched instead of files. Kubernetes updates a mounted ConfigMap by replacing a
         link next to the files, and a watch on a file would miss this. A check every second detects
-        changes that watches on folders miss, such as those to a link in a higher folder, on a
-        network file system, or made before the watch started.
+        the changes that watches miss: changes to a link in a higher folder, on a network file
+        system, or before the watch started.
         """
         logged = ""
         while True:

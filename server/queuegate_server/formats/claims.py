@@ -184,7 +184,7 @@ def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partiti
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """A claim's words by capture group."""
+    """The words of a claim by capture group, with methods that resolve them in a partition."""
 
     _words: Mapping[str, str]
     _partition: Partition

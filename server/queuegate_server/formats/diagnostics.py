@@ -10,7 +10,7 @@ MAX_DIAGNOSTICS: Final = 10_000
 """The maximum number of errors, and of warnings, kept for one file."""
 MAX_QUOTED: Final = 100
 MAX_MESSAGE: Final = 1_000
-"""The maximum length of messages and remedies, which may quote untrusted text."""
+"""The maximum length of messages and remedies. They may quote untrusted text."""
 MAX_PATH: Final = 4_096
 
 

@@ -93,7 +93,7 @@ class _Builder:
 
     @property
     def size(self) -> _Size:
-        """The combined size of this document and the preceding ones."""
+        """The combined size of this document and the preceding documents."""
         return _Size(self._nodes, self._characters)
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:

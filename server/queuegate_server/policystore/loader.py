@@ -42,7 +42,7 @@ class CannotLoad(Exception):
 class ConfigMaps:
     """A file source that reads the mounted ConfigMaps yunikorn-defaults and yunikorn-configs.
 
-    As in the scheduler, keys of yunikorn-configs override those of yunikorn-defaults, and
+    As in the scheduler, yunikorn-configs overrides keys of yunikorn-defaults, and
     `service.policyGroup` determines which key contains the queues.
     """
 

@@ -203,7 +203,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     text, users, *_ = admins
     rules = Semantics(semantics)
-    # The users may include the daemon's user, who is not in the text.
+    # The users may include the daemon's user, although the text does not.
     admins = parse_yarn(text, rules)._replace(users=frozenset(users))
     return Cluster(rules, admins, *flags)
 

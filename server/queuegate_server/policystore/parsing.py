@@ -144,7 +144,7 @@ def check(job: CheckJob) -> ParsedPolicies:
 
 
 def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies. May take seconds for large ones."""
+    """Parse all policies. May take seconds for large policies."""
     partitions: dict[str, Partition] = {}
     files: dict[str, str] = {}
     empty: set[str] = set()
@@ -292,7 +292,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
 
 
 def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
-    """Encode diagnostics as lines, summarizing those beyond the limit."""
+    """Encode diagnostics as lines, and summarize diagnostics beyond the limit."""
     size = 0
     for start in range(0, len(diagnostics), _DIAGNOSTICS):
         part = diagnostics[start : start + _DIAGNOSTICS]

@@ -173,7 +173,7 @@ def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _ServedPolicy(PolicyFile):
-    """The served policy, whose source text is unknown."""
+    """The served policy. Its source text is unknown."""
 
     @cached_property
     def positions(self) -> Mapping[AclKey, Place]:

@@ -182,7 +182,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except resolvers, whose options may all have defaults."""
+    """Drop keys without a value. Keep resolvers, since all their options may have defaults."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
@@ -272,7 +272,7 @@ def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
     is_whole = not document.diagnostics and document.second is None
     if isinstance(values, list) and len(values) == 1 and is_whole:
         return Override(origin, path, values[0])
-    # The reader's messages could quote a variable, which may be a secret.
+    # The reader's messages could reveal a secret, because they may quote a variable.
     message = "begins with a bracket or a quote, but is not a single YAML value"
     if origin.startswith(SET):
         reason = next((each.message for each in document.diagnostics), "more than one value")

@@ -115,7 +115,7 @@ class PartitionSettings(Section):
     """The name of an entry in `resolvers`. Default: the policy's usergroupresolver."""
     cache: CacheOptions = CacheOptions()
     acl_names: AclNames = AclNames.YUNIKORN
-    """Which names a YuniKorn ACL may list. `yunikorn`: those that YuniKorn accepts; `extended`:
+    """Which names a YuniKorn ACL may list. `yunikorn`: names that YuniKorn accepts; `extended`:
     also service accounts and groups with dots; `any`: all names without spaces, commas or control
     characters."""
     semantics: Semantics = Semantics.DOCUMENTED

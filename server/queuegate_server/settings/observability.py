@@ -105,8 +105,8 @@ class Tracing(Section):
     endpoint: Annotated[str, AfterValidator(_endpoint)] = "http://127.0.0.1:4317"
     """A collector of OTLP over gRPC; https:// uses TLS."""
     sample_ratio: float = Field(1.0, ge=0, le=1)
-    """The fraction of traces to keep among those started by this server. A trace started by the
-    caller is kept if the caller keeps it."""
+    """The fraction of this server's own traces to keep. A trace started by the caller is kept if
+    the caller keeps it."""
 
 
 class Audit(Section):
@@ -118,7 +118,7 @@ class Audit(Section):
     """denials: requests that were denied or could not be decided."""
     when_unwritable: Literal["block", "drop"] = "block"
     """block: a response is sent only after its record is written, and calls fail while records
-    cannot be written. drop: such records are lost and counted."""
+    cannot be written. drop: records that cannot be written are lost and counted."""
     fsync: Literal["never", "interval", "always"] = "interval"
     """When to force records to disk, so that they survive a power loss. always: with every write;
     interval: once a second; never: when the system chooses."""

@@ -157,7 +157,7 @@ class SourceMap:
         for part in location:
             depth += 1
             if isinstance(part, int) and isinstance(node, MappingNode):
-                continue  # a single section may replace a list of one
+                continue  # a one-item list may be written as a single section
             below = _below(node, part)
             if below is None:
                 return depth - 1, reported
@@ -276,7 +276,7 @@ def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
         if kind is ConfiguredResolver:
             kind = _options(tree)
     if get_origin(kind) is tuple:
-        # A single section may replace a list of one.
+        # A one-item list may be written as a single section.
         kind = _plain(get_args(kind)[0])
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind.model_fields

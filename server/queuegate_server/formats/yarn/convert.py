@@ -138,7 +138,7 @@ class _Converter:
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
-        """Add the cluster's administrators, who have full access in YARN, to root's admin ACL."""
+        """Add the cluster's administrators to root's admin ACL if they have access to queues."""
         admins, cluster = self.loaded.cluster.admins, self.loaded.cluster
         if admins.is_empty:
             return own

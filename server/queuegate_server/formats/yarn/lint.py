@@ -97,7 +97,7 @@ def _missing_targets(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 
 
 def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
-    """Warn about queues that YARN will create but only administrators, if anybody, may use."""
+    """Warn about queues that YARN will create but that nobody, or only administrators, may use."""
     partition, switches = loaded.partition, loaded.file.templates.switches
     open_creators = {
         parent_path(partition.created(path)[-1].path)

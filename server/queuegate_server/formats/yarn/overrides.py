@@ -94,7 +94,7 @@ def _are_other_files(path: str, file: str) -> bool:
 def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findings:
     expected = _SCHEDULER_OF_FORMAT.get(format_name)
     if stated is None and is_set:
-        return  # The value is unknown, which has already been reported.
+        return  # The value is unknown. This has already been reported.
     scheduler = stated if stated is not None else _DEFAULT_SCHEDULER
     if expected is None:
         if scheduler not in _SCHEDULER_OF_FORMAT.values():

@@ -1,8 +1,8 @@
 """Reads the properties in Hadoop's configuration files as Hadoop's `Configuration` does.
 
-Later files override earlier ones. The last value of a property wins unless an earlier one is final.
-A property without a value sets nothing but may be final. Values are not trimmed; names are trimmed
-only if they are elements. Included files are not read.
+Later files override earlier files. The last value of a property wins unless an earlier value is
+final. A property without a value sets nothing but may be final. Values are not trimmed; names are
+trimmed only if they are elements. Included files are not read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +73,7 @@ class Configuration:
         is_read: Callable[[str], bool],
         is_literal: Callable[[str], bool] = lambda _: False,
     ) -> dict[str, Text]:
-        """Return the properties by name, and add an error for each unreadable one.
+        """Return the properties by name, and add an error for each unreadable property.
 
         Properties selected by `is_read` must be plain text. Their variables are expanded unless
         `is_literal` selects them.

@@ -267,8 +267,8 @@ def _is_used(
 ) -> bool:
     """Return whether queues may be created from the template.
 
-    `index` maps each path at or above a creator, with the creator's level, to the number of levels
-    created.
+    A creator is a queue below which YARN creates queues. `index` maps each path at or above a
+    creator, with the creator's level, to the number of levels created.
     """
     names = entry.path.split(SEPARATOR)
     wildcards = trailing_wildcards(entry.path)

@@ -158,7 +158,7 @@ def _lost_blank(listed: _ListedAcl) -> _Advice:
 
 
 def _blank_at_comma(listed: _ListedAcl) -> _Advice:
-    """Report a space beside a comma, which starts the list of groups."""
+    """Report a space beside a comma, because the space starts the list of groups."""
     remedy = "for users remove the space, for groups remove the comma"
     if match := _SPACE_AFTER_COMMA.search(listed.scalar.text):
         yield f"the space after the comma turns {quoted(match[1])} into groups", remedy
@@ -174,7 +174,7 @@ def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
 
 
 def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
-    """Report names beside a `*`, where they have no effect."""
+    """Report names beside a `*`, because they have no effect."""
     text = listed.scalar.text
     if (
         listed.acl.allows_all

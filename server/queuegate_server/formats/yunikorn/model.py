@@ -34,7 +34,7 @@ class Name(NamedTuple):
     position: Node | None
     """The node of the name, or of the object if it has no name; None for an implicit root queue."""
     is_known: bool = True
-    """False if the name is not text, which has already been reported."""
+    """False if the name is not text. This has already been reported."""
 
 
 def _name(mapping: MappingNode) -> Name:
@@ -45,7 +45,10 @@ def _name(mapping: MappingNode) -> Name:
 
 
 def _section(model: Callable[..., object], what: str, readers: Readers) -> ValueReader:
-    """Return a reader that decodes a mapping into `model`; None if null or invalid."""
+    """Return a reader that decodes a mapping into `model`.
+
+    The reader returns None if the mapping is null or invalid.
+    """
 
     def read(fields: Fields, key: str, node: Node) -> object:
         mapping = fields.mapping(key, node)

@@ -108,7 +108,7 @@ class _Tree:
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
         """Return why applications cannot be placed in the queue, and the remedy; None if they can.
 
-        `dynamic` means that further levels of the path depend on the application.
+        `dynamic` means that the path has more levels, which depend on the application.
         """
         queue = self._root
         for level in levels[1:]:

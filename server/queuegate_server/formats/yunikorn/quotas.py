@@ -52,7 +52,7 @@ def amount(resource: str, text: str) -> int | None:
 
 
 def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str) -> Amounts:
-    """Parse amounts, and report invalid ones."""
+    """Parse amounts, and report invalid amounts."""
     valid = {}
     for resource, scalar in (quantities or {}).items():
         value = amount(resource, scalar.text)
