@@ -34,7 +34,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def complete_headers(response: web.StreamResponse) -> None:
-    """Add the default headers to a response, and close its connection afterwards."""
+    """Add the default headers to a response, and close its connection afterward."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"

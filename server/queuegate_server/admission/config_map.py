@@ -60,7 +60,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
     errors, warnings = await asyncio.to_thread(_check_settings, data)
     if warning := _missing_queues(data, _name(request)):
         warnings.append(warning)
-    # Check all keys, because the other ConfigMap may select any of them.
+    # Check all keys, because the scheduler's other ConfigMap may select any of them.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
     # The scheduler does not unwrap manifests or gzip inside a key.
     job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)

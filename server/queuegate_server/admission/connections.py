@@ -41,7 +41,7 @@ class WebhookConnection(Connection):
     __slots__ = ("_late",)
 
     def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
-        """Add this connection to `connections`, which are ordered by idle time, longest first."""
+        """Add this connection to `connections`, ordered by idle time (longest first)."""
         super().__init__(
             server,
             connections,

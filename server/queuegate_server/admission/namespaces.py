@@ -115,5 +115,5 @@ class ApiServer:
         except URLError as error:
             raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
         except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-            # The last four indicate that the response is not a namespace.
+            # The last four exceptions indicate that the response is not a namespace.
             raise NamespaceError(f"the API server cannot be reached: {error}") from None

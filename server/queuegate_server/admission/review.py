@@ -27,7 +27,7 @@ _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries in a map. Lists may have twice as many."""
 MAX_REVISION_BYTES: Final = 256 * 1024
-"""The maximum size of a ControllerRevision, whose data is decoded in full."""
+"""The maximum size of a ControllerRevision. Bounded because its data is decoded in full."""
 
 
 class MalformedReview(ValueError):

@@ -72,7 +72,7 @@ async def serve_admission(
 
     Args:
         options: The options.
-        environment: The environment variables, which may contain legacy settings.
+        environment: The environment variables, possibly with legacy settings.
         started: Called with the addresses of the webhook and of the operations port.
 
     Raises:

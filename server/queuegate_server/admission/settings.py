@@ -163,7 +163,10 @@ def read_settings(
 def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return the name and value of the key or variable that is set; a value of None if unset."""
+    """Return the name and value of a setting's key, or of its environment variable.
+
+    The value is None if neither is set.
+    """
     if key in values:
         return key, values[key]
     return variable, environment.get(variable)

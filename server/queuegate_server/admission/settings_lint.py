@@ -23,7 +23,7 @@ _PREFIX: Final = "admissioncontroller."
 _KNOWN: Final = frozenset(
     {
         *(key for key, *_ in (*BOOLEANS.values(), *LISTS.values())),
-        # Keys for YuniKorn's own admission controller, which have no effect here.
+        # Keys for YuniKorn's own admission controller. They have no effect here.
         "admissionController.webHook.amServiceName",
         "admissionController.webHook.schedulerServiceAddress",
         "admissionController.filtering.generateUniqueAppId",
@@ -58,7 +58,7 @@ def lint_settings(
 
     Args:
         values: The ConfigMaps' contents. Keys for the scheduler are ignored.
-        environment: The environment variables, which may contain legacy settings.
+        environment: The environment variables, possibly with legacy settings.
     """
     return (*_unknown_keys(values), *_odd_patterns(values, environment or {}))
 
@@ -80,7 +80,7 @@ def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> 
     for field, (key, variable, _) in LISTS.items():
         name, text = given_setting(key, variable, values, environment)
         if len(text or "") > MAX_PATTERN_CHARACTERS:
-            continue  # an error, which is reported elsewhere
+            continue  # reported as an error elsewhere
         patterns = split_patterns(text or "")[:MAX_PATTERNS]
         cut = next(filter(_is_cut, patterns), None)
         if cut is not None:
@@ -120,7 +120,7 @@ def _too_much(pattern: str, *, names_people: bool) -> str:
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:
-        return ""  # an error, which is reported elsewhere
+        return ""  # reported as an error elsewhere
     empty, everything = compiled.match(""), compiled.match(_NOBODY)
     if everything and (empty or names_people):
         return "every name (write the names between ^ and $)"

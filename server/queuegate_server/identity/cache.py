@@ -1,8 +1,8 @@
 """A partition's group cache.
 
 `cachetools` keeps the entries in LRU order. This module adds a TTL for each outcome, failures
-stored alongside groups, statistics, and separate bounds for users with groups and for names
-without, so that a flood of unknown names cannot evict users. Groups sent by callers are never
+stored alongside groups, statistics, and separate bounds for users with groups and for names without
+groups, so that a flood of unknown names cannot evict users. Groups sent by callers are never
 cached, because one caller's claim must not affect another's decision.
 """
 
@@ -192,7 +192,7 @@ class GroupCache:
         return sum(self._expire(entry, now) for entry in dropped if entry is not None)
 
     def invalidate_all(self) -> Iterator[int]:
-        """Invalidate all entries in steps, yielding the number of usable ones in each step.
+        """Invalidate all entries in steps, yielding the number of usable entries in each step.
 
         The cache is empty immediately, but decisions based on the entries remain valid until the
         iterator is exhausted.

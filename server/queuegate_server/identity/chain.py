@@ -22,8 +22,8 @@ class ResolverChain:
         Args:
             name: The chain's display name.
             members: The resolvers, in query order.
-            mode: `first`: the groups from the first resolver that finds the user; `union`: the
-                groups from all resolvers.
+            mode: With `first`, the chain returns the groups from the first resolver that finds the
+                user; with `union`, the groups from all resolvers.
         """
         self.name = name
         self.is_local: bool = all(member.is_local for member in members)

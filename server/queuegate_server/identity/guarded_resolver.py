@@ -108,9 +108,9 @@ class CircuitState(StrEnum):
 class CircuitBreaker:
     """Stops queries to a failing source.
 
-    It opens for `breaker_pause` after lookups have failed for `breaker_failures` different users in
-    a row. Repeated failures for one user count once, because only that user's entry may be broken.
-    Only LookupFailure counts as a failure.
+    The breaker opens for `breaker_pause` after lookups have failed for `breaker_failures` different
+    users in a row. Repeated failures for one user count once, because only that user's entry may be
+    broken. Only LookupFailure counts as a failure.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Creates, shares and closes resolvers, and keeps them open across policy reloads.
 
-A partition uses the resolver named in its settings. If there is none, it uses the type named in the
-scheduler's configuration (`usergroupresolver`) or, by default, the scheduler's default type.
-Partitions with the same resolver share its circuit breaker and limits, even if one uses it in a
-chain. Each partition has its own cache.
+A partition uses the resolver named in its settings. Without one, it uses the type named in the
+scheduler's configuration (`usergroupresolver`), if any, or the scheduler's default type. Partitions
+with the same resolver share its circuit breaker and limits, even if one uses it in a chain. Each
+partition has its own cache.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ class ResolverManager:
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
-        """Return the open resolvers as pairs of `settings` or `policy`, and the resolver."""
+        """Return the open resolvers as pairs of origin (`settings` or `policy`) and resolver."""
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def _end_lease(self) -> None:
@@ -137,7 +137,7 @@ class ResolverManager:
             groups.end_lease()
 
     def reconfigure(self, settings: IdentitySettings) -> None:
-        """Apply new settings, which may differ only in cache options."""
+        """Apply new settings. Only the cache options may differ from the current settings."""
         self._settings = settings
         for (partition, _), groups in self._groups.items():
             groups.reconfigure(settings.partition(partition).cache)
@@ -162,7 +162,7 @@ class ResolverManager:
         return chosen
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
-        """Close all group resolvers except `used`, and resolvers no longer in use."""
+        """Close group resolvers that are not in `used`, and resolvers no longer needed."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}

@@ -108,7 +108,7 @@ class MemberListing:
             self.done(name, missing)
 
     def fork(self) -> "MemberListing":
-        """Return an empty listing of the same groups with this listing's remaining limits."""
+        """Return an empty listing of the same groups, with this listing's remaining limits."""
         return MemberListing(
             self.groups, max_members=self.room, max_searches=self._max_searches - self.searches
         )

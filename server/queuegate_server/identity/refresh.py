@@ -24,7 +24,7 @@ class RefreshQueue:
     """A FIFO queue of users to refresh.
 
     Args:
-        start: Starts a user's lookup and returns its task; None if no refresh is needed anymore.
+        start: Starts a user's lookup and returns its task; None if the refresh is no longer needed.
         load: Limits the rate and concurrency of refreshes.
         call_later: Schedules a call, like `loop.call_later`.
     """
@@ -37,7 +37,7 @@ class RefreshQueue:
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
         self._start: Callable[[str], asyncio.Task[Any] | None] | None = start
-        """None after `close`, which breaks the reference cycle with the group resolver."""
+        """None after `close`, to break the reference cycle with the group resolver."""
         self._load = load
         self._call_later = call_later
         self._queue: OrderedDict[str, None] = OrderedDict()

@@ -41,7 +41,7 @@ Outcome = KnownUser | NoSuchUser | LookupFailure
 
 
 class Source(Protocol):
-    """A resolver or a guard around one."""
+    """A resolver, or a guard around it."""
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user. Must not block the event loop, and must stop when cancelled.

@@ -47,8 +47,8 @@ class CacheLease(Protocol):
 
     @property
     def max_age(self) -> float:
-        """The maximum age of a result in seconds, measured from the start of its lookup. It is
-        shorter while this server would miss invalidations.
+        """The maximum age of a result in seconds, measured from the start of its lookup. Shorter
+        while this server might miss invalidations.
         """
 
     @property

@@ -16,7 +16,7 @@ _LOG = logging.getLogger("queuegate_server.audit")
 _MODE: Final = 0o640
 _IS_A_PIPE: Final = "is a pipe: use a file, or - for standard output"
 MAX_LINE_BYTES: Final = 1_048_576
-"""The maximum length of a line; no record is longer."""
+"""The maximum length of a line. Every record fits."""
 _RECORD_START: Final = b'{"time":'
 
 
@@ -146,7 +146,7 @@ class AuditFile:
         """Rotate the files; return the new file's size. On failure, the old file keeps growing."""
         try:
             if self._keep:
-                # Move files only up to the first gap, which may remain from a failed rotation.
+                # Move files only up to the first gap. A failed rotation may have left one.
                 numbers = range(1, self._keep)
                 free = next((n for n in numbers if not self._numbered(n).exists()), self._keep)
                 for number in range(free - 1, 0, -1):

@@ -48,7 +48,7 @@ def newest_records(
     budget = MAX_READ_BYTES
     parsed = 0
     with ExitStack() as opened:
-        # Open all files first, because a rotation during the search would hide one.
+        # Open all files first, because a rotation during the search would otherwise hide a file.
         files = [opened.enter_context(open_regular(path))]
         for rotated in range(1, min(keep, MAX_FILES) + 1):
             try:

@@ -1,4 +1,4 @@
-"""Log sampling, so that repeated lines during an outage do not fill the disk."""
+"""Log sampling, to keep repeated lines during an outage from filling the disk."""
 
 import asyncio
 import contextlib
@@ -119,7 +119,7 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """Shorten a library's message. A logging filter; always returns True to keep the line."""
+    """Shorten a library's message. Used as a logging filter; always returns True."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()

@@ -8,8 +8,8 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 _NO_GROUP_LIST: Final = LookupFailure("the test table has no group list for the user")
-# The users and ids come from YuniKorn's `pkg/common/security/usergroup_test_resolver.go`, where
-# groups from 1000 up have names. Listing the groups of the last two users fails there.
+# The users and ids come from YuniKorn's `pkg/common/security/usergroup_test_resolver.go`, in which
+# groups from 1000 up have names, and listing the last two users' groups fails.
 _TABLE: Final[Mapping[str, Outcome]] = {
     "testuser1": KnownUser(("group1000", "group1001")),
     "testuser2": KnownUser(("100", "group1001", "group1002")),

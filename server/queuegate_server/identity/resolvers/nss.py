@@ -24,7 +24,7 @@ from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
 _LISTING: Final = ""
-"""The thread pool's key for listings, which have no user name."""
+"""The thread pool's key for listings, because listings have no user name."""
 
 _NSSWITCH: Final = Path("/etc/nsswitch.conf")
 _DATABASES: Final = frozenset({"passwd", "group", "initgroups"})

@@ -204,7 +204,7 @@ class LdapConnection:
         )
         if not sent and self.in_flight:
             return fault
-        # A server that responds to other requests is only slow; a silent one hangs.
+        # A server that responds to other requests is merely slow; a silent server hangs.
         if self.heard_at == heard_at:
             self.close(fault.detail)
         return fault

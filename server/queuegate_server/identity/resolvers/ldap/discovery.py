@@ -111,7 +111,7 @@ async def discover_servers(
 
     Raises SetupFault if there are none, and ServerFault if DNS does not respond.
     """
-    # Imported here because the import is slow and only needed for `discover`.
+    # Imported here because the import is slow and needed only for `discover`.
     from dns import asyncresolver, exception, name, rdatatype  # noqa: PLC0415
     from dns.rdtypes.IN.SRV import SRV  # noqa: PLC0415
 

@@ -55,7 +55,7 @@ def parse_dn(text: str) -> ParsedDn | None:
 
 
 def normalize(parsed: ParsedDn) -> NormalizedDn:
-    """Normalize case, spacing and width, which are ignored when comparing DNs (RFC 4518)."""
+    """Normalize case, spacing and width, because DN comparison ignores them (RFC 4518)."""
     return tuple(
         tuple(sorted((short_name(attribute), _fold(value)) for attribute, value, _ in rdn))
         for rdn in parsed
@@ -78,7 +78,7 @@ class SearchBase:
     def __init__(
         self, dns: str | Sequence[str], scope: Literal["base", "one", "sub"] = "sub"
     ) -> None:
-        """Create a search base from valid DNs, at least one. An empty string is the root DN."""
+        """Create a search base from at least one valid DN. An empty string is the root DN."""
         self.dns: Final = (dns,) if isinstance(dns, str) else tuple(dns)
         self.scope: Final = scope
         self._bases = tuple(normalize(parse_dn(dn) or []) for dn in self.dns)

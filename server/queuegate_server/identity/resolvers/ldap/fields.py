@@ -1,6 +1,7 @@
 """Validated types for the settings of the `ldap` resolver.
 
-Errors do not quote values, which may be secrets under the wrong key. The caller adds the key.
+Errors do not quote values, because a secret may have been set under the wrong key. The caller adds
+the key to the message.
 """
 
 import re

@@ -62,7 +62,7 @@ def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
     lowercase names.
 
     A comparison with an unknown attribute is undefined (RFC 4511, 4.5.1.7). A conjunction with such
-    a comparison cannot be true; a disjunction can be true if one of its other operands can.
+    a comparison cannot be true; a disjunction can be true if another operand can be true.
     """
     tree = _parse(text)
     if _can_match(tree, known):

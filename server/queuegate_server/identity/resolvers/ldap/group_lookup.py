@@ -239,7 +239,7 @@ class GroupLookup:
         return await self._below_base(kind, entries)
 
     async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
-        """Drop entries outside `group_base`; a faulty server may send some."""
+        """Drop entries outside `group_base`; a faulty server may return some."""
         inside: list[LdapEntry] = []
         async for entry in self._session.in_steps(entries):
             group = kind.parse(entry.dn)
@@ -261,7 +261,7 @@ class GroupLookup:
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:
-        """Add a group's DN, but not its name; return None if seen or outside `group_base`."""
+        """Add a group's DN (not its name); return None if already seen or outside `group_base`."""
         group = kind.parse(dn)
         if group is None:
             self._statistics.note_skipped(dn)

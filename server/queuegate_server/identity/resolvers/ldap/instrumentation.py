@@ -83,11 +83,11 @@ class LdapStatistics:
     other_base: int = 0
     """The number of groups in users' memberOf attributes that are outside `group_base`."""
     other_base_example: str = ""
-    """The DN of one such group."""
+    """The DN of a group outside `group_base`, as an example."""
     log_rate: TokenBucket = field(
         default_factory=lambda: TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
     )
-    """A rate limiter for log lines about entries: one lookup may cause thousands."""
+    """A rate limiter for log lines about entries, because one lookup may cause thousands."""
 
     def note_outside(self, dn: str, base: str) -> None:
         """Count an ignored entry outside a base, and log it within the rate limit."""

@@ -13,7 +13,7 @@ import ldap
 if __name__ == "__main__":
     signal.alarm(int(sys.argv[3]))
     handle = ldap.initialize(f"ldap://{sys.argv[2]}", fileno=int(sys.argv[1]))
-    # Use the configured host name: reverse DNS could return a different one.
+    # Use the configured host name, because reverse DNS could return a different name.
     handle.set_option(ldap.OPT_X_SASL_NOCANON, ldap.OPT_ON)
     # The connection is already encrypted, and Active Directory rejects a second layer.
     handle.set_option(ldap.OPT_X_SASL_SSF_MAX, 0)

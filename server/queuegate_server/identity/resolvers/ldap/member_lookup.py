@@ -1,8 +1,7 @@
 """Looks up group members, the reverse of `group_lookup`.
 
 Members are found through memberOf, the DNs or names listed in groups, nested groups and primary
-groups. The list may include users who are not members according to `group_lookup`, which is
-authoritative.
+groups. The list may include users who are not members; `group_lookup` is authoritative.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,7 +44,7 @@ class _Group(NamedTuple):
     """A group to list."""
 
     key: str
-    """Equal for all spellings of the DN."""
+    """A key that is the same for all spellings of the DN."""
     dn: str
     kind: GroupKind
     name: str

@@ -1,8 +1,8 @@
 """Splits a server's stream into messages (RFC 4511, section 4.1.1) and checks them.
 
 libldap waits for messages of any size, accepts any final response regardless of its type, and
-treats malformed entries as entries without attributes. Therefore, it only receives messages that
-were checked here.
+treats malformed entries as entries without attributes. Therefore, it receives only messages checked
+here.
 """
 
 import re
@@ -30,7 +30,8 @@ _ENUMERATED: Final = 0x0A
 _CONTROLS: Final = 0xA0
 _REFERRAL: Final = 0xA3
 _RESULT_ENDS: Final = {BIND_RESPONSE: (0x87,), SEARCH_DONE: (), EXTENDED_RESPONSE: (0x8A, 0x8B)}
-"""The tags allowed after a result's common fields, in order: credentials; name and value."""
+"""The tags allowed after a result's common fields, in order: credentials in bind responses; name
+and value in extended responses."""
 _LONG_FORM: Final = 0x80
 _MAX_LENGTH_BYTES: Final = 4
 _MAX_ID: Final = 2**31 - 1

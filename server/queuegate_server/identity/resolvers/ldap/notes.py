@@ -38,7 +38,7 @@ class Notes:
         self._session = SearchSession(connection, lambda: Allowance(_MAX_ENTRIES))
 
     async def about(self, user: str, outcome: Outcome, look_up: LookupFunction) -> list[str]:
-        """Return notes on a lookup's outcome, omitting notes that need a failed search."""
+        """Return notes on a lookup's outcome, omitting notes whose searches failed."""
         # These steps are not reported, because normal lookups do not include them.
         self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):

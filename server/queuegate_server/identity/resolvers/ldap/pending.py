@@ -1,7 +1,7 @@
 """Requests in flight on a connection, and checks of the server's responses.
 
 A response of the wrong type, a duplicate response, or a response without a request closes the
-connection and fails all of its requests. An oversized response only fails its own request, so that
+connection and fails all of its requests. An oversized response fails only its own request, so that
 one oversized entry does not block other lookups. The directory is trusted for group memberships,
 but not to limit its use of this server's memory and time.
 """
@@ -46,7 +46,8 @@ _ENTRY_ELEMENTS: Final = 4
 """The elements allowed per entry: the entry, its name attribute with a value, and one spare."""
 MAX_LOOKUP_BYTES: Final = 16 * 2**20
 MAX_LISTING_BYTES: Final = 64 * 2**20
-"""The maximum size of responses when listing members or users. Higher, because no check waits."""
+"""The maximum size of responses when listing members or users. Higher than for lookups, because no
+check waits for a listing."""
 
 
 class Allowance:
