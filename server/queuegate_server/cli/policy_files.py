@@ -308,7 +308,7 @@ def _check_policy_alone(
 def _refuse_second_site(
     format_name: str | None, options: FormatOptions, data: bytes, name: str
 ) -> None:
-    """Reject a yarn-site.xml as FILE beside another --yarn-site. Raises Failure."""
+    """Reject a yarn-site.xml as FILE if `--yarn-site` is a different file. Raises Failure."""
     site = options.yarn.site
     if site is None or site[0] == data or (format_name or detect_file_format(data)) != YARN_SITE:
         return

@@ -302,7 +302,7 @@ class Console:
     async def _sign_in_page(
         self, request: web.Request, error: str, *, status: int = 200, to: str = ""
     ) -> web.Response:
-        """Return the sign-in form. After signing in, the browser is redirected to the page `to`."""
+        """Return the sign-in form. After sign-in, the browser is redirected to the page `to`."""
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
         # A browser with an expired session must be able to sign in again.
@@ -350,7 +350,10 @@ class Console:
         )
 
     def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
-        """Return the problems for the banner. The Health page lists them and has no banner."""
+        """Return the problems for the banner.
+
+        The Health page has no banner because it lists the problems itself.
+        """
         if Role.READ not in principal.rights.roles or request.path == url("health"):
             return ()
         return tuple(problems(self._services))

@@ -48,7 +48,7 @@ class Steps:
     """
 
     def __init__(self) -> None:
-        """Create an empty queue of steps."""
+        """Create a limiter without waiting callers."""
         self._lock = asyncio.Lock()
 
     async def step(self) -> None:

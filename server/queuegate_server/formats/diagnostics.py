@@ -49,7 +49,7 @@ class Diagnostic:
 class Positioned(Protocol):
     """Anything with a 1-based position in a file.
 
-    May have an attribute `file` that names the file when several are read together.
+    May have an attribute `file` that names the file when several files are read together.
     """
 
     @property

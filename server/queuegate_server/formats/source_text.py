@@ -46,7 +46,7 @@ def _end_of(text: str) -> Position:
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Split a file accepted by `decode` into lines that match positions' line numbers."""
+    """Split a file accepted by `decode` into the lines to which positions refer."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 

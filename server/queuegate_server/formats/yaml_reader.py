@@ -28,7 +28,7 @@ from queuegate_server.formats.source_text import MAX_BYTES, decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH: Final = 200
-"""The maximum nesting depth. A level of queues takes two."""
+"""The maximum nesting depth. A level of queues takes two nesting levels."""
 MAX_DOCUMENTS: Final = 10_000
 """The maximum number of documents in a file."""
 MAX_NODES: Final = 5_000_000

@@ -85,9 +85,9 @@ class QueuesFile(OneFile):
         super().__init__(path, MAX_BYTES)
         self._file = path
         self.key_instead = ""
-        """See ConfigMaps."""
+        """See `ConfigMaps.key_instead`."""
         self.is_key = False
-        """See ConfigMaps; as of the last read."""
+        """See `ConfigMaps.is_key`. The value is as of the last read."""
 
     def read(self) -> bytes:
         """Return the file's contents, decompressed if it is a compressed key. Raises OSError."""

@@ -116,7 +116,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
 
     The child calls `run_child` in `module`. The size of the job determines all limits, except that
     `output_bytes`, if given, limits the output. Raises ParserError if the child reaches a limit or
-    crashes, and OSError if none can be started.
+    crashes, and OSError if no child can be started.
     """
     # The output is not a pickle because the child reads untrusted text.
     text = pickle.dumps(job)

@@ -95,7 +95,8 @@ def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
 async def run(job: ProposalJob) -> dict[str, Any]:
     """Run `assess` in a child process. Other tasks can run while the result is decoded.
 
-    Raises ParserError if the child reaches a limit or crashes, and OSError if none can be started.
+    Raises ParserError if the child reaches a limit or crashes, and OSError if no child can be
+    started.
     """
     output = await parser_process.run_job(__name__, job, MAX_RESULT_BYTES)
     result: dict[str, Any] = {}

@@ -77,5 +77,5 @@ class Sync(Section):
     streams: int = Field(1000, ge=0, le=1_000_000)
     """The maximum number of open streams of SyncService."""
     streams_per_caller: int = Field(500, ge=1, le=1_000_000)
-    """The maximum number of streams for one caller, so that others have room. Gates that share a
-    token or a certificate name are one caller."""
+    """The maximum number of streams for one caller, to leave room for other callers. Gates that
+    share a token or a certificate name are one caller."""

@@ -1,4 +1,5 @@
-"""Finds settings in yarn-site.xml that make the ResourceManager ignore or override the given file.
+"""Finds settings in yarn-site.xml that make the ResourceManager ignore or override a scheduler's
+file.
 
 The keys, values and defaults follow Hadoop's `YarnConfiguration` and `FairSchedulerConfiguration`.
 """

@@ -186,7 +186,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
 
 
 def _content(limits: list[Limit]) -> list[object]:
-    """Return the limits in comparable form. A missing list differs from an empty one."""
+    """Return the limits in comparable form. A missing list differs from an empty list."""
     return [
         (
             limit.description,
