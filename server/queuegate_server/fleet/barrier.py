@@ -258,7 +258,7 @@ class FleetBarrier:
         return min(ends, default=None)
 
     def _confirmation(self, status: ReplicaStatus) -> list[str] | None:
-        """Return the gates whose leases a replica waited out; None if the change is unconfirmed."""
+        """Return the gates that a replica reported as unconfirmed; None if it has not confirmed."""
         if status.epoch != self.event.epoch.hex():
             return None
         gates = status.confirmed.get(self.event.nonce.hex())

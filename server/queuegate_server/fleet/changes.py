@@ -70,7 +70,7 @@ class FleetChanges:
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
-        """Return a sentence about each replica that differs from this one after a reload."""
+        """Return a sentence for each replica that may serve another policy after a reload."""
         own = self._member.status.checksum
         disagreeing = [
             f"replica {name!r} cannot load its policy: check its log" for name in barrier.failed

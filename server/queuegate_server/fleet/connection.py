@@ -154,7 +154,7 @@ class StoreConnection:
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run a command; `key` identifies it in `Refusals`. Raises StoreUnavailable."""
+        """Run a command; `key` is its key in `Refusals`. Raises StoreUnavailable."""
         task = asyncio.ensure_future(run())
         try:
             is_done = await _done_within(task, seconds)

@@ -36,13 +36,13 @@ class ReplicaLog:
         self._ahead: dict[int, LogPosition] = {}
         """Events known to exist but not yet applied, by number."""
         self._last_known: Sequence[LogPosition] = ()
-        """The position when this replica stopped following, and the events ahead of it."""
+        """The position when this replica stopped following, and the later events known then."""
         self._abandoned_histories: deque[bytes] = deque(maxlen=MAX_ABANDONED_HISTORIES)
         """The epochs of former histories."""
         self._changes = ChangeLog()
         """The newest applied events, by number."""
         self._nonces: deque[bytes] = deque()
-        """The nonces of these events, preceded by the nonce of the event before the oldest."""
+        """The nonces of these events and, first, of the event that precedes the oldest."""
         self._pending: tuple[int, float] | None = None
         """The number of the newest unapplied head, and when the heartbeat that returned it was
         sent."""
@@ -253,15 +253,16 @@ class ReplicaLease:
         self.max_age = max_age
         """See `CacheLease`. It is shorter while invalidations do not reach this server."""
         self.generation = 0
-        """The number of leases that have ended. A lookup belongs to the lease it started under."""
+        """The number of ended leases. A lookup belongs to the lease that was valid when it
+        started."""
         self._on_end: list[Callable[[], None]] = []
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever a lease ends, before any further response."""
+        """Call `callback` whenever a lease ends, before the next response."""
         self._on_end.append(callback)
 
     def end_if_expired(self, now: float) -> bool:
-        """End the lease if it has expired; return whether it had."""
+        """End the lease if it has expired; return whether it has."""
         if now < self.ends_at:
             return False
         self.end()

@@ -25,7 +25,7 @@ from queuegate_server.fleet.replica_log import (
 )
 
 CLEANING_INTERVAL: Final = 0.05
-"""Seconds between heartbeats while Redis holds too many statuses. Each heartbeat removes some."""
+"""Seconds between heartbeats while Redis holds too many statuses; each removes some statuses."""
 JOIN_POLL_SECONDS: Final = 0.05
 """Seconds between heartbeats while this replica determines whether others are running."""
 STARTING_SECONDS: Final = 10.0
@@ -155,8 +155,8 @@ class FleetSession:
             self.pause = 0.0
             return steps.NewHistory(reply.epoch)
         if not self.has_followed and head.epoch != self._begun:
-            # This replica has just started, so it cannot tell whether the history lacks
-            # invalidations because it was restored from a backup while no replica was running.
+            # This replica has just started. If Redis was restored from a backup while no replica
+            # was running, the history may lack invalidations, and this replica cannot tell.
             is_followed = self.peers.follows(head.epoch, now)
             if is_followed is None:
                 self.pause = JOIN_POLL_SECONDS
@@ -210,7 +210,7 @@ class FleetSession:
         return steps.Receipt(event, is_own, pending)
 
     def apply(self, receipt: steps.Receipt) -> bool:
-        """Record an event as applied; return False if the lease has ended meanwhile."""
+        """Record an event as applied; return False if the lease has already ended."""
         self.fence.end(receipt.pending)
         if not self.log.apply(receipt.event):
             return False
@@ -320,7 +320,8 @@ class FleetSession:
     def pop_unsent(self) -> tuple[Change, bytes]:
         """Remove and return the oldest unsent change and its nonce.
 
-        It is removed before being sent, because an equal change made meanwhile must be sent again.
+        It is removed before being sent, because an equal change made during the attempt must be
+        sent separately.
         """
         change = next(iter(self.unsent))
         return change, self.unsent.pop(change)

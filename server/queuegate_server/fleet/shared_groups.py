@@ -69,7 +69,7 @@ class ValueStore(Protocol):
 
 
 class GroupCounts:
-    """Counts of shared group reads by result, and of rejected values by cause."""
+    """Counts shared-group reads by result, and rejected values by cause."""
 
     def __init__(self) -> None:
         self.reads: Final = dict.fromkeys(("hit", "miss", "unavailable"), 0)

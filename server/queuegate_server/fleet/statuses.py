@@ -70,8 +70,8 @@ class StatusReader:
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
         """Return the arguments of the script that removes statuses.
 
-        It removes the given statuses, unless rewritten meanwhile, and stale statuses not written by
-        a replica.
+        It removes stale statuses not written by a replica, and the given statuses if they have not
+        been rewritten since.
         """
         arguments: list[str | bytes] = []
         for status in statuses:

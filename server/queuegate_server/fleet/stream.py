@@ -142,7 +142,7 @@ class Stream:
 
     async def probe(self) -> Mapping[str, str]:
         """Try the commands not used by every heartbeat; return each command's error, or ""."""
-        # EVAL is such a command: a script that another replica has loaded is run by its hash.
+        # EVAL is such a command, because scripts loaded by other replicas are run by their hash.
         reply = await self._store.execute(
             *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )

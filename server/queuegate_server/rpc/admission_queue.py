@@ -51,7 +51,7 @@ _Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Grants a slot to one long call at a time, from three FIFO lines in turn."""
+    """Grants a slot to one long call at a time: new, stream and preempted calls take turns."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class AdmissionQueue:
         try:
             await turn
         except asyncio.CancelledError:
-            # Pass on the slot if it has just been granted.
+            # The slot may have been granted just before the cancellation; pass it on.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.release()
             raise

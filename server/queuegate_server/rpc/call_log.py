@@ -48,7 +48,7 @@ class CallLog:
         self._counts = decisions.counts
         self._wall = wall
         self.due = decisions.due
-        """Returns how many decisions must be recorded, given each decision's reason number."""
+        """Returns the number of decisions to record, given each decision's reason number."""
 
     async def record(self, method: str, request: bytes, response: bytes, reason: int) -> None:
         """Count a single decision; record it if due."""

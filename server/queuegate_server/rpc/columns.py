@@ -103,7 +103,7 @@ class ColumnsQuery:
 
 
 def response(results: Sequence[CheckResponse], reasons: bytes, revision: int) -> Response:
-    """Build a response without decisions from results, reasons and the policy's revision."""
+    """Build a response from results, reasons and the policy's revision, without the decisions."""
     digits = reasons.translate(_DIGITS)[::-1]
     return Response(
         allowed=int(digits, 2).to_bytes((len(results) + 7) // 8, "little"),

@@ -55,8 +55,8 @@ class ReportRecorder:
     ) -> "asyncio.Task[sync_pb2.SyncReported]":
         """Start recording a report's valid decisions; return a task that yields the confirmation.
 
-        All decisions count against the caller's rate limit and delay its next report. Raises
-        Overloaded if too many reports are pending.
+        Invalid decisions also count against the caller's rate limit and delay its next report.
+        Raises Overloaded if too many reports are pending.
 
         Args:
             session: The session of the stream that sent the report.

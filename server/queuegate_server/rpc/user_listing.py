@@ -199,8 +199,8 @@ def _user(
 ) -> access_pb2.ListedUser:
     """Return a listed user with sorted grants.
 
-    The grant to the user by name comes first, then the group matched by the decision, then grants
-    on the nearest queues.
+    The grant to the user by name comes first, followed by the group matched by the decision and the
+    grants on the nearest queues.
     """
     decisive, detail = ("", outcome) if isinstance(outcome, str) else (outcome.matched_subject, "")
     ordered = sorted(

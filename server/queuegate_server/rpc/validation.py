@@ -1,6 +1,6 @@
 """Validates requests and converts them to queries.
 
-Each check appends to a list of violations, so that an error reports all of them at once.
+Each check appends to a list of violations, so that an error reports all violations at once.
 """
 
 from collections.abc import Mapping, Sequence

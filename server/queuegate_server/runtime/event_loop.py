@@ -136,7 +136,7 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Duplicate standard error, non-blocking if possible because a full pipe may have no reader."""
+    """Duplicate standard error. A full pipe may have no reader, so do not block if possible."""
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
     except OSError:  # a socket

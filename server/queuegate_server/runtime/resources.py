@@ -40,7 +40,7 @@ class TooFewResources(Exception):
 
 
 def open_standard_streams() -> None:
-    """Open closed standard streams on the null device, so that no connection gets their numbers."""
+    """Open closed standard streams on /dev/null, so that no connection gets their descriptors."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
@@ -83,7 +83,7 @@ def check_limits() -> None:
 
 
 def _check_threads() -> None:
-    """Check that a server's threads can be started, because users and containers have limits."""
+    """Check that a server's threads can be started; users and containers may have limits."""
     end = threading.Event()
     threads: list[threading.Thread] = []
     try:
@@ -104,7 +104,7 @@ def _check_threads() -> None:
 
 
 def warn_if_fewer_files_than(connections: int) -> None:
-    """Log a warning if the limit on open files is too low for that many connections."""
+    """Log a warning if the limit on open files is too low for the given number of connections."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < connections:
         _LOG.warning(

@@ -235,7 +235,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
 
 
 def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[SettingsApplier]:
-    """Return the functions that apply reloaded settings, with the policy last."""
+    """Return the functions that apply reloaded settings. The policy is reloaded last."""
     index = None if worker is None else worker.spec.index
     return (
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),

@@ -50,7 +50,7 @@ class MergedMetrics:
         self._latest[index] = (pid, metrics)
 
     def text(self, responding: Container[int], others: Iterable[Metric] = ()) -> bytes:
-        """Render sums over all workers, the gauges of responding workers, and other metrics."""
+        """Render sums over all workers, the gauges of the responding workers, and `others`."""
         merged = _MergedCollector(others)
         merged.add(self._ended.collect(), summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
@@ -68,7 +68,7 @@ class _MergedCollector(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add either the summed metrics or the others, with additional labels."""
+        """Add the metrics that are summed over workers, or the other metrics, with extra labels."""
         for metric in metrics:
             # A sum has no creation time.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):

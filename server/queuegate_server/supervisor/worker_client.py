@@ -108,7 +108,7 @@ class WorkerClient:
         return broadcasting
 
     def broadcast_methods(self, servicer: object) -> object:
-        """Return a servicer with the methods in _BROADCAST broadcast to all workers."""
+        """Return a servicer that broadcasts the methods in _BROADCAST to all workers."""
         methods = {
             name: self.broadcast(name, getattr(servicer, name), merge, timeout=timeout)
             for name, (merge, timeout) in _BROADCAST.items()

@@ -64,7 +64,7 @@ class ChangeLog:
 
     @property
     def tail(self) -> int:
-        """The number of the change before the oldest one in the log."""
+        """The number of the change that precedes the oldest change in the log."""
         return self.head - len(self._changes)
 
     def has_all_since(self, sequence: int) -> bool:

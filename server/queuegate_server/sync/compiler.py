@@ -44,7 +44,7 @@ _LEVEL_COLUMNS: Final = ("above", "depth", "users", "groups", "services")
 _QUEUE_COLUMNS: Final = ("parent", "name", "submit", "admin")
 
 Rows: TypeAlias = sync_pb2.PolicyPart
-"""The next rows of all tables."""
+"""Rows to append to the tables, produced by one step."""
 
 
 def queue_naming(partition: Partition) -> sync_pb2.QueueNaming.ValueType:

@@ -57,7 +57,7 @@ class SyncHub:
         self._engine = engine
         self._served: Snapshot | None = None
         self._new_resolvers: set[str] = set()
-        """Partitions whose groups the next policy invalidates."""
+        """Partitions with new resolvers. Shipping the next policy invalidates their groups."""
         self.shipped: Mapping[str, ShippedPolicy] = {}
         """The shipped policies by partition; empty until a stream has been opened."""
         self._lease = lease or EndlessLease()

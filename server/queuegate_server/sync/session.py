@@ -104,7 +104,7 @@ class Session:
         self.instance = b""
         """Identifies the caller's state across its streams; empty if unspecified."""
         self.applied = 0
-        """The number up to which the caller has applied all changes."""
+        """The caller has applied all changes up to this number."""
         self.lease_until = 0.0
         """When the last granted lease expires, on the server's clock."""
         self.has_released = False
@@ -122,7 +122,7 @@ class Session:
         self._sent: dict[str, tuple[bytes, int]] = {}
         """The checksum and revision (0: unconfirmed) of each policy sent to the caller."""
         self._position = 0
-        """The number up to which all changes have been sent or queued in `_changes`."""
+        """All changes up to this number have been sent or queued in `_changes`."""
         self._changes: deque[sync_pb2.SyncResponse | str] = deque()
         """Messages to send. To save memory, removals of policies are stored as partition names."""
         self._sent_cursor: cursor_pb2.Cursor | None = None
@@ -168,7 +168,7 @@ class Session:
             self._behind = (self._log.head, now)
 
     def lag(self, now: float) -> float:
-        """Return how long a change has been unconfirmed, in seconds; 0 if all are confirmed."""
+        """Return how long changes have been unconfirmed, in seconds; 0 if all are confirmed."""
         return 0.0 if self._behind is None else now - self._behind[1]
 
     def drain(self) -> None:

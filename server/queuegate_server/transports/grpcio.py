@@ -87,7 +87,8 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings is part of the handshake.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
-    # gRPC refuses calls above the first size at random, and all calls above the second.
+    # gRPC refuses calls above the first limit at random, and all calls above the second limit.
+    # Equal limits make refusals predictable.
     yield "grpc.max_metadata_size", bounds.max_metadata
     yield "grpc.absolute_max_metadata_size", bounds.max_metadata
     if bounds.max_age:

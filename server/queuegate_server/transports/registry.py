@@ -54,7 +54,7 @@ def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the transport and, unless it is native, the reason. Raises CannotListen."""
+    """Return the transport and, unless it is native, the reason why not. Raises CannotListen."""
     if wanted == "grpcio":
         return wanted, "not requested"
     reasons = "; ".join(native.unsupported(listeners, connections))

@@ -163,7 +163,7 @@ def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfigura
 
 
 def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC supports the key; if not, it would silently keep the old certificate."""
+    """Return whether gRPC supports the key. If not, it would silently keep the old certificate."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
     from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above

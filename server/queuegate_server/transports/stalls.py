@@ -33,7 +33,7 @@ SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
 """How long a response may remain unread, in seconds, while too much is unread."""
 _GRACE_SECONDS: Final = 0.05
-"""The wait after the end of a request stream, because the end of the call may arrive after it."""
+"""How long to wait after a request stream ends; the end of the call may arrive later."""
 _ACKNOWLEDGED: Final = slice(120, 128)
 """The position of tcpi_bytes_acked in the kernel's tcp_info."""
 _LOG: Final = logging.getLogger("queuegate_server.transports")
@@ -69,7 +69,7 @@ class Stalls:
     _sending: dict[Task, _Response] = field(default_factory=dict)
     """The unwritten responses, oldest first."""
     _given_up: dict[Task, bool] = field(default_factory=dict)
-    """Calls being aborted, with whether the reason is that too many calls were waiting."""
+    """Calls being aborted. The value states whether the cause is too many waiting calls."""
 
     async def receive(self, context: Context) -> Any:
         """Return a unary call's request, or abort the call."""

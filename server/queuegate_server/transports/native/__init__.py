@@ -12,7 +12,8 @@ from queuegate_server.settings.listeners import Listener
 
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
-"""The socket to which streams are forwarded, in a temporary folder named with the prefix above."""
+"""The name of the socket to which streams are forwarded. It is in a temporary folder whose name
+starts with the prefix above."""
 
 _PACKAGE: Final = "pygrpc_native"
 _SUPPORTED_BOUNDS: Final = frozenset(

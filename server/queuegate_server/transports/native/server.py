@@ -114,8 +114,8 @@ class NativeServer:
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
         self._methods: list[tuple[Handler, bool, bool]] = []
-        """The handler by number, whether its calls may be shed, and whether its responses may be
-        long."""
+        """By method number: the handler, whether its calls may be shed, and whether its responses
+        may be long."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -179,8 +179,8 @@ class NativeServer:
     async def stop(self, grace: float | None) -> None:
         """Stop after giving calls in progress up to `grace` seconds to finish.
 
-        Until then, new calls are served, because a refused client would retry here: it switches
-        servers only when disconnected.
+        Until then, new calls are served, because a client whose calls are refused would keep
+        retrying this server until disconnected.
         """
         streams = asyncio.ensure_future(self._stream_server.stop(grace))
         if grace and self._tasks:

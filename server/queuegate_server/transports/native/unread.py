@@ -43,11 +43,11 @@ class UnreadBytes:
         self._given[peer] = self._given.get(peer, 0) + size
 
     def update(self, metrics: Mapping[str, Any]) -> set[str]:
-        """Stop counting written responses; return the peers that stall while too much is unread."""
+        """Deduct written responses. Return the peers that have stalled, if too much is unread."""
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_RESPONSES]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
-        # A response is never counted as written if its call was cancelled at that moment.
+        # A response whose call is cancelled while it is being written is never counted as written.
         open_calls = sum(each["started"] for each in long) - sum(end["count"] for end in ends)
         unread = min(self._answered - written, open_calls * self._longest)
         self._budget.give_back(self._unread - unread)
