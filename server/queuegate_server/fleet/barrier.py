@@ -87,7 +87,7 @@ class Peers:
         kept, because Redis may have been emptied.
 
         Args:
-            statuses: The statuses, which may include this replica's own.
+            statuses: The statuses. They may include this replica's own status.
             now: The time on this replica's clock, after the read.
             epoch: Identifies the history in Redis; empty if there is none.
             is_complete: Whether all statuses were read. If not, barriers wait for unknown replicas.
@@ -187,7 +187,7 @@ class FleetBarrier:
         leases_timeout: float = LEASES_TIMEOUT,
         isolation_timeout: float = ISOLATION_TIMEOUT,
     ) -> None:
-        """Create a barrier that waits for all other replicas, including unknown ones.
+        """Create a barrier that waits for all other replicas, including unknown replicas.
 
         Args:
             peers: The peers, after merging the statuses in Redis as of the append.

@@ -16,8 +16,8 @@ from queuegate_server.sync.change_log import ChangeLog, StateChange
 LEASE: Final = 2.0
 """How long after sending a heartbeat a replica may use its caches, in seconds."""
 ISOLATED_MAX_AGE: Final = 5.0
-"""How long after starting a lookup a replica that follows no events may use the result, in seconds.
-Barriers wait this long because invalidations do not reach such a replica."""
+"""How long a replica that follows no events may use a lookup's result, in seconds after the start
+of the lookup. Barriers wait this long because invalidations do not reach such a replica."""
 HEARTBEAT_INTERVAL: Final = 0.5
 MAX_ABANDONED_HISTORIES: Final = 10_000
 """The maximum number of remembered former histories."""

@@ -231,8 +231,8 @@ _PROBES: Final = {
     "XADD": ", 'NOMKSTREAM', 'MAXLEN', 0, '*', 'field', ''",
     "XREVRANGE": ", '+', '-', 'COUNT', 1",
 }
-"""Commands used by the scripts above, but not by every heartbeat, with arguments that make them
-no-ops on a missing key. DEL comes first, in case the key exists."""
+"""Commands used by the scripts above but not by every heartbeat. Their arguments make them no-ops
+on a missing key. DEL comes first, in case the key exists."""
 PROBED_COMMANDS: Final = (*_PROBES,)
 
 PROBE: Final = Script(

@@ -2,8 +2,8 @@
 
 An event is appended only if its writer knows the newest event, so the MAC can cover the position
 and the numbers have no gaps. A writer that finds a newer event gets the next turn, so replicas
-close to Redis cannot starve a distant one. If an outsider has added an entry with a higher number,
-Redis rejects further events, and a new history starts.
+close to Redis cannot starve a distant replica. If an outsider has added an entry with a higher
+number, Redis rejects new events, and a new history starts.
 """
 
 import asyncio

@@ -53,7 +53,7 @@ async def decide_each(
         requests: The serialized checks.
         results: The results so far, in the order of `requests`; None for undecided checks.
         steps: The functions that decide a check.
-        slot: The call's slot, which is released during lookups.
+        slot: The call's slot. It is released during lookups.
     """
     cached, read, check, resolve, respond = steps
     waiting: list[tuple[int, Q]] = []

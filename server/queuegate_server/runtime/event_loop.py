@@ -18,8 +18,8 @@ from typing import Final, Self
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
 PAUSE_SECONDS: Final = 0.001
-"""The pause between two steps of long work, in seconds. After `sleep(0)`, the next step would start
-before gRPC's threads could deliver the next call, because they may share the core."""
+"""The pause between two steps of long work, in seconds. gRPC's threads may share the core: after
+`sleep(0)`, the next step would start before they could deliver the next call."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0

@@ -1,8 +1,8 @@
 """Logs of recent changes to policies and groups, numbered sequentially.
 
-A replica has two logs. `GateLog` numbers the changes sent to this process's gates, some of which
-are not fleet events, such as a newly loaded policy or an expired lease. `fleet/replica_log.py`
-keeps fleet events under the numbers assigned by Redis.
+A replica has two logs. `GateLog` numbers the changes sent to this process's gates. Some of these
+changes, such as a newly loaded policy or an expired lease, are not fleet events.
+`fleet/replica_log.py` keeps fleet events under the numbers assigned by Redis.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Compiles partitions' ACLs into tables for gates, and converts the tables to messages.
 
-The tables contain the chains of `policy/chain.py`. Their order depends only on the policy, so equal
-policies have equal tables on all replicas and after a restart. Compilation runs in steps, and
+The tables contain the chains of `policy/chain.py`. The chains' order depends only on the policy, so
+equal policies have equal tables on all replicas and after a restart. Compilation runs in steps, and
 retains only the chains that child queues will extend.
 """
 
