@@ -7,9 +7,9 @@
     ...     print(f"admitted by {decision.reason}")
     admitted by user
 
-`queuegate.aio.Client` is the asyncio counterpart, `queuegate.exceptions` contains the exceptions
+`queuegate.aio.Client` is the asyncio counterpart. `queuegate.exceptions` contains the exceptions
 raised by calls, `queuegate.v1` the generated messages, and `queuegate.policy` the server's policy
-core, for decisions in this process.
+core for deciding in this process.
 """
 
 from importlib import import_module
@@ -153,7 +153,8 @@ __all__ = [
     "user_info",
 ]
 
-# Searched in this order. Only the last modules import gRPC.
+# `__getattr__` searches these modules in order. Modules that import gRPC come last, so that names
+# from the other modules load without it.
 _MODULES = (
     "exceptions", "_settings", "_types", "_results", "_applications", "_users", "_client",
     "gate.reflector", "gate.blocking",
@@ -168,8 +169,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Import a public name on first use (PEP 562).
 
-    `queuegate.policy` then needs only the standard library, and `queuegate --help` does not import
-    gRPC, which would dominate its run time.
+    This way, `queuegate.policy` needs only the standard library, and `queuegate --help` does not
+    spend most of its time importing gRPC.
     """
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415

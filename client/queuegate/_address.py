@@ -34,8 +34,8 @@ class Address:
 def parse(address: object) -> Address:
     """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
 
-    The path of a Unix socket is literal, not percent-encoded. None selects the environment variable
-    `QUEUEGATE_ADDRESS`, or the default address if it is unset or empty.
+    The path of a Unix socket is literal, not percent-encoded. If `address` is None, the environment
+    variable `QUEUEGATE_ADDRESS` is used, or the default address if that variable is unset or empty.
 
     Raises:
         TypeError: The address is not a str.

@@ -10,7 +10,7 @@ from queuegate._types import Decision, ExplainedGroups
 from queuegate.policy.applications import Action
 
 ActionName: TypeAlias = Action | Literal["view", "view_logs", "modify", "move", "admin"]
-"""An action or its value."""
+"""An action, as an enum member or its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ApplicationCheck:
     partition: str = "default"
     """The partition whose rules apply."""
     groups: Iterable[str] | None = None
-    """The user's groups, which may be empty. If None, the server resolves them."""
+    """The user's groups; an empty list means no groups. If None, the server resolves them."""
     target_queue: str = ""
     """For a move, the target queue's path."""
     real_user: str = ""
@@ -127,8 +127,8 @@ class ApplicationStep:
     acl_text: str
     """The list as configured."""
     granted: bool = False
-    """Whether the list granted access; for a move, access to the application or to the target
-    queue.
+    """Whether the list granted access. For a move, one list grants access to the application and
+    another to the target queue.
     """
 
 
@@ -141,7 +141,7 @@ class ApplicationExplanation:
     steps: tuple[ApplicationStep, ...]
     """The evaluated lists, in order. If access is granted, the last list granted it."""
     groups: ExplainedGroups
-    """The origin of the user's groups."""
+    """The user's groups, with their origin."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

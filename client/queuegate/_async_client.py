@@ -18,9 +18,9 @@ class Client(AsyncClientMethods):
     client, since all its calls use a single connection. Canceling a task cancels its call. Close a
     client after use, or use it in an `async with` statement.
 
-    Failed calls raise a subclass of `QueuegateError`, including for invalid arguments; an argument
-    of the wrong type raises TypeError. `timeout` limits the entire call, in seconds, including
-    retries and further pages.
+    Failed calls, including calls with invalid arguments, raise a subclass of `QueuegateError`; an
+    argument of the wrong type raises TypeError. `timeout` limits the entire call, in seconds,
+    including retries and additional pages.
 
     Attributes:
         address: The server's address.
@@ -49,7 +49,8 @@ class Client(AsyncClientMethods):
         metadata: _channel.CallMetadata = (),
         interceptors: Iterable[grpc.aio.ClientInterceptor] = (),
     ) -> None:
-        """Create a client. Its files are read immediately; it connects on the first call.
+        """Create a client. TLS and token files are read immediately; the client connects on the
+        first call.
 
         Args:
             address: As for `queuegate.Client`.

@@ -19,8 +19,8 @@ from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
-# The standard health service's messages have a single field with number 1, a string in requests and
-# an enum in responses. protobuf's wrapper messages have the same encoding.
+# The standard health service's messages have a single field, number 1: a string in requests and an
+# enum in responses. protobuf's wrapper messages have the same encoding, so they are used instead.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 _SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"
 _serialized: Final[Callable[[sync_pb2.SyncRequest], bytes]] = sync_pb2.SyncRequest.SerializeToString
@@ -30,7 +30,7 @@ _Response = TypeVar("_Response")
 
 
 class Deadline:
-    """The deadline for a call, which may consist of several requests."""
+    """The deadline for a call. If the call consists of several requests, they share it."""
 
     __slots__ = ("_clock", "_end", "seconds")
 
@@ -67,7 +67,7 @@ class _Calls:
         return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
-        """Return the exception for a failed stream of SyncService."""
+        """Return the exception for a failed SyncService stream."""
         return self._failure(error, Deadline(0))
 
     def _failure(self, error: grpc.RpcError, deadline: Deadline) -> QueuegateError:
@@ -95,7 +95,7 @@ class BlockingCalls(_Calls):
     def __init__(
         self, plan: ChannelPlan, channel: grpc.Channel | None = None, *, owner: str = "client"
     ) -> None:
-        """Wrap a channel, or create one, which connects on the first call.
+        """Wrap an existing channel, or create a channel that connects on the first call.
 
         Args:
             plan: The options for the channel and its calls.
@@ -143,7 +143,7 @@ class BlockingCalls(_Calls):
     def sync(
         self, requests: Iterator[sync_pb2.SyncRequest], read: Callable[[bytes], _Response]
     ) -> "grpc._CallIterator[_Response]":
-        """Open a stream of SyncService whose messages are parsed by `read`.
+        """Open a SyncService stream, and parse its messages with `read`.
 
         Raises:
             ValueError: The client is closed.
@@ -169,7 +169,7 @@ class AsyncCalls(_Calls):
     _channel: grpc.aio.Channel
 
     def __init__(self, plan: ChannelPlan, *, owner: str = "client") -> None:
-        """Create a channel, which connects on the first call.
+        """Create a channel that connects on the first call.
 
         Args:
             plan: The options for the channel and its calls.
@@ -214,8 +214,8 @@ class AsyncCalls(_Calls):
         except grpc.RpcError as error:
             raise self._failure(error, deadline) from error
         except asyncio.CancelledError:
-            # gRPC cancels calls when the channel closes, which must not look like the cancellation
-            # of the caller's task.
+            # gRPC cancels calls when the channel closes. Distinguish this from a cancellation of
+            # the caller's task.
             task = asyncio.current_task()
             if task is None or task.cancelling() or not self._is_closed:
                 raise
@@ -233,7 +233,7 @@ class AsyncCalls(_Calls):
     def sync(
         self, read: Callable[[bytes], _Response]
     ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]":
-        """Open a stream of SyncService whose messages are parsed by `read`."""
+        """Open a SyncService stream, and parse its messages with `read`."""
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(metadata=self._plan.metadata)
 

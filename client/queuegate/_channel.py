@@ -47,8 +47,8 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.use_local_subchannel_pool", 1),
     # Messages that exceed this buffer are never retried.
     ("grpc.per_rpc_retry_buffer_size", 5 * 1024 * 1024),
-    # Servers disconnect a client that pings more often than every 5 minutes. Even without pings,
-    # the timeout closes connections whose peer's kernel does not acknowledge data.
+    # Servers disconnect a client that pings more often than every 5 minutes. Even between pings,
+    # the timeout closes a connection if the peer's kernel does not acknowledge data.
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # Reconnect to a restarted sidecar within 2 seconds. gRPC's default is up to 2 minutes.
@@ -124,7 +124,9 @@ class BearerToken:
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata for a call, with the token in the file or the last valid token."""
+        """The metadata for a call: the token in the file or, if that is unreadable or invalid, the
+        last valid token.
+        """
         if self._clock() >= self._look_at:
             self._look_at = self._clock() + TOKEN_CHECK_SECONDS
             self._reread()
@@ -245,7 +247,7 @@ def plan(
 
 
 def _validate_metadata(metadata: CallMetadata) -> Metadata:
-    """Return metadata in gRPC's form. Error messages never contain the values."""
+    """Convert metadata to gRPC's form. Error messages never contain the values."""
     checked: list[tuple[str, str | bytes]] = []
     try:
         pairs: list[tuple[Any, Any]] = [
@@ -288,8 +290,8 @@ def _validate_interceptors(interceptors: Iterable[Any], kind: Any) -> list[Any]:
 
 def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
     if retry.attempts == 1:
-        # gRPC still resends calls that the server never processed, for example because it closed an
-        # old connection. "grpc.enable_retries": 0 would lose such calls.
+        # gRPC still resends calls that the server never processed, for example when the server was
+        # closing an old connection. "grpc.enable_retries": 0 would make such calls fail.
         return []
     policy = {
         "maxAttempts": retry.attempts,
@@ -303,8 +305,8 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
         "methodConfig": [
             {"name": [{"service": name} for name in _SERVICES], "retryPolicy": policy}
         ],
-        # A failed attempt costs a token, and a success returns a tenth. Retries pause while less
-        # than half of the tokens remain.
+        # Each failed attempt costs a token, and each success restores a tenth of a token. Retries
+        # pause while less than half of the tokens remain.
         "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
     }
     return [("grpc.service_config", json.dumps(config))]

@@ -14,12 +14,12 @@ class Client(ClientMethods):
 
     A client is thread-safe, and threads should share one. All its calls use a single connection,
     which is opened on the first call and reopened if lost. Create clients after forking: in a
-    forked child, calls of existing clients raise RuntimeError. Close a client after use, or use it
+    forked child, calls on existing clients raise RuntimeError. Close a client after use, or use it
     in a `with` statement.
 
-    Failed calls raise a subclass of `QueuegateError`, including for invalid arguments; an argument
-    of the wrong type raises TypeError. `timeout` limits the entire call, in seconds, including
-    retries and further pages.
+    Failed calls, including calls with invalid arguments, raise a subclass of `QueuegateError`; an
+    argument of the wrong type raises TypeError. `timeout` limits the entire call, in seconds,
+    including retries and additional pages.
 
     Attributes:
         address: The server's address.
@@ -54,9 +54,9 @@ class Client(ClientMethods):
             address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`. Defaults to the environment
                 variable `QUEUEGATE_ADDRESS`, or else to `127.0.0.1:50051`.
             timeout: The default time limit for calls, in seconds.
-            tls: The TLS settings. By default, they come from the environment variables
-                `QUEUEGATE_CA_FILE`, `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and
-                `QUEUEGATE_SERVER_NAME`; if none is set, connections are plaintext.
+            tls: The TLS settings. Defaults to the environment variables `QUEUEGATE_CA_FILE`,
+                `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`; if
+                none is set, connections are plaintext.
             token_file: The regular file with the bearer token, reread when it changes. While it
                 cannot be read, calls send the last token, and `queuegate.token` logs a warning.
                 Defaults to the environment variable `QUEUEGATE_TOKEN_FILE`. A token is sent only

@@ -1,4 +1,6 @@
-"""Batches with repeated users and queues, encoded as columns."""
+"""Compact encoding for batches that repeat users and queues: each name is sent once, and columns of
+indexes refer to the names.
+"""
 
 import math
 from collections import defaultdict
@@ -12,23 +14,24 @@ from queuegate.exceptions import ServerError
 from queuegate.v1 import access_pb2
 
 MIN_QUESTIONS: Final = 64
-"""The minimum number of checks for which columns save time, from a third if few names repeat to
-nine tenths if most do.
+"""The minimum number of checks to encode as columns. Columns save a third of the time if few names
+repeat, and nine tenths if most names repeat.
 """
 MIN_MIXED_QUESTIONS: Final = 512
-"""The minimum number if other checks need a batch, since a second request costs as much as 400
-checks.
+"""The minimum number if some checks cannot be encoded as columns. These need a second request, at
+the cost of 400 checks.
 """
 MAX_QUESTIONS: Final = 20_000
-"""The maximum number of checks whose response is certainly below gRPC's size limit."""
+"""The maximum number of checks in a request. With this limit, responses never exceed gRPC's size
+limit."""
 MAX_NAMES: Final = 10_000
 
 
 def requests(
     questions: Sequence[Check],
 ) -> Iterator[tuple[list[int], access_pb2.CheckQueueAccessColumnsRequest]]:
-    """Yield requests, with the indexes of their checks, for checks that share a partition and a
-    kind of access. All other checks belong in batches.
+    """Yield requests, with the indexes of their checks, for large groups of checks that share a
+    partition and a kind of access. All other checks must be sent in batches.
     """
     alike: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(questions):
@@ -37,7 +40,7 @@ def requests(
     for group in alike.values():
         if len(group) < (MIN_QUESTIONS if len(group) == len(questions) else MIN_MIXED_QUESTIONS):
             continue
-        # Split evenly, because few names repeat in a small remainder.
+        # Split evenly, because few names would repeat in a small last request.
         size = math.ceil(len(group) / math.ceil(len(group) / MAX_QUESTIONS))
         for start in range(0, len(group), size):
             places = group[start : start + size]

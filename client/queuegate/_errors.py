@@ -30,10 +30,10 @@ _DOMAIN: Final = "queuegate"
 _DETAILS_TRAILER: Final = "grpc-status-details-bin"
 
 _ATTEMPT: Final = re.compile(r"^[A-Z_]+: (?:ipv4|ipv6|unix):\S+: ")
-"""gRPC's prefix to a cause, with a status and an address."""
+"""The prefix, with a status and an address, that gRPC adds to the cause of a failed connection."""
 
 _TOO_LARGE: Final = "larger than max"
-"""gRPC's wording, on either side, for a message above the size limit."""
+"""gRPC's wording for a message above the size limit, in errors from the client or the server."""
 
 AT_THE_CLIENT: Final = "CLIENT: Received"
 
@@ -63,7 +63,8 @@ _TLS_CAUSES: Final = {
     "handshake": _CLOSED_TLS,
     "ssl": _CLOSED_TLS,
 }
-"""Messages for clients with TLS, keyed by gRPC's wording, since gRPC reports causes only as text.
+"""Messages for clients with TLS, keyed by gRPC's wording of the cause. gRPC reports causes only as
+text.
 """
 
 _CLOSED_PLAINTEXT: Final = (
@@ -101,7 +102,8 @@ _UNAVAILABLE_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOLVER_UNAVAILABLE": GroupsUnavailable,
     "NOT_CAUGHT_UP": NotCaughtUp,
 }
-"""The exceptions for reasons of UNAVAILABLE other than an unavailable server."""
+"""The exceptions for UNAVAILABLE, by the server's reason. All other reasons become
+ServerUnavailable."""
 
 
 def from_call(
@@ -119,7 +121,7 @@ def from_call(
         address: The server's address, for messages.
         timeout: The time limit for the call, in seconds.
         encrypted: Whether the client uses TLS.
-        has_worked: Whether an earlier call succeeded, so that the TLS settings are correct.
+        has_worked: Whether an earlier call succeeded. If so, the TLS settings are correct.
     """
     code = error.code().name
     status = _details(error.trailing_metadata() or ())

@@ -19,7 +19,7 @@ MAX_BATCH: Final = 10_000
 MAX_USERS: Final = 10_000
 PAGE_SIZE: Final = 10_000
 MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
-"""The maximum request size, which is gRPC's default limit for servers."""
+"""The maximum request size, equal to gRPC's default limit for servers."""
 
 _ITEM_OVERHEAD: Final = 5
 """The maximum size of a check's tag and length prefix in a batch."""
@@ -44,7 +44,7 @@ _Asking = TypeVar(
 
 
 def _fill(request: _Asking, question: Check) -> _Asking:
-    """Set the fields one by one, which is three times as fast as a constructor."""
+    """Fill in a request. Setting fields one by one is three times as fast as a constructor."""
     request.user.user = question.user
     if question.groups is not None:
         request.user.groups.extend(question.groups)
@@ -77,7 +77,8 @@ def explain(question: Check) -> access_pb2.ExplainQueueAccessRequest:
 def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Question]:
     """Return a batch's checks as a list.
 
-    Exceptions from a lazy collection propagate, with a note that contains the index.
+    If a lazy collection raises an exception, the exception propagates with a note that contains the
+    index of the check.
 
     Raises:
         TypeError: A check has the wrong type.
@@ -101,7 +102,8 @@ def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Quest
 def batches(
     checks: Iterable[Check], answered: Container[int] = ()
 ) -> Iterator[tuple[list[int], access_pb2.BatchCheckQueueAccessRequest]]:
-    """Yield as few requests as possible, with the indexes of their checks.
+    """Pack checks into as few requests as possible, and yield each request with the indexes of its
+    checks.
 
     Checks with indexes in `answered` are skipped.
 
@@ -167,7 +169,7 @@ def explain_application(question: ApplicationCheck) -> access_pb2.ExplainApplica
 def application_batches(
     questions: Iterable[ApplicationCheck],
 ) -> Iterator[access_pb2.BatchCheckApplicationAccessRequest]:
-    """Yield as few requests as possible, with the checks in order.
+    """Pack checks into as few requests as possible, preserving their order.
 
     Raises:
         MessageTooLarge: A check is too large for any request.
@@ -190,7 +192,9 @@ def application_batches(
 
 
 def demand(request: access_pb2.CheckQueueAccessRequest, at_least: Cursor) -> None:
-    """Require the decision to reflect a change. Raises TypeError unless `at_least` is a Cursor."""
+    """Set a request's `at_least`, the change that the decision must reflect. Raises TypeError
+    unless it is a Cursor.
+    """
     if not isinstance(at_least, Cursor):
         raise TypeError(f"at_least must be a Cursor, not {type(at_least).__name__}")
     request.at_least.epoch = at_least.epoch
@@ -245,7 +249,7 @@ def resolve(
 def invalidations(
     users: Iterable[str] | None, partition: str, *, wait: bool
 ) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
-    """Return the requests that invalidate the groups of users, or of all users if None."""
+    """Return the requests to invalidate users' groups; all users' groups if `users` is None."""
     wait = _validation.flag("wait", wait)
     partition = _validation.text("partition", partition, required=False)
     if users is None:
@@ -275,7 +279,7 @@ def validation(content: str, policy_format: str) -> policy_pb2.ValidatePolicyReq
 
 
 def health(service: str) -> StringValue:
-    """Return the request for a service's health, or if it is empty, for the server's."""
+    """Return the request for a service's health; the whole server's if `service` is empty."""
     return StringValue(value=_validation.text("service", service, required=False))
 
 

@@ -29,7 +29,7 @@ class _ProtobufEnum(Protocol):
 
 
 def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
-    """Map the numbers in a contract's enum to the members of our enum with the same names."""
+    """Map the values of a protobuf enum to the client's enum members with the same names."""
     return {
         number: names[member]
         for name, number in values.items()
@@ -94,7 +94,7 @@ def decision(
 def decision_or_failure(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision | CheckFailure:
-    """Return the result of a check in a batch, which may fail independently of the others."""
+    """Return the result of a check in a batch. Each check may fail independently."""
     try:
         return decision(response)
     except ServerError as error:
@@ -196,7 +196,7 @@ def next_page(
 
 
 def usable_queues(response: access_pb2.ListQueuesResponse) -> list[UsableQueue]:
-    """Return the queues on a page. Raises ServerError if the entries do not match them."""
+    """Return the queues on a page. Raises ServerError unless each has an ACL entry."""
     if len(response.via) != len(response.queues):
         raise ServerError(
             f"the server returned {len(response.queues)} queues with {len(response.via)} entries:"

@@ -149,7 +149,8 @@ class PolicyInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position in a server's changes, passed as `at_least` to a check that must reflect them.
+    """A position in a server's sequence of changes. Passed as `at_least`, it makes a check reflect
+    all changes up to that position.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -179,7 +180,8 @@ class InvalidationResult:
     cursor: Cursor | None = None
     """The change's cursor; None from an older server."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`, the gates and replicas that did not confirm, but whose leases have expired."""
+    """With `wait`, the gates and replicas that did not confirm the change before their leases
+    expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,8 @@ class ReloadResult:
     cursor: Cursor | None = None
     """The latest change's cursor; None from an older server."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`, the gates and replicas that did not confirm, but whose leases have expired."""
+    """With `wait`, the gates and replicas that did not confirm the change before their leases
+    expired."""
 
     def __bool__(self) -> bool:
         return self.succeeded
@@ -207,7 +210,7 @@ class ReplicaState(StrEnum):
     UNKNOWN = auto()
     """A state from a server newer than this client."""
     FOLLOWING = auto()
-    """The replica receives each invalidation."""
+    """The replica follows the fleet: it receives each invalidation."""
     JOINING = auto()
     """The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
     all cached groups again.
@@ -220,7 +223,7 @@ class ReplicaState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica in a fleet, which is a server or a worker."""
+    """A replica in a fleet, either a server or a worker."""
 
     name: str
     """The replica's name, from the setting `fleet.replica`."""
@@ -235,7 +238,7 @@ class Replica:
     policy_revision: int
     """The revision of the replica's policy. Each replica numbers its own revisions."""
     policy_checksum: str
-    """The checksum of the replica's policy; empty before it has one."""
+    """The checksum of the replica's policy; empty until a policy has been loaded."""
     gates: int
     """The number of connected gates."""
     silent_seconds: float
@@ -262,7 +265,7 @@ class FleetInfo:
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """A configuration's diagnostics. Truthy only if it can be served."""
+    """The diagnostics for a configuration. Truthy only if the configuration can be served."""
 
     valid: bool
     """Whether the configuration can be served."""

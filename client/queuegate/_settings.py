@@ -23,7 +23,7 @@ TLS_VARIABLES: Final = {
 
 
 BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)
-"""The range of backoffs. With 1 ms, gRPC 1.85 never makes a second attempt."""
+"""The range of backoffs. With a backoff of 1 ms, gRPC 1.85 never makes a second attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Tls:
     """
 
     ca_file: FilePath | None = None
-    """The trusted certificate authorities. Defaults to gRPC's own."""
+    """The trusted certificate authorities. Defaults to gRPC's built-in list."""
     certificate_file: FilePath | None = None
     """The client certificate and its chain, for a server that requires mTLS."""
     key_file: FilePath | None = field(default=None, repr=False)
@@ -60,7 +60,7 @@ class Retry:
     is shutting down. All calls are idempotent, so retries are safe.
 
     Retries use exponential backoff with jitter, within the call's time limit, and respect a delay
-    requested by the server (`grpc-retry-pushback-ms`). While most calls fail, retries pause.
+    requested by the server (`grpc-retry-pushback-ms`). Retries pause while most calls fail.
 
     Raises:
         ValueError: A value is out of range.
@@ -74,7 +74,7 @@ class Retry:
     attempts: int = 4
     """The maximum number of attempts, from 1 (no retries) to 5."""
     initial_backoff: float = 0.05
-    """The seconds before the second attempt, doubled for each further attempt."""
+    """The seconds before the second attempt, doubled for each subsequent attempt."""
     max_backoff: float = 0.5
     """The maximum backoff in seconds."""
 

@@ -11,7 +11,7 @@ from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
 
 AccessName: TypeAlias = Access | Literal["submit", "admin"]
-"""A kind of access or its value."""
+"""A kind of access, as an enum member or its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Check:
     access: AccessName = Access.SUBMIT
     """The kind of access."""
     groups: Iterable[str] | None = None
-    """The user's groups, which may be empty. If None, the server resolves them."""
+    """The user's groups; an empty list means no groups. If None, the server resolves them."""
     real_user: str = ""
     """The service acting for the user, if any. YARN's ACLs may list it as `~name`."""
 
@@ -74,8 +74,8 @@ class Decision:
     policy_revision: int
     """The evaluated policy's revision."""
     evaluated_queue: str = ""
-    """For a missing queue, its nearest existing ancestor, whose ACLs were evaluated instead. Empty
-    if the queue exists or will be created, and for the recovery queue and Spark."""
+    """For a missing queue, its nearest existing ancestor. The ancestor's ACLs were evaluated
+    instead. Empty if the queue exists or will be created, and for the recovery queue and Spark."""
     stale: ClassVar[bool] = False
     """True only for a StaleDecision."""
 
@@ -95,8 +95,8 @@ class StaleDecision(Decision):
 class CheckFailure:
     """The result of a failed check in `check_many`.
 
-    It never grants access, because it is falsy and `allowed` is false. Unlike a denial, it is not a
-    `Decision`.
+    A failure is falsy and `allowed` is false, so it never grants access. Unlike a denial, it is not
+    a `Decision`.
 
     Example:
         >>> [result] = client.check_many([queuegate.Check("sue", "root.a", partition="none")])
@@ -159,7 +159,7 @@ class ExplainedGroups:
     groups: tuple[str, ...]
     """The groups, starting with the primary group."""
     resolver: str
-    """The resolver name, if it was queried."""
+    """The name of the queried resolver, if any."""
     detail: str
     """Details from the resolver, in words."""
 
@@ -173,7 +173,7 @@ class Explanation:
     steps: tuple[Step, ...]
     """The evaluated ACLs, up to the one that granted access."""
     groups: ExplainedGroups
-    """The origin of the user's groups."""
+    """The user's groups, with their origin."""
     evaluated_queue: str
     """The queue if it exists or will be created, otherwise its nearest existing ancestor."""
     will_be_created: bool = False

@@ -20,7 +20,7 @@ class AccessGrant:
     name: str
     """The user, group or service; `*` for everyone."""
     nested: tuple[str, ...] = ()
-    """For nested groups, the groups between `name` and the user, starting with the member of
+    """For nested groups, the groups between `name` and the user, starting with the direct member of
     `name`."""
 
 
@@ -31,7 +31,7 @@ class UsableQueue:
     queue: str
     """The full queue path."""
     via: AccessGrant
-    """The entry that grants access in a check."""
+    """The entry that a check would report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,11 @@ class ListedUser:
     user: str
     """The user name."""
     via: tuple[AccessGrant, ...]
-    """At most 10 entries that grant access, starting with the entry that grants access in a check.
-    """
+    """At most 10 entries that grant access. The first is the entry that a check would report."""
     further: int
-    """The number of further entries that grant access."""
+    """The number of additional entries that grant access."""
     confirmed: bool
-    """Whether the server has just run a check for this user that granted access."""
+    """Whether the server has just run a check for this user, and the check granted access."""
     detail: str
     """Why the user is not confirmed, in words."""
 
@@ -72,7 +71,7 @@ class UserPage:
     everyone_via: AccessGrant | None
     """The entry that grants access to everyone, if any."""
     complete: bool
-    """Whether the pages list every user for whom a check would grant access."""
+    """Whether the pages list every user who would be granted access in a check."""
     incomplete: tuple[str, ...]
     """Why the pages are incomplete, in words."""
     unexpanded_groups: tuple[UnexpandedGroup, ...]
@@ -80,10 +79,12 @@ class UserPage:
     proxies: tuple[AccessGrant, ...]
     """The services granted access on behalf of any user."""
     groups_may_be_asserted: bool
-    """Whether callers may assert groups, and thereby obtain access for users who are not listed."""
+    """Whether callers may assert groups, and can thereby obtain access for users who are not
+    listed."""
     directory_as_of: datetime | None
     """When the members of groups were read, in UTC; None if no group was expanded."""
     policy_revision: int
     """The evaluated policy's revision."""
     evaluated_queue: str
-    """For a missing queue, its nearest existing ancestor, whose ACLs were evaluated instead."""
+    """For a missing queue, its nearest existing ancestor. The ancestor's ACLs were evaluated
+    instead."""

@@ -1,6 +1,6 @@
 """Validation of arguments. A wrong type raises TypeError, an invalid value InvalidArgument.
 
-Limits on lengths and characters are left to the server, which may be newer.
+Lengths and characters are validated by the server, because a newer server may have other limits.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,8 @@ from queuegate.exceptions import InvalidArgument, Violation
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 MAX_TIMEOUT: Final = 86_400.0
-"""A day, in seconds. gRPC treats much larger values as an expired deadline."""
+"""The maximum time limit in seconds, a day. gRPC treats much larger values as an expired deadline.
+"""
 
 MAX_PAGE_SIZE: Final = 1_000
 """The maximum number of users on a page."""

@@ -16,8 +16,8 @@
     └── ServerError              the server failed, or is not a queuegate server
 
 A denial is a decision, not an exception. An argument of the wrong type raises TypeError. An invalid
-argument, such as an empty user name, raises InvalidArgument, which is a ValueError as well, whether
-the client or the server detects it.
+argument, such as an empty user name, raises InvalidArgument, whether the client or the server
+detects it. InvalidArgument is also a ValueError.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ class Violation(NamedTuple):
     """A rejected field."""
 
     field: str
-    """The path of the field in the request, for example `user.groups[3]`, or if the client raises
-    the exception, of the argument, for example `groups[3]`."""
+    """The field's path in the request, for example `user.groups[3]`. If the client detected the
+    fault, the argument instead, for example `groups[3]`."""
     description: str
     """What is wrong with the field."""
 
@@ -58,9 +58,9 @@ class QueuegateError(Exception):
     Attributes:
         message: A description of the failure.
         code: The name of the gRPC status code, for example `UNAVAILABLE`.
-        reason: The server's machine-readable reason, for example `RESOLVER_UNAVAILABLE`: a value
-            of the contract's `ErrorReason`, without its prefix. Empty if the server gave none, for
-            example because it could not be reached.
+        reason: The server's machine-readable reason: a value of the contract's `ErrorReason`
+            without its prefix, for example `RESOLVER_UNAVAILABLE`. Empty if the server gave no
+            reason, for example because it could not be reached.
 
     Example:
         >>> try:
@@ -146,8 +146,8 @@ class ServerUnavailable(Unavailable):
 
 
 class NotCaughtUp(ServerUnavailable):
-    """The server has not applied the change in `at_least`, which is from another server, or from
-    this one before it was restarted.
+    """The server has not applied the change in `at_least`. The change was made on another server,
+    or on this server before it was restarted.
     """
 
 
@@ -156,7 +156,7 @@ class ClientClosed(Unavailable):
 
 
 class GroupsUnavailable(Unavailable):
-    """The decision depends on the user's groups, which the server could not resolve."""
+    """The decision depends on the user's groups, but the server could not resolve them."""
 
 
 class DeadlineExceeded(Unavailable):

@@ -13,8 +13,8 @@ From a pod to a decision:
     >>> client.check(owner.user, queue, groups=owner.groups or None).allowed
     True
 
-The annotation `yunikorn.apache.org/user.info` is parsed exactly as by the scheduler, so that both
-see the same user. Imports only the standard library.
+The annotation `yunikorn.apache.org/user.info` is parsed exactly as the scheduler parses it, so both
+see the same user. This module imports only the standard library.
 """
 
 import json
@@ -29,7 +29,7 @@ from typing import Any, Final
 ANNOTATION: Final = "yunikorn.apache.org/user.info"
 """The annotation's key."""
 LEGACY_LABEL: Final = "yunikorn.apache.org/username"
-"""The key of the user label, which predates the annotation."""
+"""The key of the user label, the annotation's predecessor."""
 LABEL_KEY_VARIABLE: Final = "USER_LABEL_KEY"
 """The environment variable that overrides the key of the user label."""
 QUEUE: Final = "yunikorn.apache.org/queue"
@@ -39,13 +39,14 @@ OLD_QUEUE_LABEL: Final = "queue"
 DEFAULT_USER: Final = "nobody"
 """The owner of a pod that names no user."""
 MAX_BYTES: Final = 256 * 1024
-"""The maximum size in UTF-8, which is Kubernetes' limit for all annotations on an object."""
+"""The annotation's maximum size in bytes of UTF-8. Kubernetes applies this limit to all annotations
+on an object."""
 
 _ROOT: Final = "root"
 _BELOW_ROOT: Final = "root."
 _LOG = logging.getLogger("queuegate.user_info")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-# Go's encoding/json escapes these characters, so that the text is safe inside HTML.
+# Go's encoding/json escapes these characters to make the text safe inside HTML.
 _ESCAPED: Final = {ord(c): f"\\u{ord(c):04x}" for c in "&<>\u2028\u2029"}
 
 
@@ -55,7 +56,7 @@ class InvalidUserInfo(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """A user with their groups. Both may be empty."""
+    """A user name and the user's groups. Both may be empty."""
 
     user: str
     """The user name."""
@@ -66,9 +67,9 @@ class UserInfo:
 def parse(text: str) -> UserInfo:
     """Parse the annotation's value.
 
-    As in the scheduler, member names are case-insensitive, the last of several members wins, null
-    means absent, and unknown members are ignored. `username` is accepted in place of `user`, as in
-    YuniKorn's documentation.
+    As in the scheduler, member names are case-insensitive, null means absent, and unknown members
+    are ignored. If a member is repeated, the last value wins. `username` is accepted in place of
+    `user`, as in YuniKorn's documentation.
 
     Args:
         text: The value: strict JSON of at most 256 KiB.
@@ -107,8 +108,8 @@ def parse(text: str) -> UserInfo:
 def build(user: str, groups: Iterable[str] = ()) -> str:
     """Build the annotation's value.
 
-    The text is identical to the admission controller's, with the user before the groups, in the
-    given order, and without spaces or empty members.
+    The text is identical to the admission controller's: JSON without spaces, in which the user
+    precedes the groups, the groups keep their order, and empty members are omitted.
 
     Args:
         user: The user name.
@@ -144,14 +145,14 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
     The owner is the user in the annotation. A pod without a user, or with an invalid annotation,
     belongs to `nobody`. Invalid annotations are logged.
 
-    The legacy label can be set to any name by anyone who may create a pod. YuniKorn 1.9 calls it
-    unsupported, and later versions ignore it. With `legacy_label`, it is used if the annotation is
-    missing or empty, and raises a DeprecationWarning.
+    Anyone who may create a pod can set the legacy label to any name. YuniKorn 1.9 calls the label
+    unsupported, and later versions ignore it. With `legacy_label`, the label is used if the
+    annotation is missing or empty, and a DeprecationWarning is issued.
 
     Args:
         metadata: The pod's metadata.
-        legacy_label: Whether to use the legacy label. A string is the label's key. True takes the
-            key from the environment variable USER_LABEL_KEY, or else uses
+        legacy_label: Whether to use the legacy label. If a string, the label's key. If True, the
+            key is taken from the environment variable USER_LABEL_KEY, and defaults to
             `yunikorn.apache.org/username`.
 
     Returns:
@@ -195,15 +196,15 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
     the same key, and the annotation over the label `queue`. Empty values are ignored.
     `provided_queue` converts the name to a path.
 
-    YuniKorn places an application according to its first pod. A later pod with the same application
-    ID joins it, regardless of the queue named by that pod.
+    YuniKorn places an application according to its first pod. Later pods with the same application
+    ID join that application, regardless of the queues that they name.
 
     Args:
         metadata: The pod's metadata.
         parent: As in `provided_queue`.
 
     Returns:
-        The path; empty for a pod that names no queue, since another placement rule selects it.
+        The path; empty if the pod names no queue. Another placement rule then selects the queue.
 
     Raises:
         TypeError: The argument is not metadata; it may be the pod itself.
@@ -228,11 +229,11 @@ def provided_queue(name: str, *, parent: str = "root") -> str:
 
     Args:
         name: The name given by a pod or an application.
-        parent: The path of the queue selected by the rule's parent, such as `root.dev` where a rule
-            `tag` selects the namespace. `root.` is prepended if missing.
+        parent: The path of the queue selected by the rule's parent, such as `root.dev` if a rule
+            `tag` selects the namespace `dev`. `root.` is prepended if missing.
 
     Returns:
-        The path; empty without a name. It is not validated: a server rejects paths with invalid
+        The path; empty without a name. Paths are not validated; a server rejects invalid
         characters.
 
     Example:
@@ -249,7 +250,7 @@ def provided_queue(name: str, *, parent: str = "root") -> str:
 
 
 class _Number:
-    """A placeholder for a number in an annotation, whose value is unused."""
+    """A placeholder for a number in an annotation. The value is unused."""
 
     def __init__(self, _text: str) -> None:
         """Discard the digits."""
@@ -282,10 +283,9 @@ def _text(member: str, value: object) -> str:
 
 
 def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
-    """Parse a list of names.
-
-    As in Go, a null element keeps the earlier list's element at its index. `kept` contains these
-    elements until a list is empty or null.
+    """Parse a list of names as Go does if a member is repeated. A null element keeps the value at
+    the same index in the earlier list. `kept` contains the earlier values; an empty or null list
+    clears it.
     """
     if value is None:
         value = []
@@ -307,7 +307,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _whole(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, as Go does."""
+    """Replace lone surrogates as Go does, because UTF-8 cannot encode them."""
     return _SURROGATES.sub("\ufffd", text)
 
 

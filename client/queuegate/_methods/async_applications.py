@@ -43,8 +43,8 @@ class AsyncApplicationMethods:
             action: The kind of access.
             application: The YARN or Spark application.
             partition: The partition whose rules apply.
-            groups: The user's groups, which may be empty. If None, the server resolves them if the
-                decision depends on them.
+            groups: The user's groups; an empty list means no groups. If None, the server resolves
+                them if the decision depends on them.
             target_queue: For a move, the target queue's full path.
             real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
             timeout: The time limit in seconds. Defaults to the client's.
@@ -84,8 +84,8 @@ class AsyncApplicationMethods:
             timeout: The time limit for all requests, in seconds. Defaults to the client's.
 
         Returns:
-            The results, in the order of the checks. The result of a failed check is a CheckFailure,
-            which is falsy.
+            The results, in the order of the checks. The result of a failed check is a falsy
+            CheckFailure.
 
         Raises:
             QueuegateError: The call failed: do not grant access. The subclass gives the reason.
@@ -123,15 +123,15 @@ class AsyncApplicationMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> ApplicationExplanation:
-        """Run `check_application`, and also return the evaluated lists.
+        """Run the same check as `check_application`, and also return the evaluated lists.
 
         Args:
             user: The user name.
             action: The kind of access.
             application: The YARN or Spark application.
             partition: The partition whose rules apply.
-            groups: The user's groups, which may be empty. If None, the server resolves them if the
-                decision depends on them.
+            groups: The user's groups; an empty list means no groups. If None, the server resolves
+                them if the decision depends on them.
             target_queue: For a move, the target queue's full path.
             real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
             timeout: The time limit in seconds. Defaults to the client's.

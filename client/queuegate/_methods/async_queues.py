@@ -41,11 +41,12 @@ class AsyncQueueMethods:
             queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
-            groups: The user's groups, which may be empty. If None, the server resolves them if the
-                decision depends on them.
+            groups: The user's groups; an empty list means no groups. If None, the server resolves
+                them if the decision depends on them.
             real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
-            at_least: The cursor of a change, returned by `invalidate` or `reload`, that the
-                decision must reflect. Raises NotCaughtUp if the server has not applied it.
+            at_least: The cursor of a change that the decision must reflect, as returned by
+                `invalidate` or `reload`. Raises NotCaughtUp if the server has not applied the
+                change.
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
@@ -75,10 +76,11 @@ class AsyncQueueMethods:
     ) -> list[Decision | CheckFailure]:
         """Run many checks at once.
 
-        A request contains up to 4 MiB and 10 000 checks, or 20 000 checks that share a partition
+        A request contains up to 4 MiB and 10 000 checks, or 20 000 if the checks share a partition
         and a kind of access and repeat users and queues. If several requests are needed, each is
-        evaluated under a single policy revision, and if any of them fails, its error is raised. A
-        server whose limits.max_message is below 4 MiB may reject a request with MessageTooLarge.
+        evaluated under a single policy revision, and if any request fails, its error is raised. If
+        a server's limits.max_message is below 4 MiB, the server may reject a request with
+        MessageTooLarge.
 
         An invalid Check, for example with an empty user name, raises InvalidArgument on creation.
         If `checks` is lazy, a note on the exception contains the index.
@@ -88,8 +90,8 @@ class AsyncQueueMethods:
             timeout: The time limit for all requests, in seconds. Defaults to the client's.
 
         Returns:
-            The results, in the order of the checks. The result of a failed check is a CheckFailure,
-            which is falsy.
+            The results, in the order of the checks. The result of a failed check is a falsy
+            CheckFailure.
 
         Raises:
             QueuegateError: The call failed: do not grant access. The subclass gives the reason.
@@ -114,7 +116,7 @@ class AsyncQueueMethods:
     async def _check_columns(
         self, questions: list[Check], deadline: Deadline
     ) -> dict[int, Decision | CheckFailure]:
-        """Return the results of the checks that can be encoded as columns, by index.
+        """Run the checks that can be encoded as columns, and return their results by index.
 
         Empty if the server does not support columns.
         """
@@ -142,15 +144,16 @@ class AsyncQueueMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Run `check`, and also return the evaluated ACLs and the origin of the groups.
+        """Run the same check as `check`, and also return the evaluated ACLs and the origin of the
+        groups.
 
         Args:
             user: The user name.
             queue: The full queue path, for example `root.a.b`.
             partition: The queue's partition.
             access: The kind of access.
-            groups: The user's groups, which may be empty. If None, the server resolves them if the
-                decision depends on them.
+            groups: The user's groups; an empty list means no groups. If None, the server resolves
+                them if the decision depends on them.
             real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
             timeout: The time limit in seconds. Defaults to the client's.
 
@@ -191,10 +194,10 @@ class AsyncQueueMethods:
             user: The user name.
             partition: The partition whose queues are listed.
             access: The kind of access.
-            prefix: The full path of a queue, to list only this queue and those below it. If empty,
-                all queues are listed.
-            groups: The user's groups, which may be empty. If None, the server resolves them if a
-                decision depends on them.
+            prefix: The full path of a queue, to list only this queue and the queues below it. If
+                empty, all queues are listed.
+            groups: The user's groups; an empty list means no groups. If None, the server resolves
+                them if a decision depends on them.
             real_user: The service acting for the user, if any.
             timeout: The time limit for all pages, in seconds. Defaults to the client's.
 
@@ -238,10 +241,10 @@ class AsyncQueueMethods:
             user: The user name.
             partition: The partition whose queues are listed.
             access: The kind of access.
-            prefix: The full path of a queue, to list only this queue and those below it. If empty,
-                all queues are listed.
-            groups: The user's groups, which may be empty. If None, the server resolves them if a
-                decision depends on them.
+            prefix: The full path of a queue, to list only this queue and the queues below it. If
+                empty, all queues are listed.
+            groups: The user's groups; an empty list means no groups. If None, the server resolves
+                them if a decision depends on them.
             real_user: The service acting for the user, if any.
             timeout: The time limit for all pages, in seconds. Defaults to the client's.
 

@@ -77,7 +77,7 @@ class AsyncServerMethods:
         Args:
             users: The user names, or None for all users in the partition.
             partition: The partition whose groups to invalidate.
-            wait: Whether to wait until no gate uses the invalidated groups, up to 6 s.
+            wait: Whether to wait, for up to 6 s, until no gate uses the invalidated groups.
             timeout: The time limit in seconds. Defaults to 15 with `wait`, or else to the client's.
 
         Returns:
@@ -106,7 +106,7 @@ class AsyncServerMethods:
 
         Args:
             partition: The partition name.
-            prefix: The full path of a queue, to return only this queue and those below it. If
+            prefix: The full path of a queue, to return only this queue and the queues below it. If
                 empty, all queues are returned.
             timeout: The time limit in seconds. Defaults to the client's.
 
@@ -134,7 +134,7 @@ class AsyncServerMethods:
         """Reload the server's configuration. An invalid configuration has no effect.
 
         Args:
-            wait: Whether to wait until no gate uses the old policy, up to 6 s.
+            wait: Whether to wait, for up to 6 s, until no gate uses the old policy.
             timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 
@@ -188,8 +188,8 @@ class AsyncServerMethods:
 
         Args:
             content: The configuration text.
-            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that
-                accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
+            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler` for a policy; `yarn-site`
+                or `spark-defaults` for an accompanying file. Detected if empty.
             timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 

@@ -75,7 +75,7 @@ class ServerMethods:
         Args:
             users: The user names, or None for all users in the partition.
             partition: The partition whose groups to invalidate.
-            wait: Whether to wait until no gate uses the invalidated groups, up to 6 s.
+            wait: Whether to wait, for up to 6 s, until no gate uses the invalidated groups.
             timeout: The time limit in seconds. Defaults to 15 with `wait`, or else to the client's.
 
         Returns:
@@ -104,7 +104,7 @@ class ServerMethods:
 
         Args:
             partition: The partition name.
-            prefix: The full path of a queue, to return only this queue and those below it. If
+            prefix: The full path of a queue, to return only this queue and the queues below it. If
                 empty, all queues are returned.
             timeout: The time limit in seconds. Defaults to the client's.
 
@@ -132,7 +132,7 @@ class ServerMethods:
         """Reload the server's configuration. An invalid configuration has no effect.
 
         Args:
-            wait: Whether to wait until no gate uses the old policy, up to 6 s.
+            wait: Whether to wait, for up to 6 s, until no gate uses the old policy.
             timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 
@@ -186,8 +186,8 @@ class ServerMethods:
 
         Args:
             content: The configuration text.
-            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that
-                accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
+            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler` for a policy; `yarn-site`
+                or `spark-defaults` for an accompanying file. Detected if empty.
             timeout: The time limit in seconds. The default is longer than for other calls, since a
                 large configuration takes seconds.
 

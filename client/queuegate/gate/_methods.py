@@ -24,7 +24,7 @@ class GateMethods(ClientMethods):
 
     @property
     def state(self) -> GateState:
-        """The gate's state, which determines whether it decides locally."""
+        """The gate's state. The gate decides locally while it is LIVE."""
         return self._reflector.state
 
     @property
@@ -39,7 +39,7 @@ class GateMethods(ClientMethods):
 
     @property
     def outbox_counts(self) -> OutboxCounts | None:
-        """Counts of the decisions to report; None without an outbox."""
+        """Counts of the decisions stored for the server's audit log; None without an outbox."""
         return self._reflector.outbox_counts
 
     def check(
@@ -78,7 +78,7 @@ class GateMethods(ClientMethods):
     def check_many(
         self, checks: Iterable[Check], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Run many checks, as `Client.check_many` does. Only those that the gate cannot decide are
+        """Run many checks, as `Client.check_many` does. Only checks that the gate cannot decide are
         sent to the server.
         """
         questions = _requests.questions(checks, Check)

@@ -18,7 +18,7 @@ from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
 _STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)
-"""The exceptions raised by sending on a closed stream."""
+"""The exceptions raised when sending on a closed stream."""
 _Response: TypeAlias = "sync_pb2.SyncResponse | BrokenProtocol"
 _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]"
 
@@ -26,9 +26,9 @@ _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]
 class Gate(AsyncGateMethods, Client):
     """An asyncio client that decides in this process, as `queuegate.Gate` does.
 
-    A gate belongs to the event loop that was running when it was created. In any other loop, calls
-    that it cannot decide locally raise RuntimeError. Close a gate after use to stop its task and
-    connection, or use it in an `async with` statement.
+    A gate belongs to the event loop that was running when it was created. In any other loop, checks
+    that the gate cannot decide locally raise RuntimeError. Close a gate after use to stop its task
+    and connection, or use it in an `async with` statement.
     """
 
     _OWNER: ClassVar = "gate"
@@ -49,8 +49,8 @@ class Gate(AsyncGateMethods, Client):
         outbox: FilePath | None = None,
         on_change: Callable[[], object] | None = None,
     ) -> None:
-        """Create a gate with the arguments of `queuegate.Gate`. `on_change` is a plain function,
-        called on the event loop. The event loop also writes the outbox.
+        """Create a gate. The arguments are the same as for `queuegate.Gate`, but `on_change`, a
+        plain function, is called on the event loop. The outbox is also written on the event loop.
 
         Raises:
             RuntimeError: No event loop is running.
@@ -80,7 +80,7 @@ class Gate(AsyncGateMethods, Client):
         self._decide = self._reflector.decider.decide
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
-        """Set when messages are due. Each stream has its own event."""
+        """Wakes the sender when messages are due. Each stream has its own event."""
         self._running = self._loop.create_task(self._follow())
 
     async def close(self) -> None:
@@ -140,7 +140,7 @@ class Gate(AsyncGateMethods, Client):
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception) and not isinstance(result, _STREAM_ENDED):
                     failure = result
-            with suppress(*_STREAM_ENDED):  # an intercepted stream still reads requests
+            with suppress(*_STREAM_ENDED):  # an interceptor may still read requests
                 await stream.done_writing()
         return failure
 
@@ -150,7 +150,7 @@ class Gate(AsyncGateMethods, Client):
         """Send messages when they are due. Raises an error once the stream is closed."""
         number, woken = self._reflector.stream, self._woken
         await stream.write(opened)
-        # A failed write would hide a rejected stream's status.
+        # Wait, because a failed write would hide the status of a rejected stream.
         await greeted.wait()
         while not self._reflector.is_closed:
             for request in self._reflector.due(number):

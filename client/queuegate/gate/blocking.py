@@ -21,7 +21,8 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 class Gate(GateMethods, Client):
-    """A client that decides in this process, from a copy of the policy kept current by the server.
+    """A client that decides in this process, using a copy of the policy that the server keeps
+    current.
 
     The gate sends a check to the server if it lacks the user's groups, and sends every check while
     it has no lease. Leases guarantee that no gate decides from old state once `invalidate` or
@@ -29,9 +30,8 @@ class Gate(GateMethods, Client):
     server.
 
     A gate is thread-safe, and threads should share one. Create gates after forking: in a forked
-    child, existing gates are closed, and calls raise RuntimeError. Close a gate after use to stop
-    its threads and connection, which outlive the last reference to it, or use it in a `with`
-    statement.
+    child, existing gates are closed, and calls raise RuntimeError. Close a gate after use, or use
+    it in a `with` statement. Its threads and connection stop only when it is closed.
     """
 
     _OWNER: ClassVar = "gate"
@@ -52,7 +52,7 @@ class Gate(GateMethods, Client):
         outbox: FilePath | None = None,
         on_change: Callable[[], object] | None = None,
     ) -> None:
-        """Create a gate, which connects in the background.
+        """Create a gate. It connects in the background.
 
         Args:
             address: The server's address, as for Client.
@@ -64,14 +64,15 @@ class Gate(GateMethods, Client):
             interceptors: As for Client. Interceptors for bidirectional streams also intercept the
                 gate's stream.
             name: The gate's name on the server. Defaults to the host name and process ID.
-            partitions: The partitions whose policies to copy; all if empty. A partition missing
-                from the server is logged once, and used when the server has it.
+            partitions: The partitions whose policies to copy; all if empty. If the server lacks a
+                partition, the gate logs this once, and uses the partition as soon as the server has
+                it.
             stale: How long the gate decides without a lease while the server is unreachable, in
-                seconds; after that, calls fail. Such decisions have `stale` set, and may not
-                reflect a change completed by a call with `wait`.
-            outbox: The folder that stores decisions until they are in the server's audit log, if
-                the server requires reports. Without an outbox, all checks are sent to such a
-                server. Only one gate can use a folder.
+                seconds; after that, calls fail. Decisions without a lease have `stale` set. They
+                may not reflect a change for which a call with `wait` has already returned.
+            outbox: The folder for storing decisions until they are in the server's audit log. It is
+                used only if the server requires gates to report decisions; without an outbox, the
+                gate then sends all checks to the server. Only one gate can use a folder.
             on_change: Called in a separate thread after the gate switches to another policy. Calls
                 do not overlap, and a single call may cover several changes. Exceptions are logged.
 
@@ -101,7 +102,7 @@ class Gate(GateMethods, Client):
             )
             self._decide = self._reflector.decider.decide
             self._woken = threading.Event()
-            """Set when messages are due. Each stream has its own event."""
+            """Wakes the sender when messages are due. Each stream has its own event."""
             self._stream: grpc.Call | None = None
             self._closing = threading.Event()
             self._changed = threading.Event()
@@ -168,7 +169,7 @@ class Gate(GateMethods, Client):
     ) -> Iterator[sync_pb2.SyncRequest]:
         """Yield messages when they are due, until a newer stream replaces this one.
 
-        Runs in a gRPC thread, which blocks between messages under flow control.
+        Runs in a gRPC thread. Under flow control, the thread blocks between messages.
         """
         yield opened
         while woken is self._woken and not self._reflector.is_closed:
@@ -186,7 +187,9 @@ class Gate(GateMethods, Client):
                 stream.cancel()
 
     def _notify(self, on_change: Callable[[], None]) -> None:
-        """Run the callback in a separate thread, so that a slow one does not delay the lease."""
+        """Run the callback in a separate thread, so that a slow callback does not delay lease
+        renewals.
+        """
         while self._changed.wait() and not self._closing.is_set():
             self._changed.clear()
             on_change()

@@ -12,12 +12,12 @@ MIN_PING_SECONDS: Final = 0.1
 MAX_PING_SECONDS: Final = 5.0
 """The maximum ping interval. With a longer one, a gate would never have a lease."""
 MAX_TRANSFER_SECONDS: Final = 120.0
-"""The maximum time to send policies before a pong: 100 000 queues at 1 Mbit/s."""
+"""The maximum time to receive policies before a pong, enough for 100 000 queues at 1 Mbit/s."""
 MAX_RETRY_SECONDS: Final = 30.0
 """The longest retry delay that a gate accepts from a server."""
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""The maximum size of a message. Parts of policies take about 256 KiB."""
+"""The maximum size of a message. Each part of a policy takes about 256 KiB."""
 MAX_NAME_BYTES: Final = 1_024
 """The maximum length of a partition or group name."""
 MAX_PATH_BYTES: Final = 4_096
@@ -28,7 +28,8 @@ MAX_DIGEST_BYTES: Final = 64
 
 MAX_PARTITIONS: Final = 10_000
 MAX_QUEUES: Final = 250_000
-"""The maximum number of queues in all policies, and separately of created queues."""
+"""The maximum number of queues in all policies. The same limit applies separately to the patterns
+for created queues."""
 MAX_NAMES: Final = 2_000_000
 """The maximum number of distinct users, groups and services in the ACLs of all policies."""
 MAX_LEVELS: Final = 1_250_000
@@ -36,14 +37,14 @@ MAX_LEVELS: Final = 1_250_000
 MAX_LISTED: Final = 16_000_000
 """The maximum total number of names listed at the levels of all policies."""
 MAX_CHAIN_LEVELS: Final = 8_192
-"""The maximum number of levels in a chain, more than the longest path can have."""
+"""The maximum number of levels in a chain. The longest path has fewer levels."""
 MAX_PATHS_BYTES: Final = 64 * 1024 * 1024
 """The maximum total size of all queue paths."""
 MAX_POLICY_BYTES: Final = 64 * 1024 * 1024
 """The maximum total size of all policies, as sent."""
 MAX_ANNOUNCED_BYTES: Final = 512 * 1024
-"""The maximum total size of partition names announced on a new stream. Policies beyond it are sent
-again.
+"""The maximum total size of the partition names announced on a new stream. The server resends
+policies that are not announced.
 """
 
 MAX_GROUPS: Final = 10_000
@@ -55,9 +56,10 @@ MAX_GROUP_BYTES: Final = 128 * 1024 * 1024
 GROUP_OVERHEAD_BYTES: Final = 64
 """The memory overhead of a group name."""
 MAX_LIFETIME_SECONDS: Final = 86_400.0
-"""The maximum lifetime of groups."""
+"""The maximum lifetime of cached groups."""
 MIN_LOOKUP_SECONDS: Final = 1.0
-"""The minimum time between requests for groups that are unavailable or expire early."""
+"""The minimum time between requests for a user's groups while they are unavailable or expire
+sooner."""
 MAX_FORGOTTEN: Final = 10_000
 """The maximum number of users in a `Forget` message."""
 MAX_REFUSED: Final = 1_000

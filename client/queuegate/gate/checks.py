@@ -1,7 +1,8 @@
 """Validation of a server's messages.
 
 A gate trusts its server, but the server may be faulty or replaced by another program. A message
-that exceeds the bounds closes the stream; the gate drops its copy and sends checks to the server.
+that exceeds the bounds closes the stream; the gate drops its copy of the policies and sends checks
+to the server.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -29,7 +30,7 @@ class BrokenProtocol(Exception):
 
 
 def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
-    """Return the parsed message, or its fault as a value, because gRPC would hide an exception."""
+    """Parse a message. Faults are returned, not raised, because gRPC would hide an exception."""
     if len(data) > bounds.MAX_MESSAGE_BYTES:
         text = f"a message has {len(data)} bytes; the limit is {bounds.MAX_MESSAGE_BYTES}"
         return BrokenProtocol(text)
@@ -49,8 +50,8 @@ def check(response: sync_pb2.SyncResponse) -> None:
 def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
     """Return whether a gate can use a user's groups.
 
-    If not, the gate sends the user's checks to the server, because a single user with too many
-    groups must not close the stream.
+    If not, the gate sends the user's checks to the server. It does not close the stream because of
+    a single user with too many groups.
     """
     if groups.outcome == _NOT_FOUND:
         return True
@@ -70,7 +71,7 @@ def text_to_log(text: str) -> str:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    """Return whether a text exceeds `limit` bytes in UTF-8, without encoding most texts."""
+    """Return whether a text exceeds `limit` bytes in UTF-8. Short texts need not be encoded."""
     return _MAX_UTF8_BYTES * len(text) > limit and len(text.encode()) > limit
 
 

@@ -1,4 +1,4 @@
-"""Decisions from a gate's copy of the policies, where allowed and possible."""
+"""Local decisions, made from a gate's copy of the policies if the server permits them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import astuple
@@ -15,7 +15,8 @@ from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
-"""The maximum length of a name that need not be checked against the limits."""
+"""The maximum length of names in local decisions. Longer names may exceed the server's limits, so
+the server must check them."""
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
@@ -24,7 +25,8 @@ _ACCESS: Final = {str(access): access for access in Access}
 Question = tuple[str, str, str, str, Iterable[str] | None, str]
 """A user, queue, partition, access, groups (None if not given) and real user."""
 _Target = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
-"""A policy and its partition, an access, a canonical path, and the given groups, if any are used.
+"""The policy, its partition, the kind of access, the canonical path, and the given groups if the
+gate may use them.
 """
 Report = Callable[[Question, Decision], bool]
 """Stores a decision for the server's audit log, and returns whether it succeeded."""
@@ -63,7 +65,7 @@ class Decider:
 
     def decide(self, question: Question) -> Decision | None:
         """Return a decision, or None if the question must be sent to the server. Invalid questions
-        always are.
+        are always sent.
         """
         state = self._replica.state
         try:
@@ -100,7 +102,7 @@ class Decider:
         return self.decide(same)
 
     def _decide(self, state: State, question: Question) -> Decision | None:
-        """Return a decision without a cache lookup, and report it if required."""
+        """Make a decision without looking in the cache, and report it if required."""
         evaluation = self._evaluate(state, question)
         if evaluation is None:
             return None
@@ -219,7 +221,9 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return the policy of a partition requested under another form of its name."""
+    """Return a partition's policy, given a form of its name other than the key, such as `[rm]gpu`
+    for `gpu`.
+    """
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None
     return state.find(name)

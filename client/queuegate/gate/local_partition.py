@@ -69,8 +69,8 @@ class LocalPartition:
         self._levels: dict[int, Chain] = {}
         """Chains of configured queues, by level."""
         self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
-        """The users, groups and services listed for created queues, by level. Chains of different
-        paths share them."""
+        """The users, groups and services listed for created queues, by level. They are shared by
+        the chains of different paths."""
 
     def path(self, text: str) -> str | None:
         """Return the canonical form of a queue path, or None if the text is not a path."""
@@ -168,8 +168,8 @@ class LocalPartition:
         Args:
             level: The number of the first level.
             path: The requested path.
-            depth: The depth of the configured queue on the path. Chains below it are specific to
-                the path.
+            depth: The depth of the nearest configured queue on the path. Deeper levels contain the
+                requested path, so their chains are not shared.
         """
         above, depths = self._tables.above, self._tables.depth
         pending: list[int] = []
@@ -203,7 +203,9 @@ class LocalPartition:
         return chain
 
     def _prefix(self, path: str, depth: int) -> str:
-        """Return the first levels of a path, sharing a configured queue's string."""
+        """Return the first `depth` levels of a path. If a queue is configured there, return its own
+        string to save memory.
+        """
         prefix = SEPARATOR.join(path.split(SEPARATOR)[:depth])
         number = self.queues.get(prefix)
         return prefix if number is None else self._tables.paths[number]

@@ -23,7 +23,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of all files in the folder. Beyond it, checks are sent to the server."""
 MAX_SEGMENT_BYTES: Final = 256 * 1024
 MAX_SECONDS: Final = 253_402_300_799
-"""The latest time in a valid decision, which is the end of the year 9999."""
+"""The latest time in a valid decision: the end of the year 9999."""
 _NANOS: Final = 1_000_000_000
 _SUFFIX: Final = ".decisions"
 _DAMAGED: Final = ".damaged"
@@ -34,7 +34,7 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 @dataclass(frozen=True, slots=True)
 class OutboxCounts:
-    """Counts of the decisions to report since the gate was created."""
+    """Counts of the decisions handled by an outbox since the gate was created."""
 
     waiting_bytes: int
     """The size of all files in the outbox."""
@@ -45,7 +45,7 @@ class OutboxCounts:
     were sent to the server instead.
     """
     rejected: int
-    """The number of decisions rejected by the server, which are kept in the file `rejected`."""
+    """The number of decisions rejected by the server. They are kept in the file `rejected`."""
     damaged: int
     """The number of files that could not be read completely. They get the suffix `.damaged` once
     their readable decisions are reported."""
@@ -61,8 +61,7 @@ class Segment(NamedTuple):
 class Outbox:
     """A folder of segments. Thread-safe.
 
-    A decision is written before it is returned, so only the loss of the machine or disk can lose
-    it.
+    A decision is written before it is returned, so it is lost only if the machine or disk fails.
     """
 
     def __init__(self, folder: FilePath) -> None:
@@ -166,7 +165,7 @@ class Outbox:
                 _LOG.exception("cannot remove %s; the next gate will report it again", path)
 
     def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
-        """Set aside decisions rejected by the server. `why` describes the first one's fault.
+        """Set aside decisions rejected by the server. `why` describes the first decision's fault.
 
         They are logged together, since a server may reject a thousand at once.
         """
@@ -192,8 +191,8 @@ class Outbox:
             self._owner.close()
 
     def abandon(self) -> None:
-        """Leave the folder to the parent process after a fork. Takes no lock, since a thread of the
-        parent may hold it.
+        """Leave the folder to the parent process after a fork. Takes no lock, since another thread
+        may have held it at the fork.
         """
         for file in (self._owner, self._segment):
             if file is not None:
@@ -274,7 +273,7 @@ def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
 
 
 def _is_possible(decision: sync_pb2.LocalDecision) -> bool:
-    """Return whether a gate could have written a decision. After the machine crashes, a file may
+    """Return whether a gate could have written a decision. After a crash of the machine, a file may
     contain other bytes, such as zeros.
     """
     time = decision.time

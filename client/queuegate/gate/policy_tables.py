@@ -104,7 +104,7 @@ class PolicyTables:
 
     def _add_levels(self, rows: sync_pb2.LevelColumns) -> None:
         _check_columns("levels", rows.above, rows.depth, rows.users, rows.groups, rows.services)
-        # Slices are lists, which are faster to read than the columns.
+        # Copy the columns to lists, because lists are faster to read.
         listed, above = rows.listed[:], rows.above[:]
         users, groups, services = rows.users[:], rows.groups[:], rows.services[:]
         if max(listed, default=-1) >= len(self.names):

@@ -30,9 +30,10 @@ from queuegate.policy.names import CONTROL_CHARACTER, partition_name
 from queuegate.v1 import access_pb2, sync_pb2
 
 MAX_WANTED: Final = 1_000
-"""The maximum number of users in a message."""
+"""The maximum number of users in a request for groups."""
 ANSWER_SECONDS: Final = 1.0
-"""Groups needed within this time after the next ping are requested immediately."""
+"""The time allowed for a response. Groups needed sooner than this after the next ping are requested
+immediately."""
 MAX_WAITING: Final = 10_000
 """The maximum number of users with pending requests for groups."""
 FIRST_PAUSE: Final = 0.1
@@ -42,7 +43,7 @@ RELEASE_SECONDS: Final = 0.5
 """How long a closing gate waits for the release of its lease to be sent, in seconds."""
 MAX_NAME_BYTES: Final = 256
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
-"""The statuses of a stream whose server is gone or unresponsive."""
+"""The stream statuses that indicate an unreachable or unresponsive server."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
 
 
@@ -111,7 +112,8 @@ class Reflector:
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
         self.has_stream = False
-        """Whether a stream is open. The server may grant a lease before the gate is live."""
+        """Whether a stream is open. If so, a closing gate waits until its lease is released, even
+        if it is not live, because the server may have granted a lease already."""
         self.resets = 0
         """The number of times the server has caused this gate to drop its state."""
         self._on_change = on_change
@@ -121,11 +123,12 @@ class Reflector:
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
         self._answer: sync_pb2.SyncRequest | None = None
-        """The pending acknowledgment, which covers the latest message that requires one and all
-        earlier messages.
+        """The pending acknowledgment, if any. It acknowledges the latest message that requires it,
+        and all earlier messages.
         """
         self._pongs = 0
-        """The number of pongs on this stream, except those received before any policy."""
+        """The number of pongs on this stream, not counting pongs received before a complete policy.
+        """
         self._next_ping = 0.0
         self._watch = SilenceWatch(named)
         self._pause = FIRST_PAUSE
@@ -147,7 +150,7 @@ class Reflector:
         return GateState.LIVE if clock() < self.session.lease_until else GateState.EXPIRED
 
     def opened(self) -> sync_pb2.SyncRequest:
-        """Return the first message of a new stream."""
+        """Reset the per-stream state, and return the first message of a new stream."""
         with self._lock:
             self.stream += 1
             self.has_stream = True
@@ -162,7 +165,7 @@ class Reflector:
         return opened
 
     def due(self, stream: int) -> list[sync_pb2.SyncRequest]:
-        """Return the messages to send now, unless a newer stream has replaced this one."""
+        """Return the messages to send now; none if a newer stream has replaced this stream."""
         now = clock()
         requests: list[sync_pb2.SyncRequest] = []
         with self._lock:
@@ -183,7 +186,8 @@ class Reflector:
                 for name, users in wanted.items()
                 for start in range(0, len(users), MAX_WANTED)
             ]
-        # Reports wait for the first pong, so that the gate decides even if they break streams.
+        # Send reports only after the first pong, so that the gate gets a lease even if every report
+        # breaks the stream.
         may_report = self._pongs > 0 and self.replica.state.rights.report_decisions
         if self._reporter is not None and may_report:
             report = self._reporter.next(stream, self.session.reported)
@@ -272,17 +276,17 @@ class Reflector:
 
     @property
     def outbox_counts(self) -> OutboxCounts | None:
-        """Counts of the decisions to report; None without an outbox."""
+        """Counts of the decisions stored for the server's audit log; None without an outbox."""
         return None if self._outbox is None else self._outbox.counts
 
     def released(self) -> sync_pb2.SyncRequest:
-        """Return the final message of a closing gate, which releases its lease."""
+        """Give up the lease of a closing gate, and return the message that releases it."""
         with self._lock:
             return self.session.release(clock())
 
     def abandon(self) -> None:
-        """Stop deciding in a forked child, which receives no messages. Takes no lock, since a
-        thread of the parent may hold it.
+        """Stop deciding in a forked child, because it receives no messages. Takes no lock, since
+        another thread may have held it at the fork.
         """
         self.is_closed = True
         self.session.lease_until = -math.inf
@@ -299,7 +303,8 @@ class Reflector:
         elif response.HasField("pong") and not self._watch.lacks_policy:
             self._pause = FIRST_PAUSE
             self._pongs += 1
-            # After a single pong, the next message may still break the stream.
+            # Wait for a second pong, because the message after the first may still break the
+            # stream.
             if self._pongs > 1:
                 self._log.recovered()
 

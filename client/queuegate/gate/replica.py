@@ -1,7 +1,8 @@
 """A gate's copy of policies and users' groups.
 
-One thread updates the copy, and any thread may decide from it. Policies and rights are in `state`,
-an object replaced by each update, so a decision is valid if its state is still current afterwards.
+One thread updates the copy, and any thread may decide from it. Policies and rights are stored in
+`state`. Each update replaces this object, so a decision is valid if the state used to make it is
+still current afterwards.
 """
 
 import math
@@ -27,11 +28,13 @@ cleared at this limit."""
 MAX_DISTINCT_DECISIONS: Final = 10_000
 """The maximum number of distinct decision objects shared by cache entries."""
 REFRESH_AFTER: Final = 0.8
-"""The fraction of the groups' lifetime after which their next use requests them again."""
+"""The fraction of their lifetime after which groups are requested again on their next use."""
 
 
 class UserEntry:
-    """A user's groups. Only the times are mutable; cached decisions depend on them."""
+    """A user's groups. Only the times are mutable. Cached decisions refer to the entry, so a change
+    applies to them immediately.
+    """
 
     __slots__ = ("expires_at", "groups", "key", "refresh_at")
 
@@ -49,7 +52,7 @@ class UserEntry:
         self.expires_at = expires_at
         """When the groups expire, on the monotonic clock."""
         self.refresh_at = refresh_at
-        """When the next use requests the groups again."""
+        """When the groups are requested again on their next use."""
 
     @property
     def size(self) -> int:
@@ -63,11 +66,11 @@ class UserEntry:
 
 
 NO_GROUPS: Final = UserEntry(("", ""), None, math.inf, math.inf)
-"""The entry of decisions that used no cached groups."""
+"""The entry for decisions made without cached groups."""
 
 
 class PolicySize(NamedTuple):
-    """The size of a policy, or the total size of several."""
+    """The size of a policy, or the total size of several policies."""
 
     queues: int = 0
     created_queues: int = 0
@@ -125,12 +128,13 @@ class PolicyCopy(NamedTuple):
     revision: int
     use_given_groups: bool
     resolver_fingerprint: bytes
-    """Identifies the resolver; empty if the groups are not shared."""
+    """Identifies the resolver's settings; empty if the replicas of a fleet do not share the groups.
+    """
     size: PolicySize
 
 
 Evaluation: TypeAlias = tuple[Decision, UserEntry]
-"""A decision, and the user entry from which it took groups, or NO_GROUPS."""
+"""A decision, and the user entry that supplied its groups, or NO_GROUPS."""
 
 
 class State:
@@ -159,7 +163,7 @@ class State:
         return policy
 
     def store(self, question: tuple[Any, ...], evaluation: Evaluation) -> None:
-        """Cache a decision. The given groups are the fifth element of its question."""
+        """Cache a decision. The groups given in its question count towards the size limit."""
         self._size += 1 + len(question[4] or ())
         if self._size > MAX_CACHED_DECISIONS:
             self.cache.clear()
@@ -191,7 +195,7 @@ class LocalReplica:
         self._is_complete = is_complete
         self.state = State(MappingProxyType({}), GateRights(), is_complete=is_complete)
         self.users: dict[tuple[str, str], UserEntry] = {}
-        """The groups by partition and user, the most recently requested last."""
+        """The groups by partition and user, with the most recently requested groups last."""
         self._group_bytes = 0
         self._held: dict[str, PolicyCopy] = {}
         """All complete policies, whether confirmed or not."""
@@ -203,7 +207,7 @@ class LocalReplica:
         """The tables of the incomplete policy; None if the gate does not support its rules."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return each complete policy as announced in `SyncOpen`."""
+        """Return the complete policies, as announced to the server in `SyncOpen`."""
         return [
             sync_pb2.HeldPolicy(
                 partition=name,
@@ -214,7 +218,7 @@ class LocalReplica:
         ]
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except those in the given partitions, and use no policy until the server
+        """Drop all groups except in the given partitions, and use no policy until the server
         confirms it.
         """
         self._replace(MappingProxyType({}))
@@ -223,14 +227,14 @@ class LocalReplica:
         self._group_bytes = sum(each.size for each in self.users.values())
 
     def drop_policies(self) -> None:
-        """Drop all policies and groups, including policies that the server might confirm."""
+        """Drop all policies and groups, including policies that await the server's confirmation."""
         self.reset()
         self.drop_parts()
         self._held.clear()
         self._held_size = PolicySize()
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part of a policy, which takes effect once complete.
+        """Add a part of a policy. The policy takes effect once it is complete.
 
         Raises:
             ValueError: The part is invalid, or the policies exceed the bounds.
@@ -290,7 +294,7 @@ class LocalReplica:
             self.state = State(self.state.policies, rights, is_complete=self._is_complete)
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Store a user's groups, which were requested at or after `asked_at`."""
+        """Store a user's groups. Their lifetime starts at `asked_at`, when they were requested."""
         if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_RESOLVED:
             names: tuple[str, ...] | None = tuple(groups.groups)
         elif groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND:

@@ -15,8 +15,8 @@ MAX_REPORTED: Final = 1_000
 class Reporter:
     """Tracks which decisions were sent and confirmed. Thread-safe.
 
-    Decisions rejected by the server are set aside, and a report that closes the stream is split.
-    All other decisions are delivered at least once.
+    Decisions rejected by the server are set aside. If a report closes the stream, it is split to
+    isolate the decision at fault. All other decisions are delivered at least once.
     """
 
     def __init__(self, outbox: Outbox) -> None:
@@ -26,9 +26,9 @@ class Reporter:
         self._stream = 0
         self._segment: Segment | None = None
         self._groups: deque[list[sync_pb2.LocalDecision]] = deque()
-        """The segment's unconfirmed decisions, in reporting order."""
+        """The segment's unconfirmed decisions, with a group for each report, in order."""
         self._in_flight = 0
-        """The ID of the report that contains the first group; 0 if it has not been sent."""
+        """The ID of the report that contains the first group; 0 if that group has not been sent."""
         self._last = 0
 
     def restart(self, stream: int) -> None:
@@ -70,7 +70,8 @@ class Reporter:
             return sync_pb2.SyncReport(id=self._last, decisions=self._groups[0])
 
     def split(self, why: str) -> None:
-        """Split the report in flight, which closed the stream, or set aside a single decision.
+        """Split the report that closed the stream. If it contains a single decision, set that
+        decision aside.
 
         Args:
             why: Why the stream was closed.

@@ -1,4 +1,5 @@
-"""The gate's side of the protocol, which tracks its lease and the state from which it may decide.
+"""The gate's side of the protocol. It tracks the gate's lease and the state from which the gate may
+decide.
 
 Performs no I/O; it takes messages and times, and returns messages. The server's side is
 `queuegate_server/sync/session.py`; `sync.proto` defines the rules.
@@ -22,8 +23,8 @@ MAX_PINGS: Final = 32
 
 
 def _clock() -> Callable[[], float]:
-    """Return the clock for leases, which is monotonic and, where supported, runs while the machine
-    is suspended.
+    """Return a monotonic clock for leases. Where supported, it keeps running while the machine is
+    suspended.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -48,27 +49,27 @@ class Replica(Protocol):
     """A gate's copy of the server's state."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return each complete policy as announced in `SyncOpen`."""
+        """Return the complete policies, as announced to the server in `SyncOpen`."""
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except those in the given partitions, and use no policy until the server
+        """Drop all groups except in the given partitions, and use no policy until the server
         confirms it.
         """
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part of a policy, which takes effect once complete."""
+        """Add a part of a policy. The policy takes effect once it is complete."""
 
     def drop_parts(self) -> None:
         """Drop the parts of the incomplete policy."""
 
     def drop_policies(self) -> None:
-        """Drop all policies and groups, including policies that the server might confirm."""
+        """Drop all policies and groups, including policies that await the server's confirmation."""
 
     def use_rights(self, rights: GateRights) -> None:
         """Apply the given rights, and drop decisions made under other rights."""
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Store a user's groups, which were requested at or after `asked_at`."""
+        """Store a user's groups. Their lifetime starts at `asked_at`, when they were requested."""
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
         """Drop the given users' groups, or if no users are given, all groups in the partition."""
@@ -111,7 +112,7 @@ class GateSession:
         self._pings: dict[int, float] = {}
 
     def open(self) -> sync_pb2.SyncRequest:
-        """Return the first message of a stream, which replaces the previous one."""
+        """Reset the per-stream state, and return the first message of a new stream."""
         self._is_open = False
         self._pings.clear()
         self._wanted.clear()
@@ -149,7 +150,9 @@ class GateSession:
         return sync_pb2.SyncRequest(want=sync_pb2.SyncWant(partition=partition, users=names))
 
     def is_wanted(self, partition: str, user: str, now: float) -> bool:
-        """Return whether a user's groups are pending, or were unavailable recently."""
+        """Return whether a user's groups need not be requested now, because they are pending or
+        were unavailable recently.
+        """
         key = (partition, user)
         if now < self._deferred.get(key, -math.inf):
             return True
@@ -190,7 +193,7 @@ class GateSession:
             self._applied = response.checkpoint.sequence
             has_fleet = response.checkpoint.HasField("fleet_cursor")
             cursor = response.checkpoint.fleet_cursor
-            # The cursor is sent to the next server, so drop unknown fields, which may be large.
+            # The cursor is sent to the next server. Drop unknown fields, because they may be large.
             copy = cursor_pb2.Cursor(epoch=cursor.epoch, sequence=cursor.sequence)
             self._fleet_cursor = copy if has_fleet else None
             applied = sync_pb2.SyncApplied(sequence=self._applied)
@@ -204,13 +207,14 @@ class GateSession:
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Give up the lease and policies, because the server does not recognize them or rejects
-        this gate. Drop all groups except those in the given partitions.
+        """Give up the lease, and use no policy until the server confirms it. Called if the server
+        does not recognize this gate's state or rejects the gate. Drops all groups except in the
+        given partitions.
         """
         self._epoch = b""
         if not keep_groups_of:
-            # If groups are kept, the cursor stays valid, because none are added before the next
-            # checkpoint.
+            # If groups are kept, the cursor stays valid, because no groups are added before the
+            # next checkpoint.
             self._fleet_cursor = None
         self.lease_until = -math.inf
         self._replica.reset(keep_groups_of)
@@ -254,8 +258,8 @@ class GateSession:
         self._replica.drop_parts()
 
     def _receive_groups(self, groups: sync_pb2.UserGroups, now: float) -> None:
-        """Apply a user's groups. Their lifetime starts at the request, since they may have been in
-        transit while this process was suspended.
+        """Apply a user's groups. Their lifetime starts when they were requested, since this process
+        may have been suspended before the response was read.
         """
         key = (groups.partition, groups.user)
         asked_at = self._wanted.pop(key, None)
@@ -269,7 +273,7 @@ class GateSession:
             self._replica.set_groups(groups, asked_at)
 
     def _start_lease(self, ping_id: int) -> None:
-        """Extend the lease, measured from the time when the acknowledged ping was sent."""
+        """Extend the lease. It is measured from the time when the acknowledged ping was sent."""
         for earlier in [each for each in self._pings if each < ping_id]:
             del self._pings[earlier]
         sent_at = self._pings.pop(ping_id, None)
@@ -278,7 +282,9 @@ class GateSession:
 
 
 def _select_policies(held: Iterable[sync_pb2.HeldPolicy]) -> list[sync_pb2.HeldPolicy]:
-    """Return as many policies as a gate may announce. The server sends all others again."""
+    """Return the policies to announce on a new stream, within the limits. The server resends the
+    rest.
+    """
     announced: list[sync_pb2.HeldPolicy] = []
     size = 0
     for policy in held:

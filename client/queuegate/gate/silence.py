@@ -23,8 +23,8 @@ class SilenceWatch:
             named: The partitions to follow; all if empty.
         """
         self.lacks_policy = False
-        """Whether the last pong arrived before a complete policy although the server has one for
-        this gate. Such pongs do not count as progress.
+        """Whether this gate had no confirmed policy at the last pong, although the server has a
+        policy for it. Such pongs do not count as progress.
         """
         self._named = frozenset(named)
         self._promised: set[str] = set()
@@ -65,7 +65,7 @@ class SilenceWatch:
         """Account for delays in this process. Called every WATCH_SECONDS.
 
         A late call means that this process or its event loop was blocked and may have unread
-        messages, so the delay is not silence.
+        messages, so the delay does not count as silence.
         """
         late = now - self._last_look - WATCH_SECONDS
         self._last_look = now
@@ -75,7 +75,7 @@ class SilenceWatch:
 
     def fault(self, now: float) -> str:
         """Return why the stream is dead; empty if it is alive."""
-        # A server that sends policies forever without a pong is useless.
+        # A server that keeps sending policies without a pong never grants a lease.
         if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
             seconds = bounds.MAX_TRANSFER_SECONDS
         elif now - self._last_progress > SILENCE:
