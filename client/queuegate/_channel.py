@@ -177,7 +177,7 @@ class ChannelPlan:
     """The default time limit for calls, in seconds."""
     token: BearerToken | None = None
     own_metadata: Metadata = field(default=(), repr=False)
-    """The program's metadata, which may be secret."""
+    """The program's metadata. It may contain secrets."""
     interceptors: Sequence[Any] = ()
     """The program's interceptors, outermost first."""
 

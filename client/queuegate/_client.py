@@ -12,8 +12,8 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 class Client(ClientMethods):
     """The blocking client of a queuegate server; `queuegate.aio.Client` is its asyncio counterpart.
 
-    A client is thread-safe, and threads should share one. All its calls use a single connection,
-    which is opened on the first call and reopened if lost. Create clients after forking: in a
+    A client is thread-safe, and threads should share it. All its calls use a single connection; the
+    client opens it on the first call and reopens it if lost. Create clients after forking: in a
     forked child, calls on existing clients raise RuntimeError. Close a client after use, or use it
     in a `with` statement.
 

@@ -165,7 +165,7 @@ def _local_message(
 
 
 def _remedy(details: str, address: str) -> str:
-    """Describe which message was too large, and the remedy."""
+    """Return a message that says which message was too large, with a remedy."""
     if AT_THE_CLIENT in details:
         return f"the response of {address} is too large: request less at once ({details})"
     return (

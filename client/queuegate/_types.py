@@ -171,7 +171,7 @@ class Explanation:
     decision: Decision
     """The decision."""
     steps: tuple[Step, ...]
-    """The evaluated ACLs, up to the one that granted access."""
+    """The evaluated ACLs, up to the ACL that granted access."""
     groups: ExplainedGroups
     """The user's groups, with their origin."""
     evaluated_queue: str

@@ -86,7 +86,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def page_size(value: object) -> int:
-    """Return a valid page size, where 0 means the server's default."""
+    """Return the page size if it is valid. 0 means the server's default."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"page_size must be an int, not {type(value).__name__}")
     if not 0 <= value <= MAX_PAGE_SIZE:

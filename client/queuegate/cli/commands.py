@@ -119,9 +119,10 @@ def _missing_queue_hints(
     evaluated_queue: str,
     started: float,
 ) -> MissingQueue:
-    """Return hints about the requested queue; none if it exists or the output is a document.
+    """Return hints about the requested queue; none if it exists or the output is not text.
 
-    This takes another call, for which the caller may lack the role. Both calls share a time limit.
+    This takes a second call, and the caller may lack the role for it. Both calls share a time
+    limit.
     """
     left = (session.timeout or TIMEOUT) - (time.monotonic() - started)
     if not (evaluated_queue and _is_text(session) and left > 0):
@@ -199,7 +200,7 @@ def _missing_queue_line(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return a line about the application's queue if that does not exist; empty otherwise."""
+    """Return a line about the application's queue if the queue does not exist; empty otherwise."""
     application, evaluated = asked.application, answer.evaluated_queue
     if not evaluated or not isinstance(application, Application):
         return ""
@@ -284,7 +285,7 @@ def invalidate(
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
-        # The server takes a few seconds to report that Redis hangs.
+        # The server takes a few seconds to detect that Redis is unresponsive.
         timeout = session.timeout or (None if wait else 5.0)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}

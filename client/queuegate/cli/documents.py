@@ -17,7 +17,7 @@ def plain(document: Any) -> dict[str, Any]:
 
 
 def to_json(document: Mapping[str, Any]) -> str:
-    """Return a document as indented ASCII JSON, which is safe to print on a terminal."""
+    """Return a document as indented JSON, in ASCII so that it is safe to print on a terminal."""
     return json.dumps(document, indent=2, default=_text).replace("\x7f", "\\u007f")
 
 

@@ -43,7 +43,7 @@ class Problem:
     """A command's failure."""
 
     status: Exit
-    """The exit status, never that of a successful check."""
+    """The exit status, never OK or NO."""
     reason: str
     """The machine-readable reason: a value of the contract's `ErrorReason`, the name of a gRPC
     status, or `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`,
@@ -90,7 +90,7 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
             return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if (seconds := _retry_after(error)) is not None:
             return f"{error.message}; try again in {seconds} s"
-    # Errors in settings contain setting names, which must not be translated to options.
+    # Errors in settings contain setting names. Do not translate these names to options.
     is_of_file = error.reason == INVALID_CONFIGURATION
     message = error.message if is_of_file else in_command_words(error.message)
     is_partition_unknown = error.reason == "UNKNOWN_PARTITION"

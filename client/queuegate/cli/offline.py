@@ -1,6 +1,6 @@
-"""Decisions without a server, by running the server's code in this process.
+"""Decisions without a running server. The server's code runs in this process instead.
 
-No other module of the client imports the server, which is installed by the extra `server`.
+This is the only client module that imports the server. The extra `server` installs it.
 """
 
 # ruff: noqa: PLC0415 - the server's code is imported on first use
@@ -89,16 +89,17 @@ def offline_client(
     """Return a client that decides from files.
 
     Args:
-        policy: The scheduler's file, or None for the one named in the settings.
-        config: The server's settings file, or None for the defaults, without any directory.
+        policy: The scheduler's file, or None for the file named in the settings.
+        config: The server's settings file, or None for the default settings without a directory.
         timeout: The time limit for a call, in seconds.
-        reading: Settings for reading the policy, by key.
+        reading: Settings that affect how the policy is read, by key.
         resolved: The groups to use for every user, or None to query the resolvers.
 
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
     """
-    # The command reports everything that a server would log, except failed lookups.
+    # Silence the server's log, except for failed lookups. The command reports everything else
+    # itself.
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     if config is not None:
         lookups = logging.getLogger("queuegate_server.identity")

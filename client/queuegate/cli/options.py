@@ -27,7 +27,8 @@ OF_SERVER: Final = (
     *("admission", "convert", "diff", "ldap-check", "ldap-presets", "lint", "prove", "serve"),
     *("test", "token", "validate"),
 )
-"""The commands of `queuegate-server`, which may not be installed."""
+"""The commands of `queuegate-server`. They are listed here because that program may not be
+installed."""
 _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
@@ -35,7 +36,7 @@ _ASKED: Final = (
 _ELSEWHERE: Final = {
     "--daemon-user": "only for queuegate-server convert; elsewhere, set daemon_user in --config",
 }
-"""Options supported only by other commands, with the names of those commands."""
+"""Options supported only by other commands, with a hint for users who expect them here."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -43,7 +44,9 @@ class Command(click.Command):
     """A command whose help lists its own options before the `Session` options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. An error about another command's option names that command."""
+        """Parse the arguments. If an option belongs to another command, the error names that
+        command.
+        """
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -75,7 +78,9 @@ class Group(Command, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the named command. For one of `queuegate-server`, the error names that program."""
+        """Return the named command. If it belongs to `queuegate-server`, the error names that
+        program.
+        """
         if args[0] in OF_SERVER:
             message = f"{args[0]!r} is a command of the server: queuegate-server {args[0]}"
             raise click.UsageError(message, ctx)
@@ -88,7 +93,7 @@ class Group(Command, click.Group):
 
 
 def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Reject names that no ACL can list, since a mistyped name would simply be denied."""
+    """Reject names that no ACL can list. Otherwise, a mistyped name would only cause a denial."""
     for name in names:
         parts = [part.strip() for part in name.split(",")]
         if parts == [name]:
@@ -105,7 +110,7 @@ def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tu
 def _resolved_groups(
     _: click.Context, __: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the groups to use in place of resolved ones; None if the option is absent."""
+    """Return the groups to use instead of resolved groups; None if the option is absent."""
     if "" in names:
         raise click.BadParameter("a group must not be empty")
     return names or None
@@ -172,7 +177,7 @@ def session_options(function: Callable[..., Report]) -> Callable[..., int]:
 
 
 def session_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command like `session_options`, and add tables to its output formats."""
+    """Wrap a command like `session_options`, but also allow tables as output."""
     return _with_session(function, (*FORMATS, TABLE))
 
 

@@ -90,7 +90,7 @@ def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
 def _fail(problem: Problem, question: Mapping[str, Any], output: str) -> int:
     if output in _WRITERS:
         return _print([_WRITERS[output]({**question, **_error(problem)})], problem.status)
-    # Further lines are indented to distinguish them from other messages.
+    # Indent continuation lines to distinguish them from other messages.
     text = "\n  ".join(map(escape, problem.message.split("\n")))
     sys.stderr.write(f"Error: {text}\n")
     return problem.status
@@ -116,7 +116,7 @@ def _print(lines: Iterable[str], status: int) -> int:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # At exit, the interpreter flushes the stream again, where errors cannot be caught.
+        # The interpreter flushes the stream again at exit, when errors can no longer be caught.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return Exit.BROKEN_PIPE

@@ -79,7 +79,7 @@ _LISTED = {
 
 
 _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
-"""The lists of applications that contain groups after a space."""
+"""The application lists that contain groups after a space."""
 _NO_HINTS = MissingQueue()
 
 
@@ -112,7 +112,7 @@ def decision(
 
 
 def _domain_part(user: str) -> str:
-    """Return a hint about an unknown user whose name has a domain part, such as a principal's."""
+    """Return a hint about an unknown user whose name contains a domain, as in `sue@EXAMPLE`."""
     name = user.rpartition("\\")[2].partition("@")[0].partition("/")[0]
     if name in {"", user}:
         return ""
@@ -288,7 +288,7 @@ def place_of(grant: AccessGrant) -> str:
 
 
 def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
-    """Return an entry's table cells, which are its subject, ACL and queue."""
+    """Return an entry's table cells: subject, ACL and queue."""
     via = " > ".join((f"{grant.kind or 'unknown'} {grant.name}", *grant.nested))
     return via, str(grant.acl or ""), grant.queue
 

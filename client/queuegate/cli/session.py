@@ -23,7 +23,7 @@ COMMON: Final = frozenset({"output", "timeout", *_SERVER})
 _FILES: Final = ("policy", "config")
 """Options that select local files instead of a server."""
 _READING: Final = ("acl_names", "semantics", "yarn_site")
-"""Options for reading the file of `--policy`."""
+"""Options that affect how the file given with `--policy` is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,10 @@ class Session:
         """Yield messages about options that are empty or conflict.
 
         Args:
-            groups: The values of `--group`; None without any, empty for `--no-groups`.
+            groups: The values of `--group`; empty for `--no-groups`, None if neither option is
+                used.
         """
-        # An empty value is usually an unset variable in a script.
+        # An empty value usually comes from an unset variable in a script.
         if empty := self._select(*COMMON, *_FILES, *_READING, value=""):
             yield f"{_options(empty)} must not be empty"
         files, server, reading = (
@@ -93,7 +94,7 @@ class Session:
         return colors_for(sys.stdout)
 
     def client(self) -> "Client | OfflineClient":
-        """Return a client for the server, or one that decides from files.
+        """Return a client for the server, or a client that decides from files.
 
         Raises:
             ValueError: An option is invalid.

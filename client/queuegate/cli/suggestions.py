@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _CAPACITY_SCHEDULER: Final = "capacity-scheduler"
 _MAX_COMPARED: Final = 2_000
-"""The maximum number of queues to search, which takes a tenth of a second."""
+"""The maximum number of queues to search. Searching this many takes a tenth of a second."""
 
 
 class MissingQueue(NamedTuple):
@@ -32,7 +32,7 @@ def missing_queue(
 ) -> MissingQueue:
     """Return hints about a missing queue.
 
-    They are read from the policy, so callers without access to the policy get none.
+    The hints are based on the policy, so callers without access to the policy get no hints.
 
     Args:
         client: The client that made the check.
@@ -68,7 +68,7 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
     missing = path[above:].casefold()
     below = {queue[above:].casefold(): queue for queue in queues}
     if SEPARATOR not in missing:
-        # The path may omit levels in between.
+        # The missing path may omit intermediate levels.
         names = {path.rpartition(SEPARATOR)[2]: queue for path, queue in below.items()}
         below = names | below
     similar = similar_name(missing, below)

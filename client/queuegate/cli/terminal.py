@@ -6,8 +6,8 @@ from typing import TextIO
 
 
 def escape(text: str) -> str:
-    r"""Escape characters that a terminal would interpret, or that affect how further text is
-    displayed, as `\x1b` or `\u202e`.
+    r"""Escape characters that a terminal would interpret, or that affect how subsequent text is
+    displayed, by writing them as `\x1b` or `\u202e`.
     """
     if text.isprintable():
         return text

@@ -77,7 +77,7 @@ def tree(
     """Show the queues as a tree, with the users and groups listed in their ACLs.
 
     Below a queue where YARN creates queues, * represents queues with ACLs from a template. --user
-    leaves them unmarked where access depends on groups that are not given with --group.
+    does not mark these queues if access depends on groups that are not given with --group.
 
     A tree of more than 200 queues is truncated where marked; --depth, --prefix and --all show more.
     """
@@ -146,8 +146,8 @@ def _created(
 ) -> dict[str, list[Access]]:
     """Return a user's access to leaf queues yet to be created, by parent path.
 
-    Evaluates the templates below the access that the user has to existing queues (`usable`). Omits
-    paths where access depends on unknown groups or on settings that the response lacks.
+    Combines the user's access to existing queues (`usable`) with the ACLs in the templates. Omits
+    paths if access depends on unknown groups, or on settings missing from the response.
     """
     kinds = {*TemplateKind}
     is_known = answer.semantics in _SEMANTICS and all(t.kind in kinds for t in answer.templates)

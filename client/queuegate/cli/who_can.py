@@ -29,10 +29,12 @@ _MAX_NAMED: Final = 5
 
 
 class _WhoCanCommand(Command):
-    """The command. Its error about a misplaced kind of access suggests the option."""
+    """A command that suggests `--access` if the kind of access is passed as an argument."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. A kind of access among them is an error that names the option."""
+        """Parse the arguments. If they include a kind of access, raise an error that names the
+        option.
+        """
         values, rest, _ = self.make_parser(ctx).parse_args([*args])
         words = {str(values.get("queue")), *rest}
         access = words & set(map(str, Access))

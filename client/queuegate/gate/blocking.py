@@ -29,7 +29,7 @@ class Gate(GateMethods, Client):
     `reload` with `wait` has returned. A lease expires at most 5 s after the last message from the
     server.
 
-    A gate is thread-safe, and threads should share one. Create gates after forking: in a forked
+    A gate is thread-safe, and threads should share it. Create gates after forking: in a forked
     child, existing gates are closed, and calls raise RuntimeError. Close a gate after use, or use
     it in a `with` statement. Its threads and connection stop only when it is closed.
     """
@@ -167,7 +167,7 @@ class Gate(GateMethods, Client):
     def _requests(
         self, woken: threading.Event, opened: sync_pb2.SyncRequest, stream: int
     ) -> Iterator[sync_pb2.SyncRequest]:
-        """Yield messages when they are due, until a newer stream replaces this one.
+        """Yield messages when they are due, until a newer stream replaces this stream.
 
         Runs in a gRPC thread. Under flow control, the thread blocks between messages.
         """

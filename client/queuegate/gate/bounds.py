@@ -8,9 +8,9 @@ from typing import Final
 MAX_LEASE_SECONDS: Final = 5.0
 """The longest lease allowed by the contract."""
 MIN_PING_SECONDS: Final = 0.1
-"""The minimum ping interval, even if the server sends a shorter one."""
+"""The minimum ping interval. It applies even if the server requests a shorter interval."""
 MAX_PING_SECONDS: Final = 5.0
-"""The maximum ping interval. With a longer one, a gate would never have a lease."""
+"""The maximum ping interval. With a longer interval, a gate would never have a lease."""
 MAX_TRANSFER_SECONDS: Final = 120.0
 """The maximum time to receive policies before a pong, enough for 100 000 queues at 1 Mbit/s."""
 MAX_RETRY_SECONDS: Final = 30.0

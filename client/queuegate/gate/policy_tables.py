@@ -41,7 +41,7 @@ class PolicyTables:
         """Indexes into `names`."""
         self.ends = array("I", [0])
         """A 0, followed by the ends of each level's lists of users, groups and services in
-        `listed`. Each list starts where the previous one ends.
+        `listed`. Each list starts where the previous list ends.
         """
         self.reasons: dict[int, Reason] = {}
         """The reason for the decision at the end of each chain, by level."""

@@ -13,7 +13,7 @@ from queuegate.policy.names import CONTROL_CHARACTERS
 
 WILDCARD: Final = "*"
 
-# Unicode White_Space. `str.strip()` would also take U+001C to U+001F.
+# Unicode White_Space. `str.strip()` would also remove U+001C to U+001F.
 WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -22,7 +22,7 @@ WHITE_SPACE: Final = (
 
 class AclNames(StrEnum):
     """The set of names allowed in an ACL (partition setting `acl_names`). Each set includes the
-    previous one.
+    previous set.
     """
 
     YUNIKORN = "yunikorn"
@@ -34,7 +34,7 @@ class AclNames(StrEnum):
     groups.
     """
     ANY = "any"
-    """Any name except `*` without spaces, commas and control characters."""
+    """Any name without spaces, commas or control characters, except `*`."""
 
 
 _ANY: Final = rf"(?!\*(?:[ ,]|\Z))[^ ,{CONTROL_CHARACTERS}]++"
@@ -174,6 +174,6 @@ def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset
 
 
 def names_for(kind: str, name: str) -> AclNames | None:
-    """Return the narrowest set that contains the given `user` or `group` name, or None."""
+    """Return the smallest set that contains a name of the kind `user` or `group`, or None."""
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
     return next((names for names in AclNames if patterns[names].fullmatch(name)), None)

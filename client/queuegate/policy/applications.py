@@ -76,10 +76,10 @@ class ApplicationDecision(NamedTuple):
     decision: Decision | None
     """The decision; None if it depends on unknown groups."""
     lists: tuple[AccessList, ...]
-    """The evaluated lists, in order, up to the one that granted access."""
+    """The evaluated lists, in order, up to the list that granted access."""
     granting: tuple[int, ...] = ()
-    """The indexes of the lists that granted access. For a move, the source queue's list precedes
-    the target queue's."""
+    """The indexes of the lists that granted access. For a move, the list that grants access to the
+    application precedes the target queue's list."""
 
 
 DISABLED: Final = ApplicationDecision(ACLS_DISABLED, ())
@@ -90,7 +90,7 @@ _REASONS: Final = {
 
 
 class ApplicationsUnsupported(Exception):
-    """The partition belongs to YuniKorn, which has no application ACLs."""
+    """The partition belongs to YuniKorn, so it has no application ACLs."""
 
 
 def decide_application(
@@ -149,8 +149,8 @@ def decide_application(
 def evaluate(
     lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
 ) -> ApplicationDecision:
-    """Return the grant by the first list that names everyone, the user or the service, or if none
-    does, by the first list that names one of the user's groups.
+    """Decide according to the first list that names everyone, the user or the service. If no list
+    does, decide according to the first list that names one of the user's groups.
     """
     for count, listed in enumerate(lists, start=1):
         acl = listed.acl
@@ -203,7 +203,9 @@ def _parse(acl: Acl | str, semantics: Semantics) -> Acl:
 
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
-    """Yield the ACLs up to the root, then the cluster's under documented semantics."""
+    """Yield the ACLs of a queue and its ancestors. Under documented semantics, also yield the ACL
+    of the cluster's administrators.
+    """
     for queue in partition.upwards(path):
         if submit:
             yield AccessList(AccessListKind.QUEUE_SUBMIT, queue.path, queue.submit_acl)

@@ -17,25 +17,29 @@ CLUSTER: Final = ""
 """The queue path that represents the cluster and its administrators."""
 MISSES_PER_INDEX: Final = 4
 MAX_INDEX_NAMES: Final = 2_000
-"""The maximum number of names in a chain's index. Merging more would take longer than it saves."""
+"""The maximum number of names in a chain's index. Merging more names would take longer than the
+index saves."""
 MAX_INDEXED_NAMES: Final = 1_500_000
-"""The maximum number of names in all indexes of a partition, which take about 60 MiB."""
+"""The maximum number of names in all indexes of a partition. Indexes of this size take about 60
+MiB."""
 
 _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
 Index: TypeAlias = tuple[dict[str, str], dict[str, str]]
-"""The path of the nearest queue listing each user, and the same for each group."""
+"""Two mappings, for users and for groups, from a name to the path of the nearest queue that lists
+it."""
 
 _NO_NAMES: Final[Index] = ({}, {})
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class ChainIndexes:
-    """A size limit for the indexes of a partition's chains.
+    """Builds indexes for a partition's chains, up to a size limit.
 
-    Every fourth evaluation without an index builds one and evicts the oldest. Frequently used
-    queues soon get an index, while a scan of many queues builds few useless ones.
+    Every fourth evaluation without an index builds an index. Beyond the limit, the oldest indexes
+    are evicted. Frequently used queues soon get an index, while a scan of many queues builds few
+    useless indexes.
     """
 
     __slots__ = ("_chains", "_misses", "_names")
@@ -122,7 +126,7 @@ class Chain:
     )
 
     above: "Chain"
-    """The level above. Not set on a ChainEnd, which always has an index."""
+    """The level above. Not set on a ChainEnd, because it always has an index."""
 
     def __init__(
         self,

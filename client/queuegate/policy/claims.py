@@ -1,8 +1,9 @@
 """Claims about who may use queues, each either proved or refuted by a counterexample.
 
-A single matching name grants access, and further names never revoke it. Every false claim therefore
-has a counterexample that depends on a single grant (or two, for a claim about two queues), so
-checking each grant once proves a claim for everyone. `worlds.py` defines the people who may exist.
+A single matching name grants access, and additional names never revoke it. Every false claim
+therefore has a counterexample that depends on a single grant (or two, for a claim about two
+queues), so checking each grant once proves a claim for everyone. `worlds.py` defines the people who
+may exist.
 """
 
 from collections.abc import Iterator
@@ -102,7 +103,7 @@ class Answer(NamedTuple):
 
 
 class Refutation(NamedTuple):
-    """A counterexample, consisting of a person and the decisions that contradict the claim."""
+    """A counterexample: a person, and the decisions that contradict the claim."""
 
     person: Person
     answers: tuple[Answer, ...]
@@ -179,8 +180,8 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """Yield the access to each queue below, existing or yet to be created, if the claim covers
-    them.
+    """If the claim also covers the queues below, yield the access to each of these queues, existing
+    or yet to be created.
     """
     if uses.with_below:
         start = uses.queue + SEPARATOR
@@ -237,7 +238,9 @@ def _is_recovery(partition: Partition, use: Use) -> bool:
 def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
-    """Return a person without access to the queue, or to a queue below that inherits no grants."""
+    """Return a person without access to the queue or to a queue below it. Queues below are checked
+    only if they inherit no grants.
+    """
     checked = [Use(uses.access, uses.queue)]
     # Queues below a queue that is yet to be created do not inherit its grants.
     is_created = partition.creates(uses.queue)

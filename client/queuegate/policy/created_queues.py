@@ -21,7 +21,7 @@ ANY_NAME: Final = "*"
 MAX_CREATED_LEVELS: Final = 20
 """The maximum number of levels of created queues below a creator."""
 DEFAULT_DEPTH: Final = 2
-"""Hadoop's default of `auto-queue-creation-v2.maximum-queue-depth`."""
+"""Hadoop's default for `auto-queue-creation-v2.maximum-queue-depth`."""
 _NOBODY: Final = " "
 
 
@@ -33,11 +33,13 @@ class TemplateKind(StrEnum):
     ANY = "auto-queue-creation-v2.template"
     """All queues below a creator with `auto-queue-creation-v2.enabled`."""
     LEAF = "auto-queue-creation-v2.leaf-template"
-    """Leaf queues below such a creator. Takes precedence over `ANY`."""
+    """Leaf queues below a creator with `auto-queue-creation-v2.enabled`. Takes precedence over
+    `ANY`."""
     PARENT = "auto-queue-creation-v2.parent-template"
-    """Parent queues below such a creator. Takes precedence over `ANY`."""
+    """Parent queues below a creator with `auto-queue-creation-v2.enabled`. Takes precedence over
+    `ANY`."""
 
-    # As in Access, for speed.
+    # A faster hash, as in Access.
     __hash__ = str.__hash__
 
 
@@ -55,7 +57,8 @@ class Template(NamedTuple):
 
     kind: TemplateKind
     path: str
-    """The path of the queues to whose children the template applies. The last levels may be `*`."""
+    """The path of the parent queues. The template applies to their children. The last levels may be
+    `*`."""
     submit_acl: str | None
     admin_acl: str | None
 
@@ -80,8 +83,8 @@ class QueueCreation:
     """The creators by queue path."""
     templates: tuple[Template, ...] = ()
     depths: Mapping[str, int] = field(default_factory=dict)
-    """`maximum-queue-depth` by path, which limits the number of `*` levels in templates for queues
-    below.
+    """`maximum-queue-depth` by path. This depth limits the number of `*` levels in templates for
+    queues below the path.
     """
     default_depth: int = DEFAULT_DEPTH
     """The depth for paths not in `depths`."""

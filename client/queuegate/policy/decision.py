@@ -51,17 +51,17 @@ class Reason(StrEnum):
     UNKNOWN_QUEUE = auto()
     """Denied: the target queue of a move does not exist."""
 
-    # As in Access, for speed.
+    # A faster hash, as in Access.
     __hash__ = str.__hash__
 
 
 class Outcome(NamedTuple):
-    """Properties that a reason implies for a decision."""
+    """Properties shared by all decisions with the same reason."""
 
     grants: bool
     """Whether access is granted."""
     depends_on_groups: bool
-    """Whether the decision may differ for other groups."""
+    """Whether the decision may depend on the user's groups."""
 
 
 OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(

@@ -1,13 +1,13 @@
 """Compare two versions of a partition to find out who gains or loses access to each queue.
 
 A queue inherits all its ancestors' grants, so its difference follows from its parent's difference
-and the names in its own ACLs. A queue with unchanged ACLs, below a parent without a difference,
-costs one comparison.
+and the names in its own ACLs. If the ACLs are unchanged and the parent has no difference, a single
+comparison is enough.
 
-A queue that exists in only one version is compared with its nearest existing ancestor in the other,
-or with the queue created there from templates. A path with a `*` level represents queues yet to be
-created, under any name. Queues are compared by full path, because a short name in the capacity
-scheduler may refer to another queue in the new version.
+A queue that exists in only one version is compared with its nearest existing ancestor in the other
+version, or with the queue that the other version would create from templates. A path with a `*`
+level represents queues yet to be created, with any name. Queues are compared by full path, because
+a short name in the capacity scheduler may refer to another queue in the new version.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from queuegate.policy.tree import Partition
 
 Names: TypeAlias = frozenset[str]
 Expander: TypeAlias = Callable[[Names, Names, Names], tuple[Names, ...]]
-"""Maps the users, groups and proxies listed in an ACL to sets of names to compare, which may
+"""Maps the users, groups and proxies listed in an ACL to the sets of names to compare. The sets may
 overlap."""
 
 _NOBODY: Final[Names] = frozenset()
@@ -71,7 +71,7 @@ def written(kind: SubjectKind, name: str) -> str:
 
 
 def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
-    """Expand an ACL to the names that it lists, which suffice to detect any change in access."""
+    """Expand an ACL to the names that it lists. These names suffice to detect any change."""
     return tuple(
         frozenset(written(kind, name) for name in names)
         for kind, names in (
@@ -92,8 +92,8 @@ def compare(
         old: The old version.
         new: The new version, for the same scheduler.
         access: The kind of access.
-        expand: Returns the names to compare, by default those in the ACLs. `people` replaces groups
-            with their members.
+        expand: Returns the names to compare, by default the names in the ACLs. `people` replaces
+            groups with their members.
     """
     differences: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):
@@ -108,7 +108,7 @@ def compare(
 
 @dataclass(slots=True, eq=False)
 class _Level:
-    """The names added by a queue to those listed by its ancestors."""
+    """The names that a queue adds to its ancestors' names."""
 
     above: "_Level | None"
     users: Names
@@ -260,7 +260,7 @@ def walk(
 def _parent(path: str, old: Partition, new: Partition) -> str:
     """Return the path of the nearest ancestor that neither version would create.
 
-    Queues below a created queue do not inherit its grants.
+    Created ancestors are skipped, because the queues below them do not inherit their grants.
     """
     above = parent_path(path)
     while above and (old.creates(above) or new.creates(above)):
@@ -307,7 +307,7 @@ def _compare(
 
 
 def _whole(one: _Side, other: _Side) -> Selection:
-    """Return the names with access only on the side `one`."""
+    """Return the names with access only on the side `one`, without using the parent's result."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -316,7 +316,7 @@ def _whole(one: _Side, other: _Side) -> Selection:
 
 
 def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
-    """Return the names with access only on the side `one`, given the result for the parent."""
+    """Return the names with access only on the side `one`, using the result for the parent."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -339,7 +339,7 @@ def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
 
 
 def _new_in(selection: Selection, inherited: Selection) -> Selection:
-    """Return the part of a queue's selection that is not in its parent's."""
+    """Return the part of a queue's selection that is not inherited from its parent's selection."""
     if selection is inherited or selection.is_empty or inherited.everyone:
         return NOBODY
     return selection if selection.everyone else Selection(selection.names - inherited.names)
@@ -348,7 +348,9 @@ def _new_in(selection: Selection, inherited: Selection) -> Selection:
 def _inherited(
     parent: ComparedQueue, gained: Selection, lost: Selection
 ) -> tuple[tuple[QueueDifference, ...], tuple[QueueDifference, ...]]:
-    """Return the ancestors' differences inherited in full, and those inherited in part."""
+    """Return the ancestors' differences that a queue inherits in full, and that it inherits in
+    part.
+    """
     above = parent.whole if parent.starting is None else (*parent.whole, parent.starting)
     if gained is parent.gained and lost is parent.lost:
         return above, parent.part

@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision, with the evaluated ACLs up to the one that granted access."""
+    """A decision, with the evaluated ACLs up to the ACL that granted access."""
 
     decision: Decision | None
     """The result of `decide`; None if it depends on unknown groups."""

@@ -2,7 +2,7 @@
 
 The patterns and rules are YuniKorn's: `pkg/common/security/acl.go` (names in an ACL),
 `pkg/common/configs/configvalidator.go` (names in limits and filters, queue names) and
-`pkg/common/utils.go` (partition names). Unlike Python's, Go's `$` does not match before a final
+`pkg/common/utils.go` (partition names). In Go, unlike in Python, `$` does not match before a final
 newline, so patterns are applied with `fullmatch`.
 """
 
@@ -24,7 +24,7 @@ CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
 _SIMILAR: Final = 0.65
 """The minimum difflib ratio of similar names."""
 _MAX_COMPARED: Final = 100
-"""The maximum number of characters compared, since the time is quadratic."""
+"""The maximum number of characters compared, since the run time is quadratic."""
 
 _CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _CONFIG_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
@@ -52,7 +52,7 @@ def queue_path(text: str) -> str | None:
 
     Returns None if the text is not a full path.
     """
-    # Checked before lowercasing, which turns the Kelvin sign (U+212A) into an ASCII `k`.
+    # Check before lowercasing, because that turns the Kelvin sign (U+212A) into an ASCII `k`.
     if not text.isascii():
         return None
     path = text.lower()

@@ -13,7 +13,7 @@ class QueueAcls(NamedTuple):
     """A queue's configured ACLs, as text or parsed."""
 
     path: str
-    """The full path, in the partition's spelling."""
+    """The full path, in the partition's canonical form."""
     submit_acl: Acl | str
     admin_acl: Acl | str
 
@@ -67,7 +67,9 @@ class Queue:
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether another queue's ACLs, in the same grammar, list the same names."""
+        """Return whether another queue's ACLs list the same names. Both queues must use the same
+        grammar.
+        """
         if not (
             _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class
             or _same_names(self.admin_acl, other.admin_acl)

@@ -30,7 +30,7 @@ class SubjectKind(StrEnum):
     PROXY = auto()
     """A service granted access on behalf of any user (Hadoop's `~name`)."""
 
-    # As in Access, for speed.
+    # A faster hash, as in Access.
     __hash__ = str.__hash__
 
 
@@ -42,7 +42,7 @@ _new_tuple: Final = tuple.__new__
 
 
 class Grant(NamedTuple):
-    """A name in an ACL that grants access, shown as *via* in responses."""
+    """A name in an ACL that grants access. Responses call it *via*."""
 
     queue: str
     """The path of the queue with the ACL; empty for the cluster's administrators."""
@@ -84,7 +84,7 @@ class EffectiveAcl:
         return {queue.path: queue for queue in self.partition.upwards(self.path)}
 
     def users_of(self, queue: str) -> frozenset[str]:
-        """Return the users listed in the submit ACL of `queue`, which is at or above `path`."""
+        """Return the users listed in the submit ACL of `queue`, a queue at or above `path`."""
         return self._queues[queue].submit_acl.users
 
     @property
@@ -158,7 +158,7 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
     """
     users: dict[str, list[Grant]] = {}
     submit = acl.access is Access.SUBMIT
-    # The users in each queue's submit ACL, which is evaluated before its admin ACL.
+    # The users in each queue's submit ACL. It is evaluated before the admin ACL.
     first = {
         queue: acl.users_of(queue) if submit and queue != CLUSTER else frozenset()
         for queue in {*acl.users.values()}

@@ -41,14 +41,15 @@ class SparkAcls:
 
     enabled: bool
     owners: Acl
-    """The application's user and its process owner, who may always view and modify the application.
+    """The application's user and its process owner. Both may always view and modify the
+    application.
     """
     view: Acl
     modify: Acl
     admin: Acl
     uses_groups: bool
-    """False if `spark.user.groups.mapping` names a custom class, which queuegate cannot call. Spark
-    denies access if its mapping fails."""
+    """False if `spark.user.groups.mapping` names a custom class, because queuegate cannot call it.
+    As in Spark when the mapping fails, groups then grant no access."""
 
     def decide(
         self, action: Action, user: str | None, groups: Sequence[str] | None
@@ -61,7 +62,7 @@ class SparkAcls:
             groups: All of the user's groups, or None if they are unknown.
 
         Raises:
-            ValueError: The action is `Action.MOVE`, which Spark does not support.
+            ValueError: The action is `Action.MOVE`. Spark does not support moves.
         """
         if not self.enabled or user is None:
             return DISABLED

@@ -51,8 +51,8 @@ class Cluster:
     checks_submission_always: bool = False
     """True for the fair scheduler, which checks submit ACLs even if ACLs are disabled."""
     has_short_names: bool = False
-    """True for the capacity scheduler, where a name without dots refers to the queue with that last
-    level."""
+    """True for the capacity scheduler, where a name without dots refers to the queue whose last
+    level is that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Partition:
     resolver_place: tuple[int, int] = (0, 0)
     """The line and column of the group resolver in the configuration."""
     short_names: Mapping[str, str] = field(default_factory=dict)
-    """Queue paths by last level. A name shared by several queues maps to itself, which is not a
-    queue path."""
+    """Queue paths by last level. A name shared by several queues maps to itself, so it does not
+    refer to any queue."""
     parse_acl: Callable[[str], Acl] = field(default=acl.parse, repr=False)
     """Parses ACLs configured as texts."""
     acl_names: AclNames = AclNames.YUNIKORN
@@ -82,11 +82,11 @@ class Partition:
     creation: QueueCreation | None = None
     """The scheduler's rules for creating queues on submission, if any."""
     _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
-    """The same parser, with a cache."""
+    """`parse_acl` with a cache, for the ACLs of created queues."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
-    """The nearest existing ancestors of missing queues with a cached chain."""
+    """The nearest existing ancestors of missing queues, for queues with a cached chain."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
@@ -113,9 +113,10 @@ class Partition:
         """Return the queue whose ACLs are evaluated first for a path.
 
         This is the queue itself, the queue that the capacity scheduler would create from templates,
-        or the nearest existing ancestor, where YuniKorn (`placement.go`, `PlaceApplication`) and
-        the fair scheduler check access to queues that they create. A short name shared by several
-        queues returns a queue without ACLs, since the capacity scheduler does not resolve it.
+        or the nearest existing ancestor. YuniKorn (`placement.go`, `PlaceApplication`) and the fair
+        scheduler use this ancestor to check access to queues that they create. For a short name
+        shared by several queues, a queue without ACLs is returned, since the capacity scheduler
+        does not resolve the name.
         """
         queue = self.queues.get(path)
         if queue is not None:
@@ -209,9 +210,9 @@ class Partition:
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
 
     def parse_long_acls(self) -> None:
-        """Parse the long ACLs, which are otherwise parsed on first use.
+        """Parse the long ACLs now instead of on first use.
 
-        Takes seconds for megabytes of names, so it should run in a thread.
+        Parsing takes seconds for megabytes of names, so call this in a thread.
         """
         for queue in self.queues.values():
             if max(map(len, queue.acl_texts)) > LONG_ACL:
@@ -230,7 +231,7 @@ class Partition:
         nearest = self._configured(path).path
         chain = self._chain_of_configured(nearest, access, chains)
         for queue in reversed(created):
-            # A level per ACL lets the chains of many paths share a template's names.
+            # Add a level for each ACL, so that the chains of many paths share a template's names.
             chain = chain.extend(queue.path, (queue.admin_acl,))
             if access is _SUBMIT:
                 chain = chain.extend(queue.path, (queue.submit_acl,))
@@ -254,7 +255,7 @@ class Partition:
 
 
 class PartitionBuilder:
-    """Builds a partition from its queues, which may be added in several calls."""
+    """Builds a partition from its queues. They may be added in several calls."""
 
     def __init__(
         self,
@@ -314,7 +315,7 @@ class PartitionBuilder:
                 self._short_names[name] = name if name in self._short_names else path
 
     def add_sorted_paths(self, paths: Iterable[str]) -> None:
-        """Add the sorted paths of all queues, which saves `build` from sorting them."""
+        """Set the sorted paths of all queues, so that `build` need not sort them."""
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:

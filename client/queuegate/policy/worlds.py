@@ -1,9 +1,9 @@
 """The people for whom a claim about a policy must hold.
 
-A single name in an ACL is enough to grant a person access: their own, a group's, or that of a
-service acting for them. Further names never revoke it. In an open world, it is therefore enough to
-consider minimal people: a user without groups, or a new user in one group, plus any memberships
-implied by stated facts.
+A single name in an ACL is enough to grant a person access: the person's own name, a group's name,
+or the name of a service acting for the person. Additional names never revoke access. In an open
+world, it is therefore enough to consider minimal people: a user without groups, or a new user in
+one group, plus any memberships implied by stated facts.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -47,7 +47,7 @@ class World(Protocol):
     """The people who may exist."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield the people to whom all subjects apply, or at least the minimal people."""
+        """Yield the people to whom all subjects apply. The minimal people are enough."""
 
 
 class Inclusion(NamedTuple):
