@@ -88,7 +88,7 @@ class PolicyQueue:
     submit_acl: str
     """The ACL for submission."""
     admin_acl: str
-    """The ACL for administration, which includes submission."""
+    """The ACL for administration. Administrators may also submit."""
     submit_acl_dropped_names: tuple[str, ...]
     """Invalid names in the submit ACL. They never match."""
     admin_acl_dropped_names: tuple[str, ...]

@@ -71,7 +71,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command group whose help lists options in the same order."""
+    """A command group whose help lists options in the same order as a command's."""
 
     command_class = Command
 

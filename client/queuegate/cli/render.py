@@ -165,7 +165,7 @@ def explanation(
 
 
 def application_decision(asked: ApplicationCheck, answer: Decision, colors: Colors) -> str:
-    """Return a decision on access to an application, as a line."""
+    """Return a line with a decision on access to an application."""
     word = colors.good("allowed") if answer.allowed else colors.bad("denied")
     can = "may" if answer.allowed else "may not"
     is_spark = isinstance(asked.application, SparkApplication)

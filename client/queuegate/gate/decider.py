@@ -90,7 +90,7 @@ class Decider:
         return self._decide(state, question)
 
     def _decide_hashable(self, question: Question) -> Decision | None:
-        """Return the decision for a question whose groups are a list or a set."""
+        """Convert a question's list or set of groups to a tuple, and return the decision."""
         user, queue, partition, access, groups, real_user = question
         if not isinstance(groups, list | set):
             return None

@@ -121,7 +121,7 @@ class LocalPartition:
         return chain
 
     def evaluated_instead(self, path: str, decision: Decision) -> str:
-        """Return the existing ancestor whose ACLs were evaluated in place of a missing queue's.
+        """Return a missing queue's nearest existing ancestor, if its ACLs were evaluated instead.
 
         Empty if the queue exists or will be created, or if the decision does not depend on it.
         """

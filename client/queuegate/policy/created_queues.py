@@ -2,8 +2,9 @@
 
 The rules follow Hadoop 3.4 (`CapacitySchedulerQueueManager`, `AutoCreatedQueueTemplate`). Below a
 configured *creator* queue, a submission creates the missing queues of its path. Their ACLs come
-from templates keyed by the parent's path, whose last levels may be `*` for any name; the template
-with the fewest `*` takes precedence. ACLs configured at the path of a created queue have no effect.
+from templates keyed by the parent's path. The path's last levels may be `*` to match any name; the
+template with the fewest `*` takes precedence. ACLs configured at the path of a created queue have
+no effect.
 
 In the path of a request, a level `*` represents any name not mentioned in a template, so a few
 paths can represent all queues that may be created.

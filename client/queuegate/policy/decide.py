@@ -47,7 +47,7 @@ def decide(
 
 
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
-    """Return the existing ancestor whose ACLs were evaluated in place of a missing queue's.
+    """Return a missing queue's nearest existing ancestor, if its ACLs were evaluated instead.
 
     Empty if the queue exists or will be created, or if the decision does not depend on it.
     """
