@@ -107,7 +107,7 @@ def _error(problem: Problem) -> dict[str, Any]:
 
 
 def _print(lines: Iterable[str], status: int) -> int:
-    """Print to standard output. Return the given status, or the status for a failure to print."""
+    """Print to standard output. Return the given status, or a failure status if printing fails."""
     # Characters missing from the terminal's encoding are printed as escapes.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -114,7 +114,7 @@ class Session:
             return offline_client(
                 self.policy, self.config, self.timeout, values, self.resolved_group
             )
-        # Imported late, since importing gRPC would delay --help and usage errors.
+        # Import gRPC only now, because importing it would delay --help and usage errors.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
 

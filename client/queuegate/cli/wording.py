@@ -89,7 +89,7 @@ def _argument(field: str, question: Mapping[str, object]) -> str:
 
 
 def _hint(field: str, question: Mapping[str, object]) -> str:
-    """Return the probably intended command, if the value is not a queue path."""
+    """Return a suggestion for a queue that is not a valid path; empty if there is none."""
     user, queue = question.get("user"), question.get("queue")
     if field != "queue" or not isinstance(queue, str) or queue_path(queue):
         return ""

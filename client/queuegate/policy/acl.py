@@ -127,7 +127,7 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
 
 
 def check(text: str) -> None:
-    """Raise AclError if `parse` would."""
+    """Raise AclError if `parse` would reject the text."""
     spaces = text.count(" ")
     if spaces > 1:
         raise AclError(

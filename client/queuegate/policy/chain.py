@@ -172,9 +172,7 @@ class Chain:
         self.index = self.merged()
 
     def merged(self) -> Index:
-        """Return the names listed at this level or above, mapped to the nearest queues listing
-        them.
-        """
+        """Return an index of the names listed at this level or above."""
         if self.index is not None:
             return self.index
         levels = [self]

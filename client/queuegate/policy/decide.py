@@ -66,7 +66,7 @@ def usable(
     *,
     real_user: str = "",
 ) -> list[tuple[str, Decision]] | None:
-    """Return the queues that the user may use, in the order of `paths`, with their decisions.
+    """Return the queues in `paths` that the user may use, in order, each with its decision.
 
     Returns None if `groups` is None and a decision depends on them.
     """
