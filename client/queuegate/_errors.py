@@ -165,7 +165,9 @@ def _local_message(
 
 
 def _remedy(details: str, address: str) -> str:
-    """Return a message that says which message was too large, with a remedy."""
+    """Return an error text that says whether the request or the response was too large, and how to
+    fix it.
+    """
     if AT_THE_CLIENT in details:
         return f"the response of {address} is too large: request less at once ({details})"
     return (

@@ -136,8 +136,10 @@ def check(text: str) -> None:
 
 
 def has_only_valid_names(text: str, names: AclNames) -> bool:
-    """Return whether `parse` would accept every entry, so that parsing can be deferred."""
-    # A `*` surrounded by white space is still the wildcard.
+    """Return whether all entries are valid names, in which case `parse` can wait until the ACL is
+    needed, because it will report nothing.
+    """
+    # A `*` surrounded by white space is the wildcard, not a name.
     return _VALID_NAMES[names].fullmatch(text) is not None and text.strip(WHITE_SPACE) != WILDCARD
 
 

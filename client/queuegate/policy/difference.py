@@ -92,8 +92,8 @@ def compare(
         old: The old version.
         new: The new version, for the same scheduler.
         access: The kind of access.
-        expand: Returns the names to compare, by default the names in the ACLs. `people` replaces
-            groups with their members.
+        expand: Maps the names in an ACL to the names to compare. The default, `by_name`, keeps
+            them; an expander from `people` replaces groups with their members.
     """
     differences: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):

@@ -56,7 +56,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         data = _values(texts, binary)
     except ValueError as error:
         return deny(str(error))
-    # Run in a thread, because malicious patterns may take a second to compile.
+    # Run in a thread, because a malicious pattern can take a full second to compile.
     errors, warnings = await asyncio.to_thread(_check_settings, data)
     if warning := _missing_queues(data, _name(request)):
         warnings.append(warning)

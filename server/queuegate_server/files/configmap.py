@@ -82,7 +82,7 @@ class ConfigMapFolders:
 
 
 def _version_status(folder: Path) -> tuple[int, ...]:
-    """Return the status of the folder and its files, following links."""
+    """Return numbers that identify the current version of the folder and its files."""
     status = file_status(folder)
     for file in sorted(folder.iterdir()):
         # The kubelet swaps the version before it removes links to deleted keys.

@@ -52,9 +52,9 @@ class WorkerProcess:
 
         Args:
             index: The worker's index.
-            spec: Returns the result of `spec_message`. Called once the worker is running and can
-                receive later changes.
-            handlers: The handlers of the worker's requests other than `ready` and `failed`.
+            spec: Returns the result of `spec_message`. Not called until the worker is running and
+                can receive changes that are made after the call.
+            handlers: Handlers for the worker's requests, except `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
         with theirs:
