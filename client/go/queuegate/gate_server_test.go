@@ -121,7 +121,7 @@ func TestYARNVectorsThroughAGate(t *testing.T) {
 	}
 	fair := write("fair.xml", "<allocations/>")
 	capacity := write("capacity.xml", configuration(map[string]string{"yarn.scheduler.capacity.root.queues": "a"}))
-	site := write("site.xml", configuration(nil))
+	site := write("site.xml", configuration(map[string]string{"yarn.resourcemanager.hostname": "rm"}))
 	settings := write("queuegate.yaml", fmt.Sprintf(`
 listen: [127.0.0.1:0]
 callers: {loopback: {roles: [check, read, admin, sync]}}
