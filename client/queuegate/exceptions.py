@@ -49,7 +49,7 @@ class Violation(NamedTuple):
     """The field's path in the request, for example `user.groups[3]`. If the client detected the
     fault, the argument instead, for example `groups[3]`."""
     description: str
-    """What is wrong with the field."""
+    """The reason why the value is invalid."""
 
 
 class QueuegateError(Exception):

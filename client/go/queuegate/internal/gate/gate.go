@@ -34,7 +34,7 @@ type State string
 
 // The states.
 const (
-	Connecting State = "connecting" // there is no policy
+	Connecting State = "connecting" // no policy has arrived yet
 	Live       State = "live"
 	Expired    State = "expired"   // the lease has expired
 	Forbidden  State = "forbidden" // by the server, or without a required outbox
