@@ -38,10 +38,7 @@ def test_the_module_is_tidy() -> None:
 
 
 def test_the_tests_of_the_module() -> None:
-    done = go_test("./...")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "--- SKIP" not in done.stdout
-    for name in (
+    assert go_test("./...") >= {
         "TestAnnotationVectors",
         "TestQueueVectors",
         "TestAServerThatEndsAndReturns",
@@ -54,5 +51,4 @@ def test_the_tests_of_the_module() -> None:
         "TestAGateInAProcessThatIsStopped",
         "TestAGateWhoseServerRestarts",
         "TestVectors",
-    ):
-        assert f"--- PASS: {name} " in done.stdout
+    }

@@ -213,6 +213,8 @@ def test_a_worker_that_is_replaced_is_the_same_replica(tmp_path: Path) -> None:
         server = fleet.start("workers", *SEVERAL)
         with each_worker(server, WORKERS) as first:
             eventually(lambda: len(shown(first["workers/0"]).replicas), len(NAMES))
+        # A worker may be registered in the fleet before it follows it.
+        server.wait_for_log("following the fleet", count=WORKERS)
         killed = pids(server)[1]
         send(killed, signal.SIGKILL)
         eventually(lambda: is_alive(killed), False)
