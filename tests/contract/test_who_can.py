@@ -10,7 +10,7 @@ import pytest
 from queuegate._results import PolicyQueue
 from queuegate.cli import main
 from queuegate.cli.terminal import Colors
-from queuegate.cli.tree import Drawing
+from queuegate.cli.tree_drawing import Drawing
 from tests.support.fakes.scripted_server import ScriptedServer
 
 Capture = pytest.CaptureFixture[str]

@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from queuegate._address import ENVIRONMENT_VARIABLE
-from queuegate._applications import (
-    Application,
-    ApplicationCheck,
-    SparkApplication,
-)
 from queuegate._results import HealthStatus, ReplicaState, ResolveOutcome
-from queuegate._types import Check, Decision
-from queuegate.cli import render
+from queuegate._types import Check
+from queuegate.cli import render, server_state
+from queuegate.cli.app_check import app_check
 from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
 from queuegate.cli.options import (
@@ -34,18 +30,14 @@ from queuegate.cli.options import (
     wait_option,
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
-from queuegate.cli.session import TIMEOUT, Session
-from queuegate.cli.suggestions import MissingQueue, missing_queue
+from queuegate.cli.session import Session
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree
 from queuegate.cli.who_can import who_can
-from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
 
 if TYPE_CHECKING:
-    from queuegate._client import Client
     from queuegate._users import UsableQueue
-    from queuegate.cli.offline import OfflineClient
 
 _EPILOG: Final = f"""\
 \b
@@ -66,14 +58,6 @@ Environment:
   NO_COLOR                    if set, disables colors
 """
 
-_OF_YARN: Final = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
-_APPLICATION_OPTIONS: Final = ("partition", "groups", "target_queue", "real_user")
-_OF_SPARK: Final = {
-    "properties": "--property",
-    "spark_user": "--spark-user",
-    "process_user": "--process-user",
-}
-
 
 @click.group(cls=Group, context_settings=CONTEXT, epilog=_EPILOG)
 @common_options((*FORMATS, TABLE))
@@ -90,7 +74,7 @@ def check(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.check(**asdict(asked))
-        missing = _missing_queue_hints(client, session, asked, answer.evaluated_queue, started)
+        missing = session.missing_queue_hints(client, asked, answer.evaluated_queue, started)
     status = Exit.OK if answer.allowed else Exit.NO
     text = render.decision(asked, answer, session.colors, missing, session.yarn_site or "")
     return Report(answer, [text], status)
@@ -104,109 +88,11 @@ def explain(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.explain(**asdict(asked))
-        missing = _missing_queue_hints(
-            client, session, asked, answer.decision.evaluated_queue, started
-        )
+        evaluated_queue = answer.decision.evaluated_queue
+        missing = session.missing_queue_hints(client, asked, evaluated_queue, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
     site = session.yarn_site or ""
     return Report(answer, render.explanation(asked, answer, session.colors, missing, site), status)
-
-
-def _missing_queue_hints(
-    client: "Client | OfflineClient",
-    session: Session,
-    asked: Check,
-    evaluated_queue: str,
-    started: float,
-) -> MissingQueue:
-    """Return hints about the requested queue; none if it exists or the output is not text.
-
-    This takes a second call, and the caller may lack the role for it. Both calls share a time
-    limit.
-    """
-    left = (session.timeout or TIMEOUT) - (time.monotonic() - started)
-    if not (evaluated_queue and _is_text(session) and left > 0):
-        return MissingQueue()
-    return missing_queue(client, asked, evaluated_queue, left)
-
-
-def _is_text(session: Session) -> bool:
-    return session.output in {None, FORMATS[0]}
-
-
-@queuegate.command("app-check")
-@session_options
-@click.argument("user")
-@click.argument(
-    "action", metavar="ACTION", type=click.Choice([action.replace("_", "-") for action in Action])
-)
-@click.option("--queue", default="", help="The application's queue.")
-@click.option("--owner", default="", metavar="USER", help="The user who started the application.")
-@click.option("--view-acl", default="", metavar="ACL", help="Its view ACL.")
-@click.option("--modify-acl", default="", metavar="ACL", help="Its modify ACL.")
-@click.option("--target-queue", default="", metavar="QUEUE", help="For a move, the target queue.")
-@click.option("--spark", is_flag=True, help="Check a Spark application, under Spark's own rules.")
-@click.option(
-    "--property",
-    "properties",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A Spark application property; repeatable.",
-)
-@click.option("--spark-user", default="", metavar="USER", help="The user on whose behalf it runs.")
-@click.option("--process-user", default="", metavar="USER", help="The owner of its process.")
-@click.option("--explain", "explained", is_flag=True, help="Show the evaluated lists.")
-@partition_option
-@groups_options
-@files_options
-def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
-    """Check whether USER may access a YARN or Spark application.
-
-    ACTION is view, view-logs, modify, move or (Spark only) admin.
-    """
-    if fault := _application_fault(arguments):
-        raise click.UsageError(fault, click.get_current_context())
-    properties = dict(text.split("=", 1) for text in arguments["properties"])
-    question = (
-        arguments["user"],
-        Action(arguments["action"].replace("-", "_")),
-        SparkApplication(properties, arguments["spark_user"], arguments["process_user"])
-        if arguments["spark"]
-        else Application(
-            arguments["queue"], arguments["owner"], arguments["view_acl"], arguments["modify_acl"]
-        ),
-    )
-    options = {name: arguments[name] for name in _APPLICATION_OPTIONS}
-    asked = ApplicationCheck(*question, **options)
-    colors = session.colors
-    with session.client() as client:
-        started = time.monotonic()
-        if explained:
-            full = client.explain_application(*question, **options)
-            missing = _missing_queue_line(client, session, asked, full.decision, started)
-            lines = render.application_explanation(asked, full, colors, missing)
-            return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
-        answer = client.check_application(*question, **options)
-        missing = _missing_queue_line(client, session, asked, answer, started)
-    status = Exit.OK if answer.allowed else Exit.NO
-    text = render.application_decision(asked, answer, colors)
-    return Report(answer, [text, missing] if missing else [text], status)
-
-
-def _missing_queue_line(
-    client: "Client | OfflineClient",
-    session: Session,
-    asked: ApplicationCheck,
-    answer: Decision,
-    started: float,
-) -> str:
-    """Return a line about the application's queue if the queue does not exist; empty otherwise."""
-    application, evaluated = asked.application, answer.evaluated_queue
-    if not evaluated or not isinstance(application, Application):
-        return ""
-    check = Check(asked.user, application.queue, asked.partition)
-    missing = _missing_queue_hints(client, session, check, evaluated, started)
-    return render.missing_queue(application.queue, evaluated, missing)
 
 
 @queuegate.command()
@@ -243,6 +129,7 @@ def queues(session: Session, user: str, *, access: str, why: bool, **options: An
     return Report({"queues": paths}, map(escape, paths), note=note, table=table)
 
 
+queuegate.add_command(app_check)
 queuegate.add_command(who_can)
 queuegate.add_command(tree)
 
@@ -311,7 +198,7 @@ def policy(session: Session, prefix: str, partition: str) -> Report:
     note = "" if rows else f"there is no queue {prefix}"
     table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
     document = {"partition": shown_partition(partition, answer), **plain(answer)}
-    return Report(document, render.policy(answer, session.colors), note=note, table=table)
+    return Report(document, server_state.policy(answer, session.colors), note=note, table=table)
 
 
 @queuegate.command()
@@ -325,7 +212,7 @@ def reload(session: Session, *, wait: bool) -> Report:
     del document["cursor"]
     if not wait:
         del document["waited_out"]
-    lines = [*render.diagnostics(answer.diagnostics, session.colors)]
+    lines = [*server_state.diagnostics(answer.diagnostics, session.colors)]
     if answer.succeeded:
         lines.append(f"serving revision {answer.revision}")
         if not wait:
@@ -349,7 +236,7 @@ def fleet(session: Session) -> Report:
     """Show the replicas in the server's fleet, and whether they agree."""
     with session.client() as client:
         answer = client.get_fleet()
-    lines = [*render.fleet(answer, session.colors)]
+    lines = [*server_state.fleet(answer, session.colors)]
     is_starting = any(each.state is ReplicaState.STARTING for each in answer.replicas)
     if answer.agreed or (is_starting and not answer.problems):
         return Report(answer, lines)
@@ -379,27 +266,6 @@ def health(session: Session, service: str) -> Report:
             problem = Problem(Exit.WRONG, "SERVICE_UNKNOWN", message)
             return Report(document, [], problem=problem)
     return Report(document, [session.colors.bad(answer.replace("_", " "))], Exit.NO)
-
-
-def _application_fault(arguments: dict[str, Any]) -> str:
-    """Return a message about conflicting arguments of app-check; empty if they are valid."""
-    if arguments["spark"]:
-        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
-        if of_yarn:
-            allowed = ", ".join(_OF_SPARK.values())
-            return f"{', '.join(of_yarn)}: not allowed with --spark, which takes {allowed}"
-        properties = arguments["properties"]
-        if not all("=" in text for text in properties):
-            return "--property must be NAME=VALUE"
-        names = [text.partition("=")[0] for text in properties]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        return f"--property: {', '.join(twice)} is given more than once" if twice else ""
-    of_spark = [option for name, option in _OF_SPARK.items() if arguments[name]]
-    if of_spark:
-        return f"{', '.join(of_spark)}: only allowed with --spark"
-    if not (arguments["queue"] and arguments["owner"]):
-        return "pass --queue and --owner, or --spark"
-    return ""
 
 
 def _wait_lines(waited_out: tuple[str, ...], state: str) -> list[str]:

@@ -3,11 +3,15 @@
 import shlex
 import stat
 import sys
+import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from queuegate._types import Check
+from queuegate.cli.output import FORMATS
+from queuegate.cli.suggestions import MissingQueue, missing_queue
 from queuegate.cli.terminal import Colors, colors_for, escape
 from queuegate.policy.names import DEFAULT_PARTITION, partition_name
 
@@ -125,6 +129,24 @@ class Session:
         return Client(
             self.address, timeout=self.timeout or TIMEOUT, tls=tls, token_file=self.token_file
         )
+
+    def missing_queue_hints(
+        self,
+        client: "Client | OfflineClient",
+        asked: Check,
+        evaluated_queue: str,
+        started: float,
+    ) -> MissingQueue:
+        """Return hints about the requested queue; none if it exists or the output is not text.
+
+        This takes a second call, and the caller may lack the role for it. Both calls share a time
+        limit.
+        """
+        is_text = self.output in {None, FORMATS[0]}
+        left = (self.timeout or TIMEOUT) - (time.monotonic() - started)
+        if not (evaluated_queue and is_text and left > 0):
+            return MissingQueue()
+        return missing_queue(client, asked, evaluated_queue, left)
 
 
 def exposed_secret(file: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 import queuegate
 from queuegate import Access, Reason
-from queuegate.cli import render
+from queuegate.cli import server_state
 from queuegate.cli.terminal import Colors
 from tests.support.eventually import eventually
 from tests.support.gates import KINDS, decides_itself, live_gate
@@ -63,7 +63,7 @@ def test_everything_else_agrees(client: queuegate.Client) -> None:
     (template,) = policy.templates
     assert (template.path, template.kind) == ("root.managed", "leaf-queue-template")
     assert (template.submit_acl, template.admin_acl) == ("alice analysts", "ops")
-    shown = [*render.policy(policy, Colors(on=False))]
+    shown = [*server_state.policy(policy, Colors(on=False))]
     assert "  root.managed  leaf-queue-template  submit 'alice analysts'  admin 'ops'" in shown
 
 

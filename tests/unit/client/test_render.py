@@ -16,7 +16,7 @@ from queuegate import (
     StepOutcome,
     SubjectKind,
 )
-from queuegate.cli import render
+from queuegate.cli import render, server_state
 from queuegate.cli.terminal import Colors, escape
 
 PLAIN = Colors(on=False)
@@ -222,7 +222,7 @@ def test_a_policy() -> None:
         reload_failed_at=WHEN,
         reload_diagnostics=(fault,),
     )
-    assert "\n".join(render.policy(answer, PLAIN)) == inspect.cleandoc("""
+    assert "\n".join(server_state.policy(answer, PLAIN)) == inspect.cleandoc("""
         source      /etc/queues.yaml
         revision    2
         loaded      2026-01-02 03:04:05Z

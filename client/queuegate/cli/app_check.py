@@ -1,0 +1,129 @@
+"""The command `queuegate app-check`, which checks access to a YARN or Spark application."""
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from queuegate._applications import Application, ApplicationCheck, SparkApplication
+from queuegate._types import Check, Decision
+from queuegate.cli import render
+from queuegate.cli.exit_codes import Exit
+from queuegate.cli.options import (
+    Command,
+    files_options,
+    groups_options,
+    partition_option,
+    session_options,
+)
+from queuegate.cli.output import Report
+from queuegate.cli.session import Session
+from queuegate.policy.applications import Action
+
+if TYPE_CHECKING:
+    from queuegate._client import Client
+    from queuegate.cli.offline import OfflineClient
+
+_OF_YARN: Final = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
+_APPLICATION_OPTIONS: Final = ("partition", "groups", "target_queue", "real_user")
+_OF_SPARK: Final = {
+    "properties": "--property",
+    "spark_user": "--spark-user",
+    "process_user": "--process-user",
+}
+
+
+@click.command("app-check", cls=Command)
+@session_options
+@click.argument("user")
+@click.argument(
+    "action", metavar="ACTION", type=click.Choice([action.replace("_", "-") for action in Action])
+)
+@click.option("--queue", default="", help="The application's queue.")
+@click.option("--owner", default="", metavar="USER", help="The user who started the application.")
+@click.option("--view-acl", default="", metavar="ACL", help="Its view ACL.")
+@click.option("--modify-acl", default="", metavar="ACL", help="Its modify ACL.")
+@click.option("--target-queue", default="", metavar="QUEUE", help="For a move, the target queue.")
+@click.option("--spark", is_flag=True, help="Check a Spark application, under Spark's own rules.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A Spark application property; repeatable.",
+)
+@click.option("--spark-user", default="", metavar="USER", help="The user on whose behalf it runs.")
+@click.option("--process-user", default="", metavar="USER", help="The owner of its process.")
+@click.option("--explain", "explained", is_flag=True, help="Show the evaluated lists.")
+@partition_option
+@groups_options
+@files_options
+def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
+    """Check whether USER may access a YARN or Spark application.
+
+    ACTION is view, view-logs, modify, move or (Spark only) admin.
+    """
+    if fault := _application_fault(arguments):
+        raise click.UsageError(fault, click.get_current_context())
+    properties = dict(text.split("=", 1) for text in arguments["properties"])
+    question = (
+        arguments["user"],
+        Action(arguments["action"].replace("-", "_")),
+        SparkApplication(properties, arguments["spark_user"], arguments["process_user"])
+        if arguments["spark"]
+        else Application(
+            arguments["queue"], arguments["owner"], arguments["view_acl"], arguments["modify_acl"]
+        ),
+    )
+    options = {name: arguments[name] for name in _APPLICATION_OPTIONS}
+    asked = ApplicationCheck(*question, **options)
+    colors = session.colors
+    with session.client() as client:
+        started = time.monotonic()
+        if explained:
+            full = client.explain_application(*question, **options)
+            missing = _missing_queue_line(client, session, asked, full.decision, started)
+            lines = render.application_explanation(asked, full, colors, missing)
+            return Report(full, lines, Exit.OK if full.decision.allowed else Exit.NO)
+        answer = client.check_application(*question, **options)
+        missing = _missing_queue_line(client, session, asked, answer, started)
+    status = Exit.OK if answer.allowed else Exit.NO
+    text = render.application_decision(asked, answer, colors)
+    return Report(answer, [text, missing] if missing else [text], status)
+
+
+def _missing_queue_line(
+    client: "Client | OfflineClient",
+    session: Session,
+    asked: ApplicationCheck,
+    answer: Decision,
+    started: float,
+) -> str:
+    """Return a line about the application's queue if the queue does not exist; empty otherwise."""
+    application, evaluated = asked.application, answer.evaluated_queue
+    if not evaluated or not isinstance(application, Application):
+        return ""
+    check = Check(asked.user, application.queue, asked.partition)
+    missing = session.missing_queue_hints(client, check, evaluated, started)
+    return render.missing_queue(application.queue, evaluated, missing)
+
+
+def _application_fault(arguments: dict[str, Any]) -> str:
+    """Return a message about conflicting arguments of app-check; empty if they are valid."""
+    if arguments["spark"]:
+        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
+        if of_yarn:
+            allowed = ", ".join(_OF_SPARK.values())
+            return f"{', '.join(of_yarn)}: not allowed with --spark, which takes {allowed}"
+        properties = arguments["properties"]
+        if not all("=" in text for text in properties):
+            return "--property must be NAME=VALUE"
+        names = [text.partition("=")[0] for text in properties]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return f"--property: {', '.join(twice)} is given more than once" if twice else ""
+    of_spark = [option for name, option in _OF_SPARK.items() if arguments[name]]
+    if of_spark:
+        return f"{', '.join(of_spark)}: only allowed with --spark"
+    if not (arguments["queue"] and arguments["owner"]):
+        return "pass --queue and --owner, or --spark"
+    return ""

@@ -1,0 +1,100 @@
+"""Render a server's policy, fleet and diagnostics as text."""
+
+from collections.abc import Iterator, Sequence
+
+from queuegate._results import (
+    Diagnostic,
+    FleetInfo,
+    PolicyInfo,
+    PolicyQueue,
+    ReplicaState,
+    Severity,
+)
+from queuegate.cli.render import moment
+from queuegate.cli.terminal import Colors, escape
+
+_CHECKSUM_SHOWN = 12
+"""The number of checksum characters to show."""
+
+
+def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
+    """Yield lines with a policy's source, queues and diagnostics."""
+    yield f"source      {escape(answer.source)}"
+    yield f"revision    {answer.revision}"
+    if answer.loaded_at:
+        yield f"loaded      {moment(answer.loaded_at)}"
+    yield f"checksum    {escape(answer.checksum)}"
+    yield f"resolver    {escape(answer.resolver)}"
+    yield f"partitions  {', '.join(escape(name) for name in answer.partitions)}"
+    yield ""
+    for queue in answer.queues:
+        yield _queue(queue, colors)
+    if answer.templates:
+        yield ""
+        yield "queues that will be created below"
+        for template in answer.templates:
+            text = f"  {escape(template.path)}  {colors.faint(escape(template.kind))}"
+            for kind, acl in (("submit", template.submit_acl), ("admin", template.admin_acl)):
+                text += f"  {colors.faint(kind)} '{escape(acl)}'" if acl is not None else ""
+            yield text
+    if answer.diagnostics:
+        yield ""
+        yield from diagnostics(answer.diagnostics, colors)
+    if answer.reload_failed_at:
+        yield ""
+        yield colors.bad(f"the reload at {moment(answer.reload_failed_at)} failed:")
+        yield from diagnostics(answer.reload_diagnostics, colors)
+
+
+def fleet(answer: FleetInfo, colors: Colors) -> Iterator[str]:
+    """Yield lines that describe a fleet's replicas."""
+    for replica in answer.replicas:
+        state = str(replica.state)
+        if replica.state is ReplicaState.SILENT:
+            state = "alone" if replica.is_self else f"{state} for {replica.silent_seconds:.0f} s"
+        if replica.state is ReplicaState.STARTING:
+            state = "starting: it has not joined the fleet yet"
+        paint = {
+            ReplicaState.FOLLOWING: colors.good,
+            ReplicaState.STARTING: colors.doubtful,
+        }.get(replica.state, colors.bad)
+        yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
+        notes = [f"queuegate {escape(replica.version)}"]
+        if replica.state is not ReplicaState.SILENT:
+            notes.append(_pluralize(replica.gates, "gate"))
+        if replica.lag:
+            notes.append(f"{_pluralize(replica.lag, 'change')} behind")
+        checksum = escape(replica.policy_checksum[:_CHECKSUM_SHOWN]) or "none"
+        notes.append(f"policy {checksum} revision {replica.policy_revision}")
+        yield f"  {', '.join(notes)}"
+
+
+def _pluralize(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _queue(queue: PolicyQueue, colors: Colors) -> str:
+    parent, _, name = queue.path.rpartition(".")
+    indent = "  " * queue.path.count(".")
+    text = f"{indent}{escape(name)}" if parent else escape(queue.path)
+    for kind, acl, dropped in (
+        ("submit", queue.submit_acl, queue.submit_acl_dropped_names),
+        ("admin", queue.admin_acl, queue.admin_acl_dropped_names),
+    ):
+        if acl:
+            text += f"  {colors.faint(kind)} '{escape(acl)}'"
+        if dropped:
+            names = ", ".join(escape(entry) for entry in dropped)
+            text += colors.doubtful(f" (never match: {names})")
+    return text
+
+
+def diagnostics(entries: Sequence[Diagnostic], colors: Colors) -> Iterator[str]:
+    """Yield diagnostics, one per line: `file:line:column: severity: message (remedy)`."""
+    for diagnostic in entries:
+        place = f"{escape(diagnostic.file)}:" if diagnostic.file else ""
+        place += f"{diagnostic.line}:{diagnostic.column}:" if diagnostic.line else ""
+        place += " " if place else ""
+        color = colors.bad if diagnostic.severity is Severity.ERROR else colors.doubtful
+        remedy = f" ({escape(diagnostic.remedy)})" if diagnostic.remedy else ""
+        yield f"{place}{color(diagnostic.severity)}: {escape(diagnostic.message)}{remedy}"
