@@ -1033,7 +1033,7 @@ Global___ListedUser: _TypeAlias = ListedUser  # noqa: Y015
 
 @_typing.final
 class UnexpandedGroup(_message.Message):
-    """A group in an ACL with unknown members."""
+    """A group that is listed in an ACL, and whose members are unknown."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1115,8 +1115,8 @@ class ListUsersResponse(_message.Message):
 
     @_builtins.property
     def directory_as_of(self) -> _timestamp_pb2.Timestamp:
-        """When the members of groups were read from the resolver, for later pages possibly before the call.
-        Not set if no group was expanded.
+        """When the members of groups were read from the resolver. For later pages, this may be before the
+        call. Not set if no group was expanded.
         """
 
     def __init__(

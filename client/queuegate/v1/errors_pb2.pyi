@@ -59,8 +59,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     delay.
     """
     ERROR_REASON_NOT_CAUGHT_UP: _ErrorReason.ValueType  # 12
-    """UNAVAILABLE: the server has not applied the change in `at_least`, whose cursor is from another
-    server, or from this one before it was restarted.
+    """UNAVAILABLE: the server has not applied the change in `at_least`. Its cursor is from another server,
+    or from this server before a restart.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
@@ -106,7 +106,7 @@ ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 11
 delay.
 """
 ERROR_REASON_NOT_CAUGHT_UP: ErrorReason.ValueType  # 12
-"""UNAVAILABLE: the server has not applied the change in `at_least`, whose cursor is from another
-server, or from this one before it was restarted.
+"""UNAVAILABLE: the server has not applied the change in `at_least`. Its cursor is from another server,
+or from this server before a restart.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

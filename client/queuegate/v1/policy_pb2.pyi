@@ -372,7 +372,7 @@ class ValidatePolicyResponse(_message.Message):
     VALID_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     valid: _builtins.bool
-    """True if the configuration can be served, since no diagnostic is an error."""
+    """True if the configuration can be served, that is, if no diagnostic is an error."""
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
         """The diagnostics, sorted by location."""

@@ -48,12 +48,12 @@ class SyncServiceServicer(object):
 
     def Sync(self, request_iterator, context):
         """The caller opens the stream with `open`, and then sends pings. Under a lease, it may decide locally
-        from the state that it has applied. A lease starts when the caller *sent* a ping that the server
-        has answered, on the caller's monotonic clock. The server sends changes before it answers later
-        pings, so a lease never covers state older than the pong that granted it. Therefore, no caller uses
-        the state before a change once every caller has applied the change, or all leases that it received
-        before the change have expired. A draining server sends `draining`, and closes the stream with
-        UNAVAILABLE (reason DRAINING) once the caller's lease has been released or has expired.
+        from the state that it has applied. Once the server answers a ping, the lease runs from the time
+        when the caller *sent* the ping, on the caller's monotonic clock. The server sends changes before it
+        answers later pings, so a lease never covers state older than the pong that granted it. Therefore,
+        no caller uses the state before a change once every caller has applied the change, or all leases
+        that it received before the change have expired. A draining server sends `draining`, and closes the
+        stream with UNAVAILABLE (reason DRAINING) once the caller's lease has been released or has expired.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -23,7 +23,7 @@ class UserGroupInformation(_message.Message):
     """A user, with optional groups.
 
     The fields below 100 have the numbers and types of the scheduler interface's
-    si.v1.UserGroupInformation, so that message parses as this one.
+    si.v1.UserGroupInformation, so a message of that type also parses as this type.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -38,7 +38,7 @@ class UserGroupInformation(_message.Message):
     """
     no_groups: _builtins.bool
     """In requests, true if the user has no groups, so that none are looked up. Takes effect only where
-    groups would. `groups` must then be empty. The number leaves room for si.v1 to grow.
+    groups would. `groups` must then be empty. The field number leaves room for si.v1 to grow.
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -106,9 +106,7 @@ class ResolveUserGroupsResponse(_message.Message):
     """Why the user is unknown or the resolver is unavailable, in words."""
     @_builtins.property
     def user_group(self) -> _user_group_information_pb2.UserGroupInformation:
-        """The user, with groups starting with the primary group. There are no groups unless `outcome` is
-        RESOLVED.
-        """
+        """The user. `groups` starts with the primary group, and is empty unless `outcome` is RESOLVED."""
 
     @_builtins.property
     def resolved_at(self) -> _timestamp_pb2.Timestamp:

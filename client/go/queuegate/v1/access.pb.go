@@ -1912,7 +1912,7 @@ func (x *ListedUser) GetDetail() string {
 	return ""
 }
 
-// A group in an ACL with unknown members.
+// A group that is listed in an ACL, and whose members are unknown.
 type UnexpandedGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entry that lists the group.
@@ -1988,8 +1988,8 @@ type ListUsersResponse struct {
 	Proxies []*AccessGrant `protobuf:"bytes,7,rep,name=proxies,proto3" json:"proxies,omitempty"`
 	// True if callers may assert groups in this partition, and so obtain access for users not listed.
 	GroupsMayBeAsserted bool `protobuf:"varint,8,opt,name=groups_may_be_asserted,json=groupsMayBeAsserted,proto3" json:"groups_may_be_asserted,omitempty"`
-	// When the members of groups were read from the resolver, for later pages possibly before the call.
-	// Not set if no group was expanded.
+	// When the members of groups were read from the resolver. For later pages, this may be before the
+	// call. Not set if no group was expanded.
 	DirectoryAsOf *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=directory_as_of,json=directoryAsOf,proto3" json:"directory_as_of,omitempty"`
 	// The token for the next page; empty on the last page.
 	NextPageToken string `protobuf:"bytes,10,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`

@@ -57,8 +57,8 @@ const (
 	// RESOURCE_EXHAUSTED: the caller exceeded its rate limit; google.rpc.RetryInfo contains the retry
 	// delay.
 	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 11
-	// UNAVAILABLE: the server has not applied the change in `at_least`, whose cursor is from another
-	// server, or from this one before it was restarted.
+	// UNAVAILABLE: the server has not applied the change in `at_least`. Its cursor is from another server,
+	// or from this server before a restart.
 	ErrorReason_ERROR_REASON_NOT_CAUGHT_UP ErrorReason = 12
 )
 

@@ -675,7 +675,7 @@ func (x *ValidatePolicyRequest) GetContent() string {
 // The diagnostics of a configuration.
 type ValidatePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True if the configuration can be served, since no diagnostic is an error.
+	// True if the configuration can be served, that is, if no diagnostic is an error.
 	Valid bool `protobuf:"varint,1,opt,name=valid,proto3" json:"valid,omitempty"`
 	// The diagnostics, sorted by location.
 	Diagnostics   []*Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`

@@ -24,7 +24,7 @@ const (
 // A user, with optional groups.
 //
 // The fields below 100 have the numbers and types of the scheduler interface's
-// si.v1.UserGroupInformation, so that message parses as this one.
+// si.v1.UserGroupInformation, so a message of that type also parses as this type.
 type UserGroupInformation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The case-sensitive user name: 1 to 1 024 bytes of UTF-8, without control characters. With groups or
@@ -36,7 +36,7 @@ type UserGroupInformation struct {
 	// them.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	// In requests, true if the user has no groups, so that none are looked up. Takes effect only where
-	// groups would. `groups` must then be empty. The number leaves room for si.v1 to grow.
+	// groups would. `groups` must then be empty. The field number leaves room for si.v1 to grow.
 	NoGroups      bool `protobuf:"varint,100,opt,name=no_groups,json=noGroups,proto3" json:"no_groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

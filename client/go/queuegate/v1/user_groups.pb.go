@@ -146,8 +146,7 @@ func (x *ResolveUserGroupsRequest) GetBypassCache() bool {
 // The groups of a user.
 type ResolveUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user, with groups starting with the primary group. There are no groups unless `outcome` is
-	// RESOLVED.
+	// The user. `groups` starts with the primary group, and is empty unless `outcome` is RESOLVED.
 	UserGroup *UserGroupInformation `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	// The outcome of the resolution.
 	Outcome ResolveOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=queuegate.v1.ResolveOutcome" json:"outcome,omitempty"`
