@@ -68,7 +68,7 @@ class Peers:
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When Redis last returned only some of the statuses. Other replicas may then be
+        """When Redis last returned only some of the statuses, so that some replicas may have been
         unknown."""
         self._tombstones: dict[str, _Tombstone] = {}
         """The final statuses of removed replicas, newest last."""

@@ -40,7 +40,7 @@ class Confirmations:
 
     @property
     def waited_out(self) -> Mapping[str, Sequence[str]]:
-        """Gates that did not confirm before their leases expired, by hexadecimal nonce."""
+        """Gates whose leases expired before they confirmed, by the change's hexadecimal nonce."""
         return {nonce.hex(): each.waited_out for nonce, each in self._confirmed.items()}
 
     @property

@@ -154,12 +154,15 @@ class StoreConnection:
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run a command; `key` is its key in `Refusals`. Raises StoreUnavailable."""
+        """Run a command, and record its refusals under `key`, by default under its name.
+
+        Raises StoreUnavailable.
+        """
         task = asyncio.ensure_future(run())
         try:
             is_done = await _done_within(task, seconds)
         finally:
-            # Once cancelled, the driver closes a connection with a pending reply.
+            # On cancellation, the driver closes the connection if a reply is pending.
             task.cancel()
         if not is_done:
             raise self._failure(f"no answer within {seconds:g} s")

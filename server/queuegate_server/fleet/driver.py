@@ -1,8 +1,8 @@
 """Extensions to the Redis driver: bounded replies, and DNS lookups that cannot hang the process.
 
-The scripts return at most a few MiB, but the bounds apply to all commands, even if the server is
-not Redis. DNS lookups use dedicated threads, because a lookup may hang forever. On exit, the
-process would wait for asyncio's threads and for uvloop's lookups.
+The fleet's scripts return at most a few MiB, but the bounds apply to every reply, even from a
+server that is not Redis. DNS lookups use dedicated threads, because a lookup may hang forever, and
+on exit the process would wait for asyncio's threads and for uvloop's lookups.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ MAX_NAMES_BYTES: Final = 16 * 1024
 
 
 EntryId = tuple[int, int]
-"""An event's number, followed by 0. Replicas write no other IDs."""
+"""The ID of a stream entry. Replicas use the event's number, followed by 0."""
 
 
 class MalformedValue(Exception):
@@ -114,7 +114,7 @@ class LogState(NamedTuple):
     is_complete: bool = True
     """Whether `statuses` covers all replicas; False if an outsider has written too many."""
     clock: tuple[float, float] | None = None
-    """See `ReplicaStatus`."""
+    """Bounds in seconds on how far this replica's wall clock is ahead of Redis's."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Construction of this process's replica from the settings. Nothing is started here."""
+"""Builds this process's replica from the settings, without starting it."""
 
 import os
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Create the store without connecting. `clock`, the lease's, and `wall` are in seconds."""
+        """Create the store without connecting. Clocks return seconds; `clock` is the lease's."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)

@@ -1,4 +1,4 @@
-"""This process as a replica of a fleet: the I/O around `FleetSession`.
+"""Runs this process as a replica of a fleet, and performs the I/O for `FleetSession`.
 
 A replica sends a heartbeat every half second, executes the session's requests, and appends changes.
 It also probes commands used only by changes and shared groups, so that refusals are noticed early.
@@ -44,7 +44,7 @@ class _FirstHeartbeatPending(StoreUnavailable):
 
 
 class FleetMember:
-    """A replica. Not thread-safe."""
+    """The replica that this process runs. Not thread-safe."""
 
     def __init__(
         self,
@@ -54,8 +54,9 @@ class FleetMember:
         local: LocalChanges,
         clock: Callable[[], float],
     ) -> None:
-        """Create a replica without starting it. `clock`, in seconds, must keep running during
-        suspend.
+        """Create a replica without starting it.
+
+        `clock` returns seconds, and must keep running while the machine is suspended.
         """
         self.session: Final = session
         self.stream: Final = stream
@@ -138,8 +139,8 @@ class FleetMember:
         Args:
             change: The change.
             nonce: The nonce of the change's event; empty to generate one.
-            head: The event that precedes the change in the first attempt; None for the newest
-                known.
+            head: The event after which to append in the first attempt; None for the newest known
+                event.
             seconds: How long to retry while other replicas also append.
 
         Raises:
@@ -191,7 +192,7 @@ class FleetMember:
     async def _probe(self) -> None:
         try:
             self._refusals.note_probe(await self.stream.probe())
-        except StoreUnavailable as error:  # refusals were recorded; an outage also fails heartbeats
+        except StoreUnavailable as error:  # already recorded if refused; heartbeats report outages
             _LOG.debug("could not test the Redis commands: %s", error)
 
     async def _beat(self) -> None:

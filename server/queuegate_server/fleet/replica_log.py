@@ -42,7 +42,7 @@ class ReplicaLog:
         self._changes = ChangeLog()
         """The newest applied events, by number."""
         self._nonces: deque[bytes] = deque()
-        """The nonces of these events and, first, of the event that precedes the oldest."""
+        """The nonces of these events, preceded by the nonce of the event before the oldest."""
         self._pending: tuple[int, float] | None = None
         """The number of the newest unapplied head, and when the heartbeat that returned it was
         sent."""
@@ -155,8 +155,8 @@ class ReplicaLog:
     def has_applied(self, event: LogPosition) -> bool:
         """Return whether exactly this event has been applied.
 
-        For an event older than this log, the number suffices: after a loss, this replica has read
-        the events in the log or started with an empty cache.
+        For an event older than this log, the number suffices, because after a loss, this replica
+        has read the events in the log or started with an empty cache.
         """
         return (
             self._follows(event)
@@ -251,7 +251,7 @@ class ReplicaLease:
         self.ends_at = math.inf
         """When the lease expires, on the caches' monotonic clock."""
         self.max_age = max_age
-        """See `CacheLease`. It is shorter while invalidations do not reach this server."""
+        """The maximum age of a result in seconds; see `CacheLease`."""
         self.generation = 0
         """The number of ended leases. A lookup belongs to the lease that was valid when it
         started."""

@@ -2,7 +2,7 @@
 
 Anyone who can write to Redis can store anything under the fleet's keys. Scripts therefore bound the
 number and size of returned values, truncate an oversized value one byte above the limit, and delete
-keys of the wrong type. Scripts that use the state take the keys in `Keys.state`.
+keys of the wrong type. Scripts that use the fleet's state take `Keys.state` as their keys.
 """
 
 from typing import Final
@@ -98,7 +98,8 @@ call('HSET', KEYS[5], ARGV[1], ARGV[2])
 return state(3)
 """
 )
-"""Write a replica's status. Arguments: the field, the value, and fields to return first."""
+"""Write a replica's status, and return the fleet's state. Arguments: the field, the value, and the
+fields of statuses to return first."""
 
 APPEND: Final = Script(
     _STATE

@@ -34,7 +34,7 @@ MAX_EXPECTED: Final = 10_000
 """The maximum number of this replica's events recognized on arrival. Older events are applied like
 other replicas' events."""
 MAX_UNSENT: Final = 1_000
-"""The maximum number of unsent changes. Beyond it, they are widened to all users."""
+"""The maximum number of unsent changes. If there are more, all are widened to cover all users."""
 _random_nonce: Final = partial(os.urandom, NONCE_BYTES)
 
 

@@ -1,6 +1,6 @@
 """Users' groups, shared among replicas through Redis.
 
-A value carries the log position that its writer had applied before querying the resolver. Readers
+A value carries the log position that its writer had reached before querying the resolver. Readers
 accept the value only if they know all later events and none of these invalidates the user. A lookup
 that predates an invalidation is therefore never used after it, no matter which replica stored the
 result or how slow the lookup or write was.
@@ -91,7 +91,7 @@ class PartitionGroups:
     ) -> None:
         """Create the groups of one partition. `clock` is the cache lease's clock, in seconds."""
         self.resolver_fingerprint: Final = codec.resolver_fingerprint
-        """See `SharedGroups`."""
+        """Identifies the resolver's settings; see `SharedGroups`."""
         self._store = store
         self._codec = codec
         self._fence = fence
@@ -110,7 +110,7 @@ class PartitionGroups:
         return result
 
     def begin(self, user: str) -> Callable[[SharedResult], None] | None:
-        """Record the position before the resolver is queried; see `SharedGroups`."""
+        """Record the log position at which a lookup starts; see `SharedGroups.begin`."""
         position = self._position()
         return None if position is None else partial(self._publish, user, position)
 
@@ -177,7 +177,7 @@ class PartitionGroups:
 
 
 class ValueCodec:
-    """Encoder and decoder for the values of one partition."""
+    """Encodes and decodes one partition's values in Redis."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Decodes replica statuses from Redis, and selects statuses not written by replicas for removal."""
+"""Decodes replica statuses from Redis, and selects invalid statuses for removal."""
 
 import asyncio
 import hashlib
@@ -26,12 +26,12 @@ class StatusReader:
         self._written: dict[str, tuple[int, bytes]] = {}
         """The serial number and encoding of each status in the newest reply, by instance."""
         self._unsigned: dict[bytes, str] | None = None
-        """By field, the SHA-1 of each status in the newest reply that no replica has written."""
+        """The SHA-1 of each invalid status in the newest reply, by field; None before any reply."""
         self._removable: dict[bytes, str] = {}
 
     @property
     def known(self) -> Sequence[str]:
-        """The replicas whose statuses to return first, in case not all fit into one reply."""
+        """The replicas whose statuses Redis should return first if not all fit into one reply."""
         return [*self._written][:MAX_KNOWN]
 
     async def read(
@@ -70,8 +70,8 @@ class StatusReader:
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
         """Return the arguments of the script that removes statuses.
 
-        It removes stale statuses not written by a replica, and the given statuses if they have not
-        been rewritten since.
+        The script removes the given statuses unless they have been rewritten since, and invalid
+        statuses selected in the newest reply.
         """
         arguments: list[str | bytes] = []
         for status in statuses:
@@ -84,9 +84,9 @@ class StatusReader:
         return arguments
 
     def _select_removable(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
-        """Count new statuses not written by a replica, and select stale statuses for removal.
+        """Count new invalid statuses, and select unchanged invalid statuses for removal.
 
-        A status that changes with each heartbeat is kept: it was written by a misconfigured replica
+        A status that changes with each heartbeat is kept, because a misconfigured replica writes it
         with another secret, and both sides should report the mistake.
         """
         before = self._unsigned or {}

@@ -68,7 +68,7 @@ class Join(NamedTuple):
     sent_at: float
     missed: Sequence[Event] | None
     """The events that were not applied. If these are unknown (None), all groups must be
-    invalidated: ending the lease is not enough, because stale groups are used while the resolver
+    invalidated. Ending the lease is not enough, because stale groups are used while the resolver
     fails."""
 
     @property

@@ -1,4 +1,4 @@
-"""Redis commands for the fleet's events and statuses. The decisions are made by `FleetSession`.
+"""Runs Redis commands for the fleet's events and statuses. `FleetSession` decides which to run.
 
 An event is appended only if its writer knows the newest event, so the MAC can cover the position
 and the numbers have no gaps. A writer that finds a newer event gets the next turn, so replicas
@@ -98,7 +98,10 @@ class Stream:
         return await self._query(scripts.APPEND, args, COMMAND_BUDGET)
 
     async def read_after(self, position: LogPosition) -> list[Event]:
-        """Return the events after a position, waiting briefly if none. Raises MalformedValue."""
+        """Return the events after a position; wait briefly if there are none.
+
+        Raises MalformedValue.
+        """
         after = f"{position.sequence}-0"
         entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
@@ -142,7 +145,7 @@ class Stream:
 
     async def probe(self) -> Mapping[str, str]:
         """Try the commands not used by every heartbeat; return each command's error, or ""."""
-        # EVAL is such a command, because scripts loaded by other replicas are run by their hash.
+        # EVAL is one of them, because a script that another replica has loaded is run by its hash.
         reply = await self._store.execute(
             *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )

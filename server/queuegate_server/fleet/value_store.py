@@ -19,8 +19,8 @@ MAX_READS: Final = 4
 """The maximum number of concurrent batch reads, each on its own connection."""
 READ_BATCH: Final = 64
 MAX_READ_BYTES: Final = 1024 * 1024
-"""The maximum size of a batch in bytes. The groups of users beyond it are looked up instead. This
-and READ_BATCH keep the event loop responsive."""
+"""The maximum size of a batch in bytes. Groups beyond it are looked up instead. This limit and
+READ_BATCH keep the event loop responsive."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000

@@ -24,8 +24,8 @@ class AclKey(NamedTuple):
     queue: str
     """The queue's path; empty for the cluster's administrators."""
     access: Access | None
-    """None for the queue itself; for the partition if `queue` is empty; or, if `template` is set,
-    for the property that enables queue creation from the template."""
+    """The kind of ACL. None for the queue itself; the partition, if `queue` is empty; or the
+    property that enables queue creation from the template, if `template` is set."""
     template: TemplateKind | None = None
     """The kind of template at this path; None for the queue's own ACL."""
 
@@ -45,7 +45,8 @@ class Place(NamedTuple):
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
     """Return the key of `queue`'s ACL, or of the template's ACL if YARN creates `queue` on demand.
 
-    `path` is the queue to be used: `queue` itself or a queue below. Neither need exist yet.
+    `path` is the queue to which access is requested: `queue` itself or a queue below it. Neither
+    needs to exist yet.
     """
     for created in partition.created_acls(path):
         is_submit = access is Access.SUBMIT

@@ -174,7 +174,7 @@ def lint_policy(
 ) -> list[Diagnostic]:
     """Return warnings about valid but probably unintended content; none if the text is unreadable.
 
-    Does not report errors and ignored names, because `load_policy` does. The arguments and
+    Does not report errors or ignored names, because `load_policy` does. The arguments and
     exceptions are the same as for `load_policy`.
     """
     _check_format(format_name)

@@ -291,7 +291,7 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far ahead as go-yaml to reject the same errors. Raises ParseError."""
+    """Scan as far ahead as go-yaml, to reject the same documents. Raises ParseError."""
     rest = text[end.index :]
     parser = _PARSER(rest.encode())
     try:

@@ -1,8 +1,8 @@
 """Waits until no caller uses the state from before a change.
 
 A caller stops deciding from the old state when it has applied the change, has released its leases,
-or every lease granted before the change was sent has expired. Later leases do not matter: their
-pongs follow the change on the same stream (`session.py`).
+or every lease granted before the change was sent has expired. Later leases do not matter, because
+their pongs follow the change on the same stream (`session.py`).
 """
 
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ class Barrier:
     def next_end(self, now: float) -> float | None:
         """Return the expiry of the next lease to wait for; None if no caller uses the old state.
 
-        Leases are checked one at a time, so a confirmation costs little.
+        Stops at the first such lease, so that checking after each confirmation costs little.
         """
         while self._waiting:
             last = self._waiting[-1]

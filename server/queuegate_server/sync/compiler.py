@@ -64,7 +64,7 @@ class Link(NamedTuple):
     level: int
     """The index of the chain's first level in the table."""
     otherwise: Decision | None
-    """See `Chain.otherwise`."""
+    """The decision if no user matches; see `Chain.otherwise`."""
 
 
 class QueueLinks(NamedTuple):

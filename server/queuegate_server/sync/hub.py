@@ -41,7 +41,7 @@ class SyncHub:
         """Create a hub that ships the engine's snapshots.
 
         `clock` is monotonic, in seconds, and `server` is an 8-byte ID. `lease` covers the group
-        caches and the gates; with None, they never expire.
+        caches and the gates; None means that it never expires.
         """
         self.log: Final = GateLog(server)
         self.leases: Final = Leases(clock())

@@ -27,7 +27,7 @@ class ShippedPolicy(NamedTuple):
     parts: Sequence[sync_pb2.SyncResponse]
     """The complete policy."""
     unchanged: sync_pb2.SyncResponse
-    """The message for callers that have a policy with this checksum, of any revision."""
+    """The message for callers whose policy has this checksum, whatever its revision."""
     resolver_fingerprint: bytes = b""
     """Identifies the resolver's settings; empty if the groups are not shared."""
 
@@ -263,7 +263,8 @@ class Session:
 
     def _collect_changes(self) -> None:
         if self._position == self._log.head:
-            # This server's changes become fleet events only after they have been sent.
+            # The fleet cursor may advance without a new change, because this server's changes
+            # become fleet events only after they have been sent.
             if self._ping is not None and self._fleet_cursor not in (None, self._sent_cursor):
                 self._changes.append(self._checkpoint())
             return

@@ -291,7 +291,7 @@ def _queue_of(key: str, suffix: str) -> str:
 
 
 def misspelled_template(path: str) -> str:
-    """Return the template kind that is misspelled at the end of `path`; empty if none."""
+    """Return the template kind probably meant by the end of `path`; empty if none."""
     above, _, last = path.rpartition(SEPARATOR)
     if above.rpartition(SEPARATOR)[2].startswith("auto"):
         last = f"{above.rpartition(SEPARATOR)[2]}.{last}"

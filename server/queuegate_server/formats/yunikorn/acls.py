@@ -40,7 +40,7 @@ class AclReader:
         self._texts: dict[str, str] = {}
 
     def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
-        """Return the text if all its names are valid; otherwise, parse it as `read` does."""
+        """Return an ACL's text if all its names are valid; otherwise, parse it as `read` does."""
         if scalar is None or not has_only_valid_names(scalar.text, self.names):
             return self.read(scalar, queue)
         text = self._texts.get(scalar.text)

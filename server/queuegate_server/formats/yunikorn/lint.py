@@ -97,7 +97,7 @@ def lint_queues(
     root = read_yaml(data, file).root
     if root is None:
         return ()
-    # The loader reports errors.
+    # Errors are discarded here, because the loader reports them.
     unwanted = Diagnostics("")
     diagnostics = Diagnostics(file)
     document = None
@@ -256,7 +256,7 @@ def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
     for kind, listed in (("user", acl.users), ("group", acl.groups)):
         for name in sorted(listed):
             suspicion = suspicious_name(kind, name, YUNIKORN)
-            # Names that YuniKorn does not allow may follow other conventions.
+            # If more names than YuniKorn's are allowed, an unusual name may be intended.
             if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
                 yield suspicion.message, suspicion.remedy
 

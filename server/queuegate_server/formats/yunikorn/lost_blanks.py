@@ -46,7 +46,7 @@ def has_lost_blank(
     """Return whether the space before the value was probably meant to start a list of groups.
 
     One space belongs to the colon. Spaces that align several keys' values are ignored. So is the
-    indentation of a value on its own line, unless it is odd and the key's is even.
+    indentation of a value on its own line, unless it is odd and the key's indentation is even.
     """
     if mapping is None or not scalar.text or " " in scalar.text:
         return False

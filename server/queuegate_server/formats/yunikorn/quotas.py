@@ -146,7 +146,7 @@ def _check_sums(
 
 
 class _Allowance(NamedTuple):
-    """The usage that a queue's limits and its ancestors' limits allow for a name."""
+    """The usage that the limits of a queue and its ancestors allow a user or group."""
 
     resources: Amounts
     applications: int
