@@ -46,8 +46,8 @@ class Violation(NamedTuple):
     """A rejected field."""
 
     field: str
-    """The field's path in the request, for example `user.groups[3]`. If the client detected the
-    fault, the argument instead, for example `groups[3]`."""
+    """The field's path in the request, for example `user.groups[3]`, or the argument if the
+    client detected the fault, for example `groups[3]`."""
     description: str
     """The reason why the value is invalid."""
 

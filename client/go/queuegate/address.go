@@ -29,7 +29,7 @@ type address struct {
 	local  bool // whether the server runs on this machine
 }
 
-// parseAddress parses an address. If empty, it comes from the environment, or is the default.
+// parseAddress parses an address. If it is empty, the environment variable or the default is used.
 func parseAddress(text string) (address, error) {
 	name := "Config.Address"
 	if text == "" {

@@ -124,8 +124,9 @@ type ReloadOptions struct {
 	Wait bool
 }
 
-// Reload reloads the server's configuration. An invalid one has no effect, and is a result rather
-// than an error. Without a deadline in the context, the call times out after 30 s.
+// Reload reloads the server's configuration. An invalid configuration has no effect, and is reported in
+// the response rather than as an error. Without a deadline in the context, the call times out after
+// 30 s.
 func (c *Client) Reload(
 	ctx context.Context, options ReloadOptions,
 ) (*queuegatev1.ReloadPolicyResponse, error) {

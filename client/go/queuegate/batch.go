@@ -79,7 +79,8 @@ func validateAll[Question any](questions []Question, faultsOf func(*Question) []
 	return nil
 }
 
-// inBatches runs the checks at some indexes in as few requests as possible, and stores their results.
+// inBatches runs the checks at the given positions in as few requests as possible, and stores the
+// results.
 func inBatches[Question any, Request proto.Message, Item batchResult[Response], Response batchResponse](
 	questions []Question, positions []int, results []Result,
 	request func(*Question) Request, ask func([]Request) ([]Item, error),

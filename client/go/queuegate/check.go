@@ -55,7 +55,7 @@ type Decision struct {
 	MatchedSubject string
 	// PolicyRevision is the revision of the evaluated policy.
 	PolicyRevision uint64
-	// EvaluatedQueue is the nearest existing ancestor of a missing queue, whose ACLs were evaluated
+	// EvaluatedQueue is a missing queue's nearest existing ancestor, whose ACLs were evaluated
 	// instead. Empty if the queue exists or will be created, and for the recovery queue and Spark.
 	EvaluatedQueue string
 	// Stale is true if a [Gate] decided without a lease.

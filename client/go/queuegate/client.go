@@ -50,8 +50,8 @@ func New(config Config) (*Client, error) {
 	}, nil
 }
 
-// Close closes the connection. Pending and later calls return [ErrClosed]. Further calls of Close
-// have no effect.
+// Close closes the connection. Pending and later calls return [ErrClosed]. Closing a client
+// again has no effect.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
@@ -59,7 +59,7 @@ func (c *Client) Close() error {
 	return c.connection.Close()
 }
 
-// limited returns a context with a deadline: its own, or else one after the time limit.
+// limited returns a context with a deadline. The limit applies only if ctx has no deadline.
 func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}

@@ -33,7 +33,7 @@ type Config struct {
 	// Address is HOST:PORT, [IPV6]:PORT or unix:/PATH. Defaults to the environment variable
 	// QUEUEGATE_ADDRESS, or else to 127.0.0.1:50051.
 	Address string
-	// Timeout is the time limit, including retries and further pages, of calls whose context has no
+	// Timeout is the time limit, including retries and additional pages, of calls whose context has no
 	// deadline. Defaults to 1 s. Reload, Validate and each page of ListUsers always have 30 s, and
 	// an invalidation with Wait has 15 s.
 	Timeout time.Duration
@@ -73,7 +73,7 @@ type TLS struct {
 type Retry struct {
 	// Attempts is the maximum number of attempts, from 1 (no retries) to 5. Defaults to 4.
 	Attempts int
-	// InitialBackoff is the time before the second attempt, doubled for each further attempt.
+	// InitialBackoff is the time before the second attempt, doubled for each subsequent attempt.
 	// Defaults to 50 ms.
 	InitialBackoff time.Duration
 	// MaxBackoff is the maximum backoff. Defaults to 500 ms.

@@ -12,7 +12,7 @@
 //	fmt.Println(decision.Allowed, decision.Reason)
 //
 // A denial is a decision, not an error. Every error of a call is an [*Error] and wraps one of the Err
-// values, which tell whether the request must change ([ErrRequestRejected]) or a retry may succeed
+// values, which say whether the request must change ([ErrRequestRejected]) or a retry may succeed
 // ([ErrUnavailable]). A decision returned with an error never grants access.
 //
 // The time limit of a call is the context's deadline, or else [Config.Timeout].

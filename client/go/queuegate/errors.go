@@ -42,8 +42,8 @@ var (
 	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
 	// NOT_READY) or is shutting down (DRAINING). It is an ErrUnavailable.
 	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrUnavailable)
-	// ErrNotCaughtUp: the server has not applied the change in [Check.AtLeast], which is from another
-	// server, or from this one before it was restarted. It is an ErrServerUnavailable.
+	// ErrNotCaughtUp: the server has not applied the change in [Check.AtLeast], which was made
+	// on another server, or on this server before it was restarted. It is an ErrServerUnavailable.
 	ErrNotCaughtUp = fmt.Errorf("%w: not caught up", ErrServerUnavailable)
 	// ErrGroupsUnavailable: the decision depends on the user's groups, which the server could not
 	// resolve. It is an ErrUnavailable.
@@ -167,7 +167,7 @@ func errClosed() *Error {
 	return &Error{Kind: ErrClosed, Code: codes.Canceled, Message: "the client is closed"}
 }
 
-// kinds are the kinds by code. All other codes are an ErrServer.
+// kinds maps status codes to kinds of errors. All other codes become ErrServer.
 var kinds = map[codes.Code]error{
 	codes.InvalidArgument:   ErrInvalidArgument,
 	codes.NotFound:          ErrUnknownPartition,

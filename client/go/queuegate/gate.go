@@ -147,7 +147,7 @@ func (g *Gate) State() GateState { return GateState(g.gate.State()) }
 // Decided returns the number of local decisions.
 func (g *Gate) Decided() uint64 { return g.gate.Decided() }
 
-// Resets returns how often the server has reset the gate, dropping its lease and groups.
+// Resets returns how often the server has made the gate drop its lease and groups.
 func (g *Gate) Resets() uint64 { return g.gate.Resets() }
 
 // OutboxCounts counts the decisions that a gate has had to report since it was created.
@@ -164,7 +164,7 @@ type OutboxCounts struct {
 	Damaged uint64
 }
 
-// OutboxCounts returns the state of the decisions to report; zero without an outbox.
+// OutboxCounts returns the current counts; zero without an outbox.
 func (g *Gate) OutboxCounts() OutboxCounts {
 	if g.outbox == nil {
 		return OutboxCounts{}
@@ -181,8 +181,8 @@ func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
 	return g.client.Check(ctx, question)
 }
 
-// CheckMany runs many checks, as [Client.CheckMany] does. Only those that the gate cannot decide are
-// sent to the server, and only to them does the context apply.
+// CheckMany runs many checks, as [Client.CheckMany] does. Only checks that the gate cannot decide
+// are sent to the server, and the context applies only to those.
 func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
 	if err := validateAll(questions, (*Check).faults); err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, erro
 }
 
 // Close releases the lease, so that no call waits for this gate, and closes the connection. Pending and
-// later calls return [ErrClosed]. Further calls of Close have no effect.
+// later calls return [ErrClosed]. Closing a gate again has no effect.
 func (g *Gate) Close() error {
 	g.gate.Close()
 	if g.outbox != nil {

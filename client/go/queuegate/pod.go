@@ -67,10 +67,10 @@ func PodOwner(annotations, labels map[string]string, options ...PodOption) UserI
 //
 // As in YuniKorn, the label [QueueKey] takes precedence over the annotation with the same key, and the
 // annotation over the label queue. Empty values are ignored. [ProvidedQueue] converts the name to a
-// path. It is empty for a pod that names no queue, since another placement rule selects it.
+// path. If the pod names no queue, the path is empty, and another placement rule selects the queue.
 //
-// YuniKorn places an application according to its first pod. A later pod with the same application ID
-// joins it, whatever queue that pod names.
+// YuniKorn places an application according to its first pod. Later pods with the same application ID
+// join that application, regardless of the queues that they name.
 func PodQueue(annotations, labels map[string]string, parent string) string {
 	return ProvidedQueue(cmp.Or(labels[QueueKey], annotations[QueueKey], labels[oldQueueLabel]), parent)
 }

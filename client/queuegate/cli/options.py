@@ -177,7 +177,7 @@ def session_options(function: Callable[..., Report]) -> Callable[..., int]:
 
 
 def session_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command like `session_options`, but also allow tables as output."""
+    """Wrap a command as `session_options` does, and also allow tables as output."""
     return _with_session(function, (*FORMATS, TABLE))
 
 

@@ -88,7 +88,7 @@ class Session:
             yield f"--resolved-group: {message}"
 
     def _select(self, *names: str, value: str | None = None) -> list[str]:
-        """Return the options among `names` that are set, or set to `value`."""
+        """Return the options among `names` that are set; with `value`, only those set to it."""
         given = [(name, getattr(self, name)) for name in names]
         return [name for name, own in given if own is not None and value in {None, own}]
 
@@ -139,8 +139,8 @@ class Session:
     ) -> MissingQueue:
         """Return hints about the requested queue; none if it exists or the output is not text.
 
-        This takes a second call, and the caller may lack the role for it. Both calls share a time
-        limit.
+        The hints require a second call, for which the caller may lack the role. Both calls share a
+        time limit.
         """
         is_text = self.output in {None, FORMATS[0]}
         left = (self.timeout or TIMEOUT) - (time.monotonic() - started)

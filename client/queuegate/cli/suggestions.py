@@ -22,7 +22,7 @@ class MissingQueue(NamedTuple):
     similar: str = ""
     """An existing queue that may have been meant."""
     is_never_created: bool = False
-    """Whether YARN does not create the queue on submission."""
+    """True for YARN's capacity scheduler, which will not create the queue on submission."""
     is_user: bool = False
     """Whether the user and the queue were probably swapped."""
 

@@ -50,8 +50,8 @@ def check(response: sync_pb2.SyncResponse) -> None:
 def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
     """Return whether a gate can use a user's groups.
 
-    If not, the gate sends the user's checks to the server. It does not close the stream because of
-    a single user with too many groups.
+    If not, the gate sends the user's checks to the server. A single user with too many groups
+    does not close the stream.
     """
     if groups.outcome == _NOT_FOUND:
         return True

@@ -23,9 +23,9 @@ _WITHOUT_GROUPS: Final = frozenset(
 _ACCESS: Final = {str(access): access for access in Access}
 
 Question = tuple[str, str, str, str, Iterable[str] | None, str]
-"""A user, queue, partition, access, groups (None if not given) and real user."""
+"""A check's user, queue, partition, access, groups (None if not given) and real user."""
 _Target = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
-"""The policy, its partition, the kind of access, the canonical path, and the given groups if the
+"""A question's policy, partition, kind of access and canonical path, and the given groups if the
 gate may use them.
 """
 Report = Callable[[Question, Decision], bool]
@@ -166,7 +166,7 @@ class Decider:
         return state.decision(decision, held.revision, instead), entry
 
     def _target(self, state: State, question: Question) -> _Target | None:
-        """Return the target of a question; None if the gate may not or cannot decide it."""
+        """Look up a question's policy and path; None if the gate cannot or may not decide it."""
         user, queue, name, access_name, groups, real_user = question
         try:
             is_plain = (names := user + queue + real_user).isprintable()
@@ -221,8 +221,8 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return a partition's policy, given a form of its name other than the key, such as `[rm]gpu`
-    for `gpu`.
+    """Return a partition's policy, given another form of its name, such as `[rm]gpu` for `gpu`, or
+    None.
     """
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None

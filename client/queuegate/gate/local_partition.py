@@ -121,9 +121,10 @@ class LocalPartition:
         return chain
 
     def evaluated_instead(self, path: str, decision: Decision) -> str:
-        """Return a missing queue's nearest existing ancestor, if its ACLs were evaluated instead.
+        """Return the ancestor whose ACLs were evaluated instead of a missing queue's.
 
-        Empty if the queue exists or will be created, or if the decision does not depend on it.
+        Empty if the queue exists or will be created, or if the decision does not depend on its
+        path.
         """
         if path in self.queues or decision == IN_RECOVERY_QUEUE or self._is_ambiguous(path):
             return ""
@@ -168,8 +169,8 @@ class LocalPartition:
         Args:
             level: The number of the first level.
             path: The requested path.
-            depth: The depth of the nearest configured queue on the path. Deeper levels contain the
-                requested path, so their chains are not shared.
+            depth: The depth of the nearest configured queue on the path. Chains of deeper levels
+                contain the requested path, so they are not shared.
         """
         above, depths = self._tables.above, self._tables.depth
         pending: list[int] = []
@@ -203,7 +204,7 @@ class LocalPartition:
         return chain
 
     def _prefix(self, path: str, depth: int) -> str:
-        """Return the first `depth` levels of a path. If a queue is configured there, return its own
+        """Return the first `depth` levels of a path. For a configured queue, return the stored
         string to save memory.
         """
         prefix = SEPARATOR.join(path.split(SEPARATOR)[:depth])

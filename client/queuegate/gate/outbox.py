@@ -167,7 +167,7 @@ class Outbox:
     def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
         """Set aside decisions rejected by the server. `why` describes the first decision's fault.
 
-        They are logged together, since a server may reject a thousand at once.
+        The decisions are logged together, since a server may reject a thousand at once.
         """
         path = self._folder / _REJECTED
         records = b"".join(map(_record, decisions))

@@ -32,7 +32,7 @@ from queuegate.v1 import access_pb2, sync_pb2
 MAX_WANTED: Final = 1_000
 """The maximum number of users in a request for groups."""
 ANSWER_SECONDS: Final = 1.0
-"""The time allowed for a response. Groups needed sooner than this after the next ping are requested
+"""The time allowed for a response. Groups needed within this time after the next ping are requested
 immediately."""
 MAX_WAITING: Final = 10_000
 """The maximum number of users with pending requests for groups."""
@@ -112,8 +112,8 @@ class Reflector:
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
         self.has_stream = False
-        """Whether a stream is open. If so, a closing gate waits until its lease is released, even
-        if it is not live, because the server may have granted a lease already."""
+        """Whether a stream is open. If so, even a gate that is not live waits on closing until its
+        lease is released, because the server may have granted a lease already."""
         self.resets = 0
         """The number of times the server has caused this gate to drop its state."""
         self._on_change = on_change

@@ -23,12 +23,12 @@ from queuegate.v1 import sync_pb2, user_groups_pb2
 MAX_USERS: Final = 10_000
 """The maximum number of users with cached groups."""
 MAX_CACHED_DECISIONS: Final = 100_000
-"""The maximum number of cached decisions, plus the groups given in their questions. The cache is
-cleared at this limit."""
+"""The maximum number of cached decisions, where each group given in a question counts as another
+decision. The cache is cleared at this limit."""
 MAX_DISTINCT_DECISIONS: Final = 10_000
 """The maximum number of distinct decision objects shared by cache entries."""
 REFRESH_AFTER: Final = 0.8
-"""The fraction of their lifetime after which groups are requested again on their next use."""
+"""The fraction of the groups' lifetime after which their next use triggers a new request."""
 
 
 class UserEntry:
@@ -52,7 +52,7 @@ class UserEntry:
         self.expires_at = expires_at
         """When the groups expire, on the monotonic clock."""
         self.refresh_at = refresh_at
-        """When the groups are requested again on their next use."""
+        """When the next use of the groups starts to trigger a new request."""
 
     @property
     def size(self) -> int:
@@ -218,8 +218,8 @@ class LocalReplica:
         ]
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except in the given partitions, and use no policy until the server
-        confirms it.
+        """Drop all groups outside the given partitions, and stop using policies until the server
+        confirms them.
         """
         self._replace(MappingProxyType({}))
         kept = frozenset(keep_groups_of)

@@ -26,7 +26,7 @@ class Reporter:
         self._stream = 0
         self._segment: Segment | None = None
         self._groups: deque[list[sync_pb2.LocalDecision]] = deque()
-        """The segment's unconfirmed decisions, with a group for each report, in order."""
+        """The segment's unconfirmed decisions in order, grouped by report."""
         self._in_flight = 0
         """The ID of the report that contains the first group; 0 if that group has not been sent."""
         self._last = 0

@@ -52,8 +52,8 @@ class Replica(Protocol):
         """Return the complete policies, as announced to the server in `SyncOpen`."""
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except in the given partitions, and use no policy until the server
-        confirms it.
+        """Drop all groups outside the given partitions, and stop using policies until the server
+        confirms them.
         """
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
@@ -207,9 +207,9 @@ class GateSession:
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Give up the lease, and use no policy until the server confirms it. Called if the server
-        does not recognize this gate's state or rejects the gate. Drops all groups except in the
-        given partitions.
+        """Give up the lease, and stop using policies until the server confirms them. Called if the
+        server does not recognize this gate's state or rejects the gate. Drops all groups outside
+        the given partitions.
         """
         self._epoch = b""
         if not keep_groups_of:
@@ -229,7 +229,7 @@ class GateSession:
         if not self._is_open and kind not in ("opened", None):
             raise ValueError("the first message must be `opened`")
         if self._part_of and kind in ("pong", "checkpoint"):
-            # The message would confirm a policy that is incomplete here.
+            # Either message would confirm the policy, although it is incomplete here.
             raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
 
     def _accept_stream(self, opened: sync_pb2.SyncOpened) -> None:

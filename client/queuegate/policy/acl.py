@@ -176,6 +176,6 @@ def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset
 
 
 def names_for(kind: str, name: str) -> AclNames | None:
-    """Return the smallest set that contains a name of the kind `user` or `group`, or None."""
+    """Return the smallest set that contains a user's or group's name, or None."""
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
     return next((names for names in AclNames if patterns[names].fullmatch(name)), None)

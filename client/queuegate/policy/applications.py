@@ -187,7 +187,7 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
         acl = _parse(application.view_acl, cluster.semantics)
         yield AccessList(AccessListKind.VIEW, "", acl)
     if action is Action.MODIFY or documented:
-        # YARN's documentation lets users who may modify an application view it.
+        # In YARN's documentation, the right to modify an application includes the right to view it.
         acl = _parse(application.modify_acl, cluster.semantics)
         yield AccessList(AccessListKind.MODIFY, "", acl)
     if documented:

@@ -71,7 +71,7 @@ class ChainIndexes:
 
 
 class OwnLevel(NamedTuple):
-    """The names added to a chain by a queue's own ACLs, or the end of the chain."""
+    """The names that a queue's own ACLs add to a chain, and the end of the chain, if any."""
 
     end: Decision | None = None
     """The decision that ends the chain, if an ACL allows everyone."""

@@ -47,9 +47,9 @@ def decide(
 
 
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
-    """Return a missing queue's nearest existing ancestor, if its ACLs were evaluated instead.
+    """Return the ancestor whose ACLs were evaluated instead of a missing queue's.
 
-    Empty if the queue exists or will be created, or if the decision does not depend on it.
+    Empty if the queue exists or will be created, or if the decision does not depend on its path.
     """
     if path in partition.queues or decision is IN_RECOVERY_QUEUE:
         return ""

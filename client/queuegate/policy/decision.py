@@ -73,7 +73,7 @@ OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(
         Reason.UNKNOWN_USER: Outcome(grants=False, depends_on_groups=True),
         Reason.RECOVERY_QUEUE: Outcome(grants=False, depends_on_groups=False),
         Reason.ACLS_DISABLED: Outcome(grants=True, depends_on_groups=False),
-        # The ACL may list the user or one of the user's groups.
+        # The administrators' ACL may list the user or one of the user's groups.
         Reason.CLUSTER_ADMIN: Outcome(grants=True, depends_on_groups=True),
         Reason.OWNER: Outcome(grants=True, depends_on_groups=False),
         Reason.UNKNOWN_QUEUE: Outcome(grants=False, depends_on_groups=False),

@@ -51,7 +51,7 @@ NOBODY: Final = Selection()
 
 @dataclass(slots=True, eq=False)
 class QueueDifference:
-    """A difference in access to a queue that is not inherited from its parent."""
+    """A difference in access to a queue, without any difference inherited from its parent."""
 
     queue: str
     access: Access
@@ -307,7 +307,7 @@ def _compare(
 
 
 def _whole(one: _Side, other: _Side) -> Selection:
-    """Return the names with access only on the side `one`, without using the parent's result."""
+    """Return the names with access only in the version `one`, without using the parent's result."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -316,7 +316,7 @@ def _whole(one: _Side, other: _Side) -> Selection:
 
 
 def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
-    """Return the names with access only on the side `one`, using the result for the parent."""
+    """Return the names with access only in the version `one`, using the parent's result."""
     if other.is_open:
         return NOBODY
     if one.is_open:

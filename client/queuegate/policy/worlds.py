@@ -44,10 +44,10 @@ class Person:
 
 
 class World(Protocol):
-    """The people who may exist."""
+    """The people for whom a claim must hold."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield the people to whom all subjects apply. The minimal people are enough."""
+        """Yield people to whom all subjects apply. It is enough to yield minimal people."""
 
 
 class Inclusion(NamedTuple):

@@ -3,6 +3,7 @@
 from typing import Final
 
 EXIT_NO: Final = 1
-"""Exit status: invalid, different, refuted, failed, or not fully converted."""
+"""Exit status for a negative result: diagnostics, differences, refuted claims, failed tests, or an
+incomplete conversion."""
 EXIT_FAILURE: Final = 2
-"""Exit status: incorrect usage or configuration, or a file that cannot be read or written."""
+"""Exit status for incorrect usage or configuration, or a file that cannot be read or written."""

@@ -11,7 +11,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error for a `queuegate` command suggests that program."""
+        """Find a command. If only `queuegate` has the command, the error suggests that program."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
@@ -27,7 +27,7 @@ class CommandGroup(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. The error for `--policy` states that policies are passed as arguments."""
+        """Run a command. If it rejects `--policy`, the error states that policies are arguments."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:

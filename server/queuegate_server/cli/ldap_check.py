@@ -119,7 +119,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
 async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
 ) -> tuple[Outcome, list[str]]:
-    # Imported late, because it loads the driver, and `--help` does not need the driver.
+    # Imported late, because it loads the driver, which `--help` does not need.
     from queuegate_server.identity.resolvers.ldap.directory import Directory  # noqa: PLC0415
 
     shown_advice: set[str] = set()

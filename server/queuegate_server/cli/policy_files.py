@@ -103,9 +103,9 @@ def validate(
     FILE may also be a spark-defaults.conf or a yarn-site.xml.
 
     With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that contains
-    this key, as printed by `kubectl kustomize` and `helm template`. Checks keys and values,
-    the filters, names and addresses of directories, the files named, and whether this machine
-    meets the requirements of the resolvers.
+    one, as printed by `kubectl kustomize` and `helm template`. Checks keys and values, the
+    filters, names and addresses of directories, all files named in the settings, and whether
+    this machine meets the requirements of the resolvers.
 
     With --config, checks FILE as `serve --config CONFIG --policy FILE` would, including whether
     the partitions' resolvers can be used, but without contacting a directory. Without FILE,
@@ -330,7 +330,7 @@ def _wrong_usage(message: str) -> click.UsageError:
 def _check_each(
     files: Iterable[str], check: Callable[[bytes, str], Iterable[Diagnostic]]
 ) -> Iterator[FileResult]:
-    """Yield the result of `check` for each file's content and name."""
+    """Call `check` with each file's content and name, and yield the results."""
     for file in files:
         name = shown_name(file)
         yield name, _read_and_check(name, functools.partial(read_file, file), check)

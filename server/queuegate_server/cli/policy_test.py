@@ -37,7 +37,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     """
     from queuegate_server.cli.policy_test_runner import run_file  # noqa: PLC0415 - slow
 
-    # The command reports the problems that a server would log.
+    # Silence the server's warnings, because this command reports the same problems.
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     ran: list[Outcome] = []
     for file in _files(folders):

@@ -155,7 +155,7 @@ def _failure(
 
 
 def _attribute_to_file(groups: ExplainedGroups) -> ExplainedGroups:
-    """Return the groups with the test file as their source, instead of a resolver or cache."""
+    """Return the groups, attributed to the test file instead of a resolver or the cache."""
     if groups.origin is GroupsOrigin.NOT_NEEDED:
         return groups
     detail = groups.detail or "from the test file"

@@ -66,7 +66,7 @@ def prove(
     lists the users that exist. With --old-yarn-site, `no new access compared with` uses that
     file for the old policy.
 
-    A false claim is refuted by a counterexample: a person, a command that shows the decision on
+    A false claim is refuted by a counterexample: a person, a command that shows the decision for
     that person, and the file and line of the ACL that grants access.
 
     Exit status: 0 all claims proved, 1 a claim is refuted, 2 wrong usage, or a file that cannot

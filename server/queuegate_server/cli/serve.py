@@ -38,8 +38,8 @@ _LOG = logging.getLogger("queuegate_server.cli")
 
 
 HOLD_BACK_SECONDS: Final = 1.0
-"""How long log lines wait for the announcement to be printed first, in seconds. Startup usually
-takes half a second."""
+"""How long to hold back log lines so that the announcement is printed first, in seconds. Startup
+usually takes half a second."""
 EXAMPLE_QUEUES: Final = 1_000
 """The maximum number of queues searched for the announced example command."""
 LISTEN: Final = "--listen"
@@ -269,7 +269,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the client options that a local caller needs to run checks; None if it may not."""
+    """Return the client options that a local caller needs to run checks; None if no caller may."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)
@@ -295,9 +295,9 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return an example user and queue in a partition, with access if an ACL lists a user.
+    """Return an example user and queue in a partition. If possible, the user has access.
 
-    If the queue's ACL lists only groups, the user is a placeholder.
+    If the ACLs list only groups, the user is a placeholder.
     """
     partition = policy.partitions.get(name)
     if partition is None:

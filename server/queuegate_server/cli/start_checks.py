@@ -113,8 +113,8 @@ def _check(
 ) -> tuple[list[Diagnostic], Settings | None]:
     """Return the diagnostics for settings, and the settings if their policies can be read.
 
-    If `absent_files` is given, the settings are for another machine. Missing files are then added
-    to it, and cause only warnings.
+    `absent_files` is given if the settings are for another machine. Missing files are then added to
+    it, and cause only warnings.
     """
     try:
         settings, source_map = load_with_origins(config, variables, options, content, absent_files)
@@ -164,7 +164,7 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
 def _validated_files(
     settings: Settings, files: Collection[Path]
 ) -> Iterator[tuple[Location, Path]]:
-    """Yield each given file that a resolver or the fleet uses, with the location of its key."""
+    """Yield each of `files` used by a resolver or the fleet, with the location of its key."""
     sections: list[tuple[Location, object]] = [(("fleet",), settings.fleet)]
     sections += [(("resolvers", key), each.options) for key, each in settings.resolvers.items()]
     for above, section in sections:

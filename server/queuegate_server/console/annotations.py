@@ -22,7 +22,7 @@ from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText,
 
 _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
-"""How long a page waits for annotations."""
+"""How long a page waits for annotations, in seconds."""
 _TOO_LARGE: Final = (
     f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: run `queuegate-server lint` for lines"
     " and findings."
@@ -36,7 +36,7 @@ class Annotations:
     places: Mapping[AclKey, Place] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()
     missing: str = ""
-    """The reason why annotations are missing; empty if complete."""
+    """The reason why annotations are missing; empty if none are."""
 
     def place(self, key: AclKey) -> str:
         """Return an ACL's position as `file:line:column`; empty if unknown."""
@@ -54,7 +54,7 @@ class Annotator:
         self._task: asyncio.Task[Annotations] | None = None
 
     async def annotations(self, snapshot: Snapshot) -> Annotations:
-        """Return a policy's annotations, or the reason why they are not available yet."""
+        """Return a policy's annotations, or the reason why they are unavailable."""
         revision, checksum = snapshot.policy.revision, snapshot.policy.checksum
         if self._task is None or self._revision != revision:
             texts = self._texts()

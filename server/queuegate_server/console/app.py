@@ -51,14 +51,14 @@ as three characters."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
 _REST_SECONDS: Final = 0.01
-"""The pause after each page, in seconds."""
+"""The pause after rendering a page, in seconds."""
 _CALLER: Final = "queuegate.caller"
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
 _UNAUTHENTICATED: Final = 401
 _OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
-"""Matches URLs of console pages: ASCII without backslashes."""
+"""Matches the URL of a console page, in printable ASCII without backslashes."""
 _EXPLANATIONS: Final = {
     403: "Other sites may link to pages but cannot load them.",
     404: "There is no such page.",
@@ -94,7 +94,7 @@ _HTTP: Final = {
 
 
 class Console:
-    """The request handlers of the console."""
+    """The console's request handlers."""
 
     def __init__(
         self, services: Services, authenticator: Authenticator, rates: RateLimiter | None

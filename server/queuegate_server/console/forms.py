@@ -31,8 +31,8 @@ _BOUNDARY: Final = re.compile(
 )
 """Matches a boundary (RFC 2046, section 5.1.1) without spaces; browsers never use spaces."""
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
-"""Matches a part's header. Browsers encode quotation marks and line breaks in names as %22, %0D
-and %0A."""
+"""Matches a part's header, which contains the field name. Browsers encode quotation marks and line
+breaks in names as %22, %0D and %0A."""
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 2
 """The length of an escape sequence after the percent sign."""
@@ -163,8 +163,8 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
-    """Parse RFC 7578 as produced by browsers: no text before the first boundary or after the last,
-    and CR LF line breaks. Searching the body takes a few milliseconds.
+    """Parse a multipart form (RFC 7578) as sent by browsers, with CR LF line breaks, and no text
+    before the first boundary or after the last. Splitting the body takes a few milliseconds.
     """
     await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)

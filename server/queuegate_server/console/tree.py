@@ -23,7 +23,7 @@ MAX_MATCHES: Final = 100
 _CHUNK: Final = 5_000
 """The number of paths searched per step; a step takes 1 ms."""
 _searching: Final = asyncio.Semaphore(1)
-"""Allows one search at a time, because calls wait for one step of each running search."""
+"""Allows one search at a time, because each running search delays calls by a step."""
 _AFTER: Final = chr(ord(SEPARATOR) + 1)
 
 
@@ -89,7 +89,7 @@ def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
 
     Args:
         partition: The partition.
-        selected: The path of an existing queue.
+        selected: The path of the queue to expand. The queue must exist.
         start: The first child on the page; empty for the first page.
     """
     open_paths = [selected]

@@ -8,7 +8,7 @@ from typing import Final
 from queuegate_server.rpc.errors import Overloaded
 
 MAX_WAITING: Final = 4
-"""The maximum number of running and waiting requests."""
+"""The maximum number of requests, running or waiting."""
 
 
 class Turns:

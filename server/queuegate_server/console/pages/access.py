@@ -42,7 +42,7 @@ _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
 
 
 def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
-    """Return the reason for a missing decision, with the cause shown on the Health page."""
+    """Return why there is no decision, with the cause shown on the Health page, if any."""
     cause = ""
     if not isinstance(failure, TooManyLookups):
         cause = failure_of(visit.services, failure.resolver)

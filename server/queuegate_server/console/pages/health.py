@@ -101,7 +101,7 @@ def _order(replica: ReplicaView) -> tuple[bool, str]:
 def _problems(
     services: Services, fleet: FleetView | None, now: float, wall: float
 ) -> Iterator[str]:
-    """Yield the problems shown only on this page as sentences."""
+    """Yield the problems that only this page shows, each as a sentence."""
     if lagging := sum(each.lag(now) >= LAG_SECONDS for each in services.core.sync.leases):
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     for problem in () if fleet is None else fleet.problems:

@@ -126,8 +126,8 @@ func (d *decider) evaluate(from *state, question *Question) *memo {
 	return fresh
 }
 
-// Queues returns the queues at or below the question's queue that its user may use; false if it must be
-// sent to the server, as when decisions must be reported or the result would be stale.
+// Queues returns the queues at or below the question's queue that its user may use; false if the
+// question must be sent to the server, as when decisions must be reported or the result would be stale.
 func (d *decider) Queues(question *Question) ([]string, bool) {
 	from := d.replica.state.Load()
 	local, target := d.locate(from, question)

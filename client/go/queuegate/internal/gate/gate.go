@@ -47,7 +47,7 @@ type Stream = grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.Sync
 // Options configure a gate. Common fields are documented at GateConfig in package queuegate.
 type Options struct {
 	Open func(context.Context) (Stream, error)
-	// Explain converts the error that ended a stream to one of the client's. hasAnswered is whether
+	// Explain converts the error that ended a stream to a client error. hasAnswered is whether
 	// the server has responded on any stream.
 	Explain    func(err error, hasAnswered bool) error
 	Name       string
@@ -303,7 +303,7 @@ func (g *Gate) noteEnd(err error) time.Duration {
 	return max(pause/2+rand.N(pause/2), min(retryDelay, maxRetry))
 }
 
-// isAboutReport returns whether a report ended the stream. No other request is long enough to be too large.
+// isAboutReport returns whether a report ended the stream. No other request can exceed the size limit.
 func isAboutReport(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument:

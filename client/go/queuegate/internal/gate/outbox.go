@@ -96,7 +96,7 @@ func (o *Outbox) load() error {
 	return nil
 }
 
-// begin starts a segment, whose file is created for its first decision.
+// begin starts a segment. Its file is created when its first decision is stored.
 func (o *Outbox) begin(number uint64) {
 	path := filepath.Join(o.folder, fmt.Sprintf("%020d", number)+segmentSuffix)
 	o.newest = segment{number: number, path: path}
@@ -242,8 +242,8 @@ func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	}
 }
 
-// reject sets aside decisions rejected by the server. fault is that of the first. They are logged
-// together, since a server may reject a thousand at once.
+// reject sets aside decisions rejected by the server. fault describes the first decision's
+// fault. The decisions are logged together, since a server may reject a thousand at once.
 func (o *Outbox) reject(decisions []*queuegatev1.LocalDecision, fault string) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

@@ -109,8 +109,8 @@ func (r *replica) allow(given rights) {
 	}
 }
 
-// reset drops all groups except those of some partitions, and uses no policy until the server has
-// confirmed it.
+// reset drops all groups outside the given partitions, and stops using policies until the server
+// confirms them.
 func (r *replica) reset(keepGroupsOf []string) {
 	r.replace(map[string]*partitionPolicy{}, r.state.Load().rights)
 	r.users.dropAllBut(keepGroupsOf)

@@ -15,7 +15,7 @@ const maxReported = 1_000
 // until the faulty decision is isolated. Not safe for concurrent use.
 type reporter struct {
 	outbox *Outbox
-	// groups are the oldest segment's unconfirmed decisions, in reporting order.
+	// groups are the oldest segment's unconfirmed decisions in order, grouped by report.
 	groups   [][]*queuegatev1.LocalDecision
 	inFlight uint64 // the ID of the report that contains the first group; 0 if it has not been sent
 	last     uint64

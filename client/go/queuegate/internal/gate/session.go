@@ -56,7 +56,7 @@ func newSession(r *replica, w *wants, name string, partitions []string, canRepor
 	return s
 }
 
-// open returns the first message of a stream, which replaces the previous one.
+// open resets the per-stream state, and returns the first message of a new stream.
 func (s *session) open() *queuegatev1.SyncRequest {
 	s.isOpen = false
 	s.pings = nil
@@ -106,7 +106,7 @@ func (s *session) receive(
 	if name := s.replica.parts.GetPartition(); name != "" {
 		switch response.GetMessage().(type) {
 		case *queuegatev1.SyncResponse_Pong, *queuegatev1.SyncResponse_Checkpoint:
-			// It would confirm a policy that is incomplete here.
+			// Either message would confirm the policy, although it is incomplete here.
 			return nil, fmt.Errorf("a pong or checkpoint came before the policy of %q was complete", name)
 		}
 	}
@@ -144,19 +144,20 @@ func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: message}
 }
 
-// reset gives up the lease and policies, because the server does not know their state or rejects this
-// gate. It drops all groups except those of these partitions.
+// reset gives up the lease, and stops using policies until the server confirms them. It is called if the
+// server does not recognize this gate's state or rejects the gate. It drops all groups outside the given
+// partitions.
 func (s *session) reset(keepGroupsOf ...string) {
 	s.epoch = nil
 	if len(keepGroupsOf) == 0 {
-		// With groups kept, the cursor stays valid: none are added before the next checkpoint.
+		// If groups are kept, the cursor stays valid, because no groups are added before the next checkpoint.
 		s.fleetCursor = nil
 	}
 	s.leaseUntil.Store(int64(never))
 	s.replica.reset(keepGroupsOf)
 }
 
-// dropEverything gives up the lease and all state, which the next stream sends again.
+// dropEverything gives up the lease and all state. The server sends the state again on the next stream.
 func (s *session) dropEverything() {
 	s.reset()
 	s.replica.parts = nil
@@ -195,7 +196,7 @@ func (s *session) start(opened *queuegatev1.SyncOpened) error {
 	return nil
 }
 
-// startLease extends the lease, which starts when the answered ping was sent.
+// startLease extends the lease. It is measured from the time when the acknowledged ping was sent.
 func (s *session) startLease(id uint64) {
 	for len(s.pings) > 0 && s.pings[0].id <= id {
 		first := s.pings[0]

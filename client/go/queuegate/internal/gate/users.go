@@ -10,7 +10,7 @@ import (
 
 const (
 	maxUsers = 10_000
-	// refreshAfter is the fraction of the lifetime of groups after which their next use requests them again.
+	// refreshAfter is the fraction of the groups' lifetime after which their next use triggers a new request.
 	refreshAfter = 0.8
 	// refreshRetry is the minimum time between such requests.
 	refreshRetry = time.Second
@@ -69,7 +69,8 @@ func (u *users) find(partition, name string) *userEntry {
 	return u.entries[userKey{partition, name}]
 }
 
-// set stores the groups of a user, valid from a time. If there are too many users, it drops others.
+// set stores the groups of a user, valid from the given time. If there are too many users, others are
+// dropped.
 func (u *users) set(key userKey, exists bool, groups []string, from, lifetime time.Duration) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -100,7 +101,7 @@ func (u *users) drop(entry *userEntry) {
 	u.bytes -= entry.size()
 }
 
-// forget drops these users of a partition, or without names, all its users.
+// forget drops the named users of a partition, or if there are no names, all its users.
 func (u *users) forget(partition string, names []string) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -119,7 +120,7 @@ func (u *users) forget(partition string, names []string) {
 	}
 }
 
-// dropAllBut drops all users except those of some partitions.
+// dropAllBut drops all users outside the given partitions.
 func (u *users) dropAllBut(partitions []string) {
 	kept := make(map[string]bool, len(partitions))
 	for _, name := range partitions {

@@ -79,7 +79,7 @@ func (w *wants) take(now time.Duration) map[string][]string {
 }
 
 // answer records a response, and returns the time of its request; false if there was none. The groups are
-// not requested again before a time.
+// not requested again before the given time.
 func (w *wants) answer(key userKey, again time.Duration) (time.Duration, bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

@@ -44,7 +44,7 @@ var (
 	inRecoveryQueue = Decision{Reason: RecoveryQueue, MatchedQueue: recoveryQueue}
 	aclsDisabled    = Decision{Allowed: true, Reason: ACLsDisabled}
 
-	// Unknown is the decision for a missing user, where it depends on groups.
+	// Unknown is the decision if the user does not exist and the decision depends on groups.
 	Unknown = Decision{Reason: UnknownUser}
 )
 
