@@ -1,4 +1,4 @@
-"""`python -m queuegate_server` is `queuegate-server`."""
+"""Makes `python -m queuegate_server` equivalent to `queuegate-server`."""
 
 from queuegate_server.cli.main import main
 

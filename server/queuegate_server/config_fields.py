@@ -65,9 +65,9 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
 
 
 def note_absent_file(path: Path, info: ValidationInfo) -> bool:
-    """Return whether a missing file is acceptable because the settings will be used elsewhere.
+    """Return whether a missing file is acceptable because the settings are for another machine.
 
-    If so, the validation context is a set, and the path is added to it.
+    Callers that check such settings pass a set as the validation context. The path is added to it.
     """
     # os.path.exists does not raise if a folder in the path cannot be entered.
     if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110

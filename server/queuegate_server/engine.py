@@ -46,7 +46,7 @@ class GroupsUnavailable(Exception):
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
-        """`retry_after` is in seconds. The reason may name hosts, so it is only logged."""
+        """`retry_after` is in seconds. The cause is only logged, because it may name hosts."""
         super().__init__(self.message.format(resolver))
         self.resolver = resolver
         self.retry_after = retry_after

@@ -10,7 +10,7 @@ refuse an event after the time returned by `wait`."""
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
-"""An overload starts after this many consecutive late calls over at least this time."""
+"""An overload starts after this many consecutive late calls within at least _BURST_SECONDS."""
 _OVERLOAD_DIVISOR: Final = 8
 _RECOVERY_SECONDS: Final = 1.0
 """An overload ends when no call has been late for this long."""

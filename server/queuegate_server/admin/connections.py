@@ -15,11 +15,11 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""The operations port's maximum number of connections, excluding connections admitted by the
-site."""
+"""The operations port's maximum number of connections, excluding those that a `Site` has
+admitted."""
 CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
-"""The maximum number of bytes decrypted ahead of reading."""
+"""The maximum number of decrypted but unread bytes."""
 TLS_SHUTDOWN_SECONDS: Final = 1.0
 """The time limit for a TLS shutdown, because a client might not respond."""
 _MAX_HEADERS: Final = 64
@@ -108,7 +108,8 @@ class Connection(web.RequestHandler):
         # aiohttp cannot encode its response to an `Expect` header that is not UTF-8.
         if isinstance(exc, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
             status = 400
-            # A gRPC client configured with this port by mistake would flood the log.
+            # At a higher level, a gRPC client configured with this port by mistake would flood the
+            # log.
             fields = {"error": type(exc).__name__}
             self._log.debug("received a request that is not HTTP", extra=fields)
         else:
@@ -197,7 +198,7 @@ class Connections(Generic[C]):
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
-        """Start a connection. At the limit, abort the oldest, so that idle ones cannot block
+        """Start a connection. At the limit, abort the oldest, so that idle connections cannot block
         others.
         """
         if len(self._open) >= self._bounds.connections:

@@ -1,4 +1,4 @@
-"""Header parsing for untrusted requests in linear time.
+"""Parses the headers of untrusted requests in linear time.
 
 aiohttp parses content types with Python's email parser, which takes quadratic time in the number of
 parameters, so a single request could block the process for seconds. aiohttp also creates an object

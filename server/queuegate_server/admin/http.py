@@ -1,7 +1,7 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version, over HTTP or HTTPS.
 
 These paths are public and read-only. A connection carries one request and lasts at most a few
-seconds. Another application may share the port with its own limits.
+seconds. Another application, with limits of its own, may share the port.
 """
 
 import json
@@ -50,8 +50,8 @@ class AdminSource(Protocol):
 class Site:
     """An application that shares the port but has its own limits.
 
-    Its requests have the time limit of a probe until it enters the context `request[ADMIT]()` for
-    an authenticated caller.
+    A request has a probe's time limit until the application has authenticated the caller and enters
+    the context `request[ADMIT]()`.
     """
 
     prefix: str
@@ -131,7 +131,7 @@ class AdminServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Apply the probes' limits, because connections to the port have the site's limits."""
+        """Apply the probes' limits, because connections allow the site's higher limits."""
         site = self._site
         if site is None:
             return await handler(request)

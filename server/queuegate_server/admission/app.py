@@ -124,7 +124,7 @@ class Webhook:
             settings: Returns the current settings.
             namespaces: The cache of namespace annotations; None to ignore annotations.
             metrics: The webhook's metrics.
-            acl_names: The names allowed in queue ACLs.
+            acl_names: The set of names allowed in queue ACLs.
         """
         self._settings = settings
         self._namespaces = namespaces

@@ -62,7 +62,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         warnings.append(warning)
     # Check all keys, because the scheduler's other ConfigMap may select any of them.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
-    # The scheduler does not unwrap manifests or gzip inside a key.
+    # The scheduler accepts neither a manifest nor gzip data as the value of a key.
     job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))

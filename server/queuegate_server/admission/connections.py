@@ -1,7 +1,8 @@
 """The webhook's TLS connections, with limits on their number and memory.
 
 A connection takes 30 KiB, or up to 300 KiB with unread data, so all connections together take less
-than 400 MiB. At the limit, each new connection replaces the longest idle one.
+than 400 MiB. At the limit, each new connection replaces the connection that has been idle the
+longest.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ _FIRST_REQUEST_SECONDS: Final = 10.0
 """The time limit from the TLS handshake to the end of the first request's headers."""
 _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
-"""How long to keep reading a rejected body, so that the client reads the response."""
+"""How long to keep reading a rejected body so that the client receives the response."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
 """Garbage is collected after this many new connections. Closed connections are in reference cycles,
 so their buffers would otherwise not be freed in time."""

@@ -119,7 +119,7 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
 def read_review(body: bytes) -> AdmissionRequest:
     """Decode the AdmissionRequest in a body. Raises MalformedReview.
 
-    An invalid object is decoded as an UnreadableObject; requests are denied if a rule reads it.
+    An invalid object is decoded as an UnreadableObject. If a rule reads it, the request is denied.
     """
     try:
         review = _REVIEW.decode(body)

@@ -60,7 +60,7 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """The result of a review: allowed, possibly with a patch, or denied, with a message."""
+    """The result of a review: allowed (possibly with a patch) or denied (with a message)."""
 
     allowed: bool
     message: str = ""
@@ -188,7 +188,7 @@ def _decide_creation(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
-    """Deny a binding with user metadata, because it would replace the pod's without a review."""
+    """Deny a binding with user metadata, which would replace the pod's metadata unreviewed."""
     binding = pod_metadata(POD, scope.request.new)
     if binding.user_info is not None:
         return deny(_CHANGED)
@@ -271,8 +271,8 @@ def _deny_foreign_label(
 ) -> AdmissionResponse:
     """Deny a label that names another user and would be trusted by a scheduler.
 
-    Schedulers trust the label if the pod's annotation is missing or empty. If the label was already
-    trusted in the old object, other updates are allowed.
+    Schedulers trust the label if the pod's annotation is missing or empty. An update may keep a
+    label that was already trusted in the old object.
     """
     annotated = bool(response.patch or pod.user_info)
     if annotated or not response.allowed or scope.may_set():

@@ -39,7 +39,7 @@ class WorkerIdentity:
     server: bytes
     """The identity of the server to which the workers belong."""
     agree_on_revision: Callable[[str, int], Awaitable[int]]
-    """See Reloader."""
+    """Agrees with the other workers on a policy's revision; see Reloader."""
 
 
 @dataclass(frozen=True, slots=True)

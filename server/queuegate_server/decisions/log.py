@@ -1,6 +1,6 @@
 """Counts decisions, and writes audit records.
 
-Counters are stored in a list indexed by reason number to keep cached responses cheap.
+Counters are in a list indexed by reason number so that counting a cached response is cheap.
 """
 
 from collections import Counter

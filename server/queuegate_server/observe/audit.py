@@ -1,7 +1,7 @@
 """The audit log: JSON lines, encoded and written in batches by a thread.
 
-With the policy `block`, calls wait for the write; with `drop`, they do not. The buffer and all
-waits are bounded.
+With `when_unwritable: block`, calls wait for the write; with `drop`, they do not. The buffer and
+all waits are bounded.
 """
 
 import asyncio
@@ -45,18 +45,18 @@ class _Entry(NamedTuple):
     number: int
     size: int
     written: "asyncio.Future[bool] | None"
-    """Resolved on the event loop once the entry is written; None with the policy `drop`."""
+    """Resolved on the event loop once the entry is written; None with `drop`."""
 
 
 @dataclass(slots=True)
 class AuditCounts:
-    """The numbers of lost records since startup."""
+    """The numbers of records and failed writes since startup."""
 
     written: int = 0
     dropped: int = 0
-    """Records lost with the policy `drop`."""
+    """Records lost with `drop`."""
     refused: int = 0
-    """Records not written in time with the policy `block`. Their calls failed."""
+    """Records not written in time with `block`. Their calls failed."""
     failed_writes: int = 0
     waiting_bytes: int = 0
 
@@ -91,8 +91,8 @@ class AuditLog:
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
-        """Append records. With the policy `block`, return False if the buffer is full, or if the
-        write fails or takes longer than WRITE_TIMEOUT.
+        """Append records. With `block`, return False if the buffer is full, or if the write fails
+        or takes longer than WRITE_TIMEOUT.
 
         Args:
             records: A function that builds the records. Called once, in the thread.

@@ -42,7 +42,7 @@ def newest_records(
         keep: The maximum number of rotated files. `path.1` is the newest.
         matches: Returns whether a record matches.
         number: The maximum number of records to return.
-        markers: A fast prefilter. Lines that contain none of these are skipped.
+        markers: Byte strings for fast filtering. Lines that contain none of them are skipped.
     """
     records: list[Mapping[str, Any]] = []
     budget = MAX_READ_BYTES

@@ -174,7 +174,7 @@ def _log_warning(  # noqa: PLR0917 - the signature is Python's
 
 
 def release() -> None:
-    """Write all held-back lines, and stop holding back."""
+    """Write all held-back lines, and stop holding lines back."""
     root = logging.getLogger()
     for handler in root.handlers:
         if isinstance(handler, MemoryHandler) and handler.target is not None:

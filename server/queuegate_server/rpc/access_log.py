@@ -1,7 +1,7 @@
 """The access log: logs calls, and aborts failed calls with a status.
 
-Malformed request IDs and trace contexts are ignored, because valid values are logged and the IDs
-are returned with errors.
+Malformed request IDs and trace contexts are ignored so that they never reach the log or an error's
+trailers.
 """
 
 import logging
@@ -100,7 +100,7 @@ async def abort(
         start: The call's start time from `time.perf_counter`, in seconds, if known.
     """
     status = to_status(error)
-    # The frames of these exceptions retain the request.
+    # Drop the references to stack frames, which would keep the request in memory.
     error.__traceback__ = error.__cause__ = error.__context__ = None
     request = RequestContext.from_metadata(context.invocation_metadata())
     if not request.request_id:

@@ -31,9 +31,9 @@ Permit = Callable[[], AbstractContextManager[None]]
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
-"""The number of queues listed between two pauses."""
+"""The number of queues processed between two pauses."""
 _RECORD_BYTES: Final = 256
-"""An audit record's approximate size. A check's share of a columns request is smaller."""
+"""The approximate size of an audit record. Columns requests are more compact than their records."""
 
 
 class AccessServicer(ApplicationServicer):
@@ -68,7 +68,7 @@ class AccessServicer(ApplicationServicer):
     async def CheckQueueAccess(
         self, data: bytes, *, trusted: bool, permit: Permit = nullcontext
     ) -> bytes:
-        """Decide one check. It counts as in progress only during a lookup."""
+        """Decide one check. The call counts as in progress only during a group lookup."""
         try:
             response = self._cache.get(self._engine.snapshot, data, trusted=trusted)
             if response is None:
@@ -121,7 +121,7 @@ class AccessServicer(ApplicationServicer):
     async def _decide(
         self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
     ) -> list[CheckResponse]:
-        """Return the checks' results; add required but unapplied changes to `behind`."""
+        """Return the checks' results; add to `behind` all required changes not applied yet."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 

@@ -26,7 +26,7 @@ MAX_SHORT_REQUEST: Final = 16 * 1024
 """The maximum size of a short request, in bytes. Longer requests are processed in a separate
 thread, one at a time."""
 STEP_SECONDS: Final = 0.0005
-"""How long a call computes before yielding to single checks."""
+"""How long a call may compute before yielding to single checks."""
 _MAX_HOLD_SECONDS: Final = 0.02
 """How long a call may compute before yielding the slot to other long calls."""
 _MAX_PENALTY_SECONDS: Final = 0.1
@@ -51,7 +51,7 @@ _Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Grants a slot to one long call at a time: new, stream and preempted calls take turns."""
+    """Grants a slot to one long call at a time. New, stream and preempted calls take turns."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class AdmissionQueue:
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
-        # A single thread, so that work left by cancelled calls never runs in parallel.
+        # Use one thread, because work left behind by cancelled calls must not run in parallel.
         self.thread = ThreadPoolExecutor(1, "requests")
 
     async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:
@@ -134,8 +134,8 @@ class AdmissionQueue:
     async def pause(self) -> None:
         """Yield to other work, sleeping every 10 ms.
 
-        Without the sleep, gRPC's threads get so little CPU time that new calls wait inside gRPC for
-        up to 0.5 s. They cannot be shed there.
+        Without the sleep, gRPC's threads get so little CPU time that new calls wait for up to 0.5 s
+        inside gRPC, where they cannot be shed.
         """
         if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
             await asyncio.sleep(0)

@@ -158,7 +158,7 @@ class ApplicationServicer:
 def _query(
     request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot, *, trusted: bool
 ) -> ApplicationQuery:
-    """Validate a check; raises the same exceptions as `validation.query`."""
+    """Validate a check and return its query. Raises the same exceptions as `validation.query`."""
     violations: validation.Violations = []
     served = validation.find_partition(request.partition, snapshot, violations)
     user, groups = validation.user_and_groups(request.user, served, violations)

@@ -29,7 +29,8 @@ _BEARER: Final = "bearer "
 _TOKEN: Final = "token:"  # noqa: S105 - a prefix of names
 _CERTIFICATE: Final = "x509_pem_cert"
 _SUBJECT: Final = "x509_subject"
-"""The certificate's subject in RFC 2253 format, which escapes control characters, including NUL."""
+"""The `auth_context` key of the certificate's subject in RFC 2253 format, which escapes control
+characters, including NUL."""
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -84,7 +85,8 @@ class Authenticator:
 
         Args:
             settings: The callers' rights.
-            listeners: The listeners. They determine which credentials callers can present.
+            listeners: The server's listeners, which determine the credentials that callers can
+                present.
             tokens: The known tokens, if any.
             wall: The wall clock in Unix seconds, for certificate expiry.
         """
@@ -111,8 +113,8 @@ class Authenticator:
         self._by_token = {
             name: Principal(f"{_TOKEN}{name}", rights) for name, rights in settings.tokens.items()
         }
-        # Without a Unix listener, a Unix peer is the native transport. It serves only loopback and
-        # forwards streams over its own socket.
+        # Without a Unix listener, a Unix peer must be the native transport, which forwards streams
+        # over its own socket and serves only loopback.
         self._by_socket = (
             self._unix if self._has_sockets else self._loopback if self._is_local else None
         )

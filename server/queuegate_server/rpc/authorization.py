@@ -53,7 +53,7 @@ ServicerStream = Callable[..., AsyncIterator[bytes]]
 class RateLimiter:
     """Two token buckets per caller: one for calls and one for decisions reported by gates.
 
-    Separate buckets let gates that catch up after an outage still make calls.
+    With separate buckets, a gate that reports a backlog after an outage can still make calls.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
@@ -61,8 +61,8 @@ class RateLimiter:
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
-        """The buckets for reports, by caller. A report is never split. The caller's next report
-        waits until the rate would have allowed all decisions in the previous report."""
+        """The buckets for reported decisions, by caller. A report is charged as a whole, and the
+        caller's next report waits until the bucket has recovered."""
 
     def acquire(self, caller: str) -> None:
         """Charge a caller for one call. Raises RateLimited if the caller has exceeded its rate."""
@@ -81,7 +81,7 @@ class Authorizer:
     """The callers' rate limits, if any."""
 
     def unary(self, method: str, serve: ServicerMethod) -> UnaryMethod:
-        """Guard a unary method. Raises KeyError if it has no role."""
+        """Guard a unary method. Raises KeyError if the method has no role."""
         role = ROLES[method]
 
         async def guarded(data: bytes, context: Context) -> bytes:
@@ -131,8 +131,8 @@ class Authorizer:
             await access_log.abort(method, context, error)
 
     def _admit(self, role: Role, context: Context) -> Principal:
-        """Identify, set and return the current principal. Raises Unauthenticated and
-        PermissionDenied.
+        """Identify the caller, make it the current principal, and check its role. Raises
+        Unauthenticated and PermissionDenied.
         """
         principal = self.authenticator.identify(context)
         set_current_principal(principal)

@@ -105,7 +105,7 @@ async def for_each(
             await work(item)
             await pause_if_due()
 
-    # Not a TaskGroup: on Python 3.11, cancelling it leaves a cycle that retains the request.
+    # On Python 3.11, cancelling a TaskGroup would leave a cycle that retains the request.
     await asyncio.gather(*(worker() for _ in range(min(MAX_LOOKUPS, len(items)))))
 
 
@@ -115,7 +115,7 @@ def failed_check(error: Exception) -> FailedCheck:
 
 
 def reasons_of(results: Sequence[CheckResponse]) -> bytes:
-    """Return the number of each result's reason."""
+    """Return the results' reason numbers, one byte each."""
     return bytes([result.reason for result in results])
 
 

@@ -1,7 +1,7 @@
-"""Counts calls' decisions, and records them from the serialized requests and responses.
+"""Counts calls' decisions, and writes their audit records.
 
-The response cache stores only bytes. They are parsed only when a record is due, in the thread that
-writes the record.
+Records are built from serialized messages, because the response cache stores only bytes. Messages
+are parsed only when a record is due, in the thread that writes it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -32,7 +32,7 @@ class ColumnsQuery:
     """A parsed request with valid columns."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
-        """Validate the columns; `query` validates their contents. Raises InvalidRequest."""
+        """Validate lengths and indexes; `query` validates the names. Raises InvalidRequest."""
         self._request = request
         self._snapshot = snapshot
         self._trusted = trusted

@@ -39,7 +39,7 @@ class InvalidRequest(Exception):
     """The request has missing or malformed fields."""
 
     def __init__(self, violations: list[tuple[str, str]]) -> None:
-        """Keep only the first (field, fault) pairs, because gRPC rejects statuses over 8 KiB."""
+        """Keep only the first few (field, fault) pairs; gRPC rejects statuses over 8 KiB."""
         self.violations = violations[:_MAX_VIOLATIONS]
         texts = [
             text if field == WHOLE_REQUEST else f"{field}: {text}"
@@ -55,7 +55,7 @@ class UnreadableRequest(InvalidRequest):
 
 
 class Overloaded(Exception):
-    """The server reached a limit, named in the message."""
+    """The server reached the limit named in the message."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         """Create the error. `retry_after` is the delay in seconds before a retry; 0 if unknown."""

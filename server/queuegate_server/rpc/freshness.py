@@ -40,7 +40,7 @@ class Freshness:
                 raise NotCaughtUp
 
     async def catch_up(self, changes: Collection[Change], slot: Slot | None = None) -> bool:
-        """Release the slot and wait briefly for changes. Return False at once without a fleet."""
+        """Release the slot and wait briefly for changes. Without a fleet, return False at once."""
         if self.follow is None:
             return False
         if slot is not None:

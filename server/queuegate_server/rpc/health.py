@@ -39,7 +39,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._notify()
 
     def end_watches(self) -> None:
-        """Close all open and future watches after sending the latest status."""
+        """Make all watches, including new ones, close after sending the latest status."""
         self._is_draining = True
         self._notify()
 

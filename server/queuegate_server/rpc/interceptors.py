@@ -87,7 +87,7 @@ async def _fail(
 class ConcurrencyLimiter:
     """Limits the number of unary calls in progress, and refuses additional calls immediately.
 
-    gRPC's own limit would refuse even health checks, and gives no reason.
+    gRPC's own limit applies even to health checks, and its refusals give no reason.
     """
 
     limit: int

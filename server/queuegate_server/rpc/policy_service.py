@@ -133,7 +133,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return the rule for valid names in ACLs, by served partition."""
+        """Return the set of names allowed in ACLs, by served partition."""
         try:
             served = self.engine.snapshot.served
         except NotReady:

@@ -2,8 +2,8 @@
 
 A response is valid for one snapshot and one level of trust in the caller. A response based on
 cached groups expires when the group-cache entry needs a refresh or is replaced, invalidated or
-evicted (`fresh_until`), so the group cache gets enough traffic to refresh ahead. Errors are never
-cached.
+evicted (`fresh_until`). The next check then reaches the group cache, which can refresh the entry
+before it expires. Errors are never cached.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +25,7 @@ entry to the newer generation. This is cheaper than an LRU cache."""
 MAX_REQUEST_BYTES: Final = 384
 """Longer requests are not cached, to limit the cache to about 90 MiB."""
 CHUNK: Final = 10_000
-"""The number of cache lookups between two pauses. They take a few milliseconds."""
+"""The number of cache lookups between two pauses. A chunk takes a few milliseconds."""
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
@@ -100,9 +100,9 @@ class ResponseCache:
         *,
         trusted: bool,
     ) -> list[CheckResponse | None]:
-        """Return each request's valid response from the newer generation, or None.
+        """Return each request's valid response, or None, searching only the newer generation.
 
-        `get` also searches the older generation. Pauses every few milliseconds.
+        `get` searches both generations. Pauses every few milliseconds.
         """
         now = self._clock()
         if snapshot is not self._snapshot or self._lease.end_if_expired(now):

@@ -20,7 +20,7 @@ from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRights
 
 MAX_WAITING: Final = 10_000
-"""The maximum number of users with pending groups per stream."""
+"""The maximum number of users per stream whose groups have not been sent yet."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
 """The maximum total length of the names of users waiting for a lookup, per stream."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
@@ -82,7 +82,7 @@ class SyncServicer:
                     resets = kind == "opened" and not response.opened.resumed
                     self.hub.sent["reset" if resets else kind] += 1
                     yield self.hub.encode(response)
-                # If recording failed, close the stream, so that the caller repeats its report.
+                # If recording failed, close the stream so that the caller sends the report again.
                 stream.check_recording()
                 stream.resume_lookups()
                 lease = session.lease_until - self.clock()

@@ -106,7 +106,7 @@ class UsersQuery(NamedTuple):
 
 
 def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> UsersQuery:
-    """Validate a ListUsers request; raises the same exceptions as `query`."""
+    """Validate a ListUsers request. Raises the same exceptions as `query`."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     path = queue("queue", request.queue, served, violations)

@@ -72,18 +72,18 @@ _ITEMS: Final = _items_class()
 
 
 Budget = Iterator[None]
-"""Limits the number of fields read: one item is consumed per field, until none is left."""
+"""An iterator that limits the number of fields read. Each field consumes one item."""
 
 
 def search_budget() -> Budget:
-    """Return the budget of fields to search for faults in a request and its items."""
+    """Return a budget for searching the fields of a request and its items for faults."""
     return itertools.repeat(None, _MAX_SEARCHED_FIELDS)
 
 
 def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
     """Parse a request. Raises UnreadableRequest.
 
-    The exception names the fields that are not UTF-8, but none beyond the budget. Items of one
+    The exception names the fields that are not UTF-8, as far as the budget allows. Items of one
     request share a budget.
     """
     try:
@@ -134,7 +134,7 @@ def bound_fields(message: type[Message], data: bytes, most: int) -> None:
 
 
 def embed(field_number: int, message: bytes) -> bytes:
-    """Encode a serialized message as a field of another message; the number must be below 16."""
+    """Encode a serialized message as a field of another. `field_number` must be below 16."""
     size = len(message)
     if size < _CONTINUATION:
         return bytes((field_number << 3 | _LENGTH_DELIMITED, size)) + message

@@ -18,8 +18,8 @@ from typing import Final, Self
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
 PAUSE_SECONDS: Final = 0.001
-"""The pause between two steps of long work, in seconds. gRPC's threads may share the core: after
-`sleep(0)`, the next step would start before they could deliver the next call."""
+"""The pause between two steps of long work, in seconds. gRPC's threads may share the core, and
+after `sleep(0)`, the next step would start before they could deliver a call."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -62,7 +62,7 @@ class LoopWatchdog:
         last = missed = 0
         armed = -math.inf
         while not self._stop.wait(self._interval):
-            # Do not rearm on each wake-up, because each timer starts a thread.
+            # Do not rearm the C timer on each wake-up, because each timer starts a thread.
             if time.monotonic() - armed >= self._hang_seconds / 4:
                 faulthandler.dump_traceback_later(self._hang_seconds, exit=True, file=self._output)
                 armed = time.monotonic()
@@ -125,7 +125,7 @@ def handle_signals(
 
 
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work` each time the event has been set, until cancelled. Errors are logged."""
+    """Until cancelled, run `work` each time the event is set. Errors are logged."""
     while True:
         await event.wait()
         event.clear()
@@ -136,7 +136,7 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Duplicate standard error. A full pipe may have no reader, so do not block if possible."""
+    """Duplicate standard error. A full pipe may have no reader, so avoid blocking if possible."""
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
     except OSError:  # a socket

@@ -23,11 +23,13 @@ never runs."""
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
-"""A server with a console, audit log and child processes opened 30 files in a test."""
+"""The required number of open files. A server with a console, audit log and child processes opened
+30 in a test."""
 NEEDED_THREADS: Final = 32
-"""The same server ran 20 threads."""
+"""The required number of threads. The same server ran 20."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
-"""The same server reserved 1.3 GiB, because glibc reserves 72 MiB per thread."""
+"""The required address space. The same server reserved 1.3 GiB, because glibc reserves 72 MiB per
+thread."""
 NEEDED_DATA: Final = 512 * _MIB
 _NEEDED: Final = (
     (resource.RLIMIT_AS, NEEDED_ADDRESS_SPACE, "address space", "ulimit -v, LimitAS="),
@@ -40,20 +42,20 @@ class TooFewResources(Exception):
 
 
 def open_standard_streams() -> None:
-    """Open closed standard streams on /dev/null, so that no connection gets their descriptors."""
+    """Open closed standard streams on /dev/null so that no connection gets their descriptors."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
 
 
 def drop_unwritten_output() -> None:
-    """Discard unwritten output: Python 3.13.5 would retry it at exit and fail with status 120."""
+    """Discard unwritten output; Python 3.13.5 would retry it at exit and fail with status 120."""
     sys.stdout = os.fdopen(os.dup(1), "w")
     sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
 
 
 def raise_file_limit() -> None:
-    """Raise the limit on open files to the hard limit; the default of 1024 is for `select`."""
+    """Raise the soft limit on open files (1024 by default, for `select`) to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -58,7 +58,8 @@ class SingleFlight(Generic[T]):
             has_tasks: Whether the work may suspend. If not, it runs without a task.
         """
         self._work: Work[T] | None = work
-        """None once closed, because the work and its owner would form a reference cycle."""
+        """None once closed, because the work and its owner would otherwise form a reference
+        cycle."""
         self._clock = clock
         self._has_tasks = has_tasks
         self._flights: dict[str, list[Flight]] = {}
@@ -78,7 +79,7 @@ class SingleFlight(Generic[T]):
         return task
 
     async def join(self, key: str, *, alone: Work[T] | None = None, max_age: float = math.inf) -> T:
-        """Wait for the key's work, starting it if there is none.
+        """Return the result of the key's work. Starts the work if none is in progress.
 
         Args:
             key: The key.

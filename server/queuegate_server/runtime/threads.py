@@ -25,7 +25,7 @@ class ThreadsExhausted(Exception):
 
 
 class AbandonableThreadPool:
-    """A pool of up to `limit` daemon threads, started on demand, that do not delay exit.
+    """A pool of up to `limit` daemon threads. They start on demand and do not delay process exit.
 
     If a caller is cancelled before its call has started, the call is skipped. If it is cancelled
     later, the thread remains unavailable until the call returns.

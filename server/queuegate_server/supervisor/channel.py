@@ -1,8 +1,9 @@
-"""The channel between the supervisor and a worker: a socket pair ending at the worker's stdin.
+"""The channel between the supervisor and a worker: a socket pair with one end at the worker's
+stdin.
 
 A message is a four-byte length followed by JSON. The first message contains the worker's startup
-data; after that, both sides send requests. Each request has a timeout, and each side bounds the
-memory that the other side can make it use.
+data; after that, both sides send requests. Each request has a timeout, and neither side can exhaust
+the other's memory.
 """
 
 import asyncio
@@ -159,7 +160,7 @@ class WorkerSpec:
     initial: bytes | None
     """The settings file's contents when the supervisor started, if there is a file."""
     current: bytes | None
-    """The file's contents accepted by the last reload, if any."""
+    """The settings file's contents as of the last successful reload, if any."""
     server: bytes
     """Identifies the worker's server; see sync/change_log.py."""
     channel: socket.socket

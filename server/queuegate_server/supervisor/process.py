@@ -52,8 +52,8 @@ class WorkerProcess:
 
         Args:
             index: The worker's index.
-            spec: Returns the result of `spec_message`. Not called until the worker is running and
-                can receive changes that are made after the call.
+            spec: Returns the result of `spec_message`. Called only once the worker can be sent
+                later changes, so that it misses none.
             handlers: Handlers for the worker's requests, except `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
@@ -63,7 +63,7 @@ class WorkerProcess:
                 *sys.orig_argv[1:],
                 OPTION,
                 stdin=theirs.fileno(),
-                # The terminal signals only the supervisor, which forwards signals to the workers.
+                # Only the supervisor may receive signals from the terminal. It forwards them.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
@@ -93,7 +93,8 @@ class WorkerProcess:
                 await self.request("ping", seconds=limit / MAX_MISSED_PINGS)
             except ChannelError:
                 missed += 1
-                # A closed channel fails immediately.
+                # A request on a closed channel fails immediately, so wait for the rest of the
+                # interval.
                 await asyncio.sleep(begin + limit / MAX_MISSED_PINGS - loop.time())
             else:
                 missed = 0

@@ -25,10 +25,11 @@ from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 
 SCRAPE_TIMEOUT: Final = 4.0
-"""In seconds. It must be below 5 s, because the port then closes connections."""
+"""The time limit for a scrape, in seconds. The port closes connections after 5 s."""
 METRICS_TIMEOUT: Final = 2.0
 READINESS_TIMEOUT: Final = 0.5
-"""In seconds. A hung worker must not delay a probe; probes usually time out after 1 s."""
+"""The workers' time limit, in seconds. A hung worker must not delay probes, which usually time out
+after 1 s."""
 _SUMMED: Final = frozenset({"counter", "histogram"})
 
 _Labels = tuple[tuple[str, str], ...]
@@ -68,7 +69,7 @@ class _MergedCollector(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add the metrics that are summed over workers, or the other metrics, with extra labels."""
+        """Add either the metrics to sum over workers or all others, with additional labels."""
         for metric in metrics:
             # A sum has no creation time.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
@@ -122,7 +123,7 @@ class ServiceStatus:
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
-        """Collect the metrics, using the last counters of a worker that does not respond."""
+        """Collect the metrics. If a worker does not respond, its last counters are used."""
         supervisor = self._supervisor
         pids = {worker.index: worker.pid for worker in supervisor.workers}
         responses, workers = await asyncio.gather(

@@ -22,7 +22,7 @@ ENDED_WORKER: Final = "callers of a worker that has exited"
 Method = Callable[[bytes], Awaitable[bytes]]
 """An RPC method that takes and returns serialized messages."""
 ResponseMerger = Callable[[bytes, bytes, list[bytes]], Awaitable[bytes]]
-"""Takes the request, this worker's response and the other workers'; returns the merged response."""
+"""Merges this worker's response with the other workers' responses, given the request."""
 
 
 class WorkerClient:
@@ -91,8 +91,8 @@ class WorkerClient:
 
         async def broadcasting(request: bytes) -> bytes:
             value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
-            # Run concurrently, even if the caller disconnects. The supervisor itself times out
-            # after `timeout` seconds.
+            # Run in the other workers concurrently, even if the caller disconnects. The supervisor
+            # itself times out after `timeout` seconds.
             task = asyncio.create_task(
                 self._channel.request("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
             )
@@ -179,7 +179,9 @@ async def _same_policy(request: bytes, own: bytes, others: list[bytes]) -> bytes
 
 
 async def _wait_for_ended(others: list[bytes]) -> list[str]:
-    """Wait until all leases granted by workers that have exited have expired."""
+    """If any worker has exited, wait until its leases have expired. Return entries for
+    `waited_out`.
+    """
     if all(others):
         return []
     await asyncio.sleep(LEASE + CLOCK_MARGIN)

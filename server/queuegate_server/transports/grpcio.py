@@ -17,20 +17,21 @@ from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Stalls
 Responses = AsyncIterator[bytes]
 
 _SPARE_CALLS: Final = 1_000
-"""The number of calls that gRPC accepts beyond our own limit: health, reflection, and refused calls
-until their status is sent. Refusals by gRPC itself have no error details."""
+"""How many calls gRPC accepts beyond our own limit, to leave room for health, reflection, and
+refused calls whose status is not sent yet. Calls refused by gRPC itself get no error details."""
 _MAX_MESSAGE: Final = 4 * KIB
 """The maximum size of health and reflection requests. They are parsed before authorization."""
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
 )
-"""Methods that, like streams, have their own queues. Other calls must not delay health and single
-checks, and gRPC drops calls from overlong queues, such as thousands of new streams."""
+"""Methods that, like streams, have queues of their own. Other calls must not delay health checks
+and single checks, and gRPC drops calls from overlong queues, for example when thousands of streams
+are opened."""
 
 
 def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
-    """Return a function that parses a handler's requests, or aborts their calls."""
+    """Return a function that parses a handler's requests and aborts malformed calls."""
     deserialize = handler.request_deserializer
 
     async def unchanged(request: bytes, _context: Context) -> bytes:
@@ -51,7 +52,8 @@ async def _parse_all(
     requests: AsyncIterator[bytes],
     context: Context,
 ) -> AsyncIterator[Any]:
-    # A generator expression would call `aiter` immediately, and gRPC warns if nothing is read then.
+    # A generator expression would call `aiter` immediately, and gRPC would warn if nothing were
+    # read afterward.
     async for request in requests:
         yield await parse(request, context)
 
@@ -68,7 +70,7 @@ def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
         options=(
             ("grpc.max_receive_message_length", limits.max_message),
             ("grpc.max_send_message_length", -1),
-            # Two unrelated servers on one port would use different policies.
+            # Only workers may share a port, because unrelated servers would use different policies.
             ("grpc.so_reuseport", int(shares_port)),
             *_connection_args(limits.connections),
         ),
@@ -79,13 +81,13 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     """Yield the channel arguments that limit connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
     yield "grpc.max_concurrent_streams", bounds.max_streams
-    # Without a margin for calls not freed yet, gRPC refuses a quarter of a client's calls.
+    # Without a margin for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # Read other connections after this many requests. Callers with one call at a time are
-    # unaffected.
+    # Switch to other connections after reading this many requests. Callers with one call at a time
+    # are unaffected.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
-    # The acknowledgement of the server's settings is part of the handshake.
+    # The handshake includes the client's acknowledgment of the server's settings.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
     # gRPC refuses calls above the first limit at random, and all calls above the second limit.
     # Equal limits make refusals predictable.
@@ -139,8 +141,8 @@ class GrpcioServer:
     def _watch(self, handler: Any) -> Any:
         """Wrap a handler to abort calls that stall.
 
-        Unary methods are served with request streaming, so that their handlers are called before
-        the request arrives. Clients do not notice the difference.
+        Unary methods are served with request streaming so that their handlers are called before the
+        request arrives. Clients do not notice the difference.
         """
         stalls = self._stalls
         parse, serialize = _parser(handler), handler.response_serializer or bytes

@@ -48,13 +48,13 @@ class Server(Protocol):
 
 
 def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
-    """Set the unset variables in GRPC_ENVIRONMENT. Has no effect once gRPC has been imported."""
+    """Set the variables in GRPC_ENVIRONMENT that are unset. Call this before importing gRPC."""
     for name, value in GRPC_ENVIRONMENT.items():
         environment.setdefault(name, value)
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the transport and, unless it is native, the reason why not. Raises CannotListen."""
+    """Return the transport and, if it is not native, the reason. Raises CannotListen."""
     if wanted == "grpcio":
         return wanted, "not requested"
     reasons = "; ".join(native.unsupported(listeners, connections))

@@ -1,6 +1,6 @@
 """Binds listening addresses, with or without TLS, and reports why binding fails.
 
-gRPC itself only logs the reason, and takes over the Unix socket of a running server.
+On its own, gRPC only logs the reason, and it takes over the Unix socket of a running server.
 """
 
 import grp
@@ -25,7 +25,7 @@ class ReloadingCredentials(CertificateReloader):
     """gRPC credentials. New connections use the most recently loaded certificate."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
-        """Load a listener's files. Raises BadFile."""
+        """Load a listener's TLS files. Raises BadFile."""
 
         def check(loaded: ServerCertificate) -> None:
             if not _grpc_supports(loaded):
@@ -139,7 +139,7 @@ def _check_socket_path(address: ListenAddress) -> None:
 
 
 def _bind_failure(address: ListenAddress) -> str:
-    """Return the reason for a failed bind by binding a plain socket; gRPC only logs the reason."""
+    """Return why gRPC failed to bind an address. Binds a plain socket to find out."""
     if address.path:
         return f"{address.text!r}: cannot create the socket; check the permissions of its folder"
     try:
@@ -163,7 +163,7 @@ def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfigura
 
 
 def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC supports the key. If not, it would silently keep the old certificate."""
+    """Return whether gRPC supports the key. If not, gRPC silently keeps the old certificate."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
     from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above

@@ -31,9 +31,9 @@ MAX_RECEIVING: Final = 1_000
 """The maximum number of calls waiting for their requests. An additional call aborts the oldest."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
-"""How long a response may remain unread, in seconds, while too much is unread."""
+"""How long a response may remain unread, in seconds, while the unread budget is exceeded."""
 _GRACE_SECONDS: Final = 0.05
-"""How long to wait after a request stream ends; the end of the call may arrive later."""
+"""How long to wait, after a request stream ends, for a disconnect to cancel the call."""
 _ACKNOWLEDGED: Final = slice(120, 128)
 """The position of tcpi_bytes_acked in the kernel's tcp_info."""
 _LOG: Final = logging.getLogger("queuegate_server.transports")
@@ -109,7 +109,7 @@ class Stalls:
             self._written(task)
 
     async def sweep(self) -> None:
-        """Abort stalled calls until cancelled."""
+        """Until cancelled, periodically abort stalled calls."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
@@ -147,8 +147,8 @@ class Stalls:
     def _stalled_peers(self, now: float) -> set[str]:
         """Return the peers to disconnect.
 
-        These are peers that did not read a response in time and, while too much is unread, the slow
-        peers with the most unread bytes.
+        These are peers that did not read a response in time and, while the unread budget is
+        exceeded, the slow peers with the most unread bytes.
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from queuegate_server.settings.listeners import Listener
 STREAMS_FOLDER: Final = "queuegate-"
 STREAMS_SOCKET: Final = "streams.sock"
 """The name of the socket to which streams are forwarded. It is in a temporary folder whose name
-starts with the prefix above."""
+starts with STREAMS_FOLDER."""
 
 _PACKAGE: Final = "pygrpc_native"
 _SUPPORTED_BOUNDS: Final = frozenset(
@@ -31,8 +31,8 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
             yield f"{text!r}: transport native does not support Unix sockets"
         if listener.tls:
             yield f"{text!r}: transport native does not support TLS"
-        # The transport reads messages of any size before refusing them, and hides the peers of
-        # streams.
+        # Remote callers are refused because the transport reads messages of any size before
+        # refusing them and hides the peers of streams.
         if not listener.parsed.is_local:
             yield f"{text!r}: transport native serves only loopback addresses"
         elif len(hosts := _local_addresses(listener.parsed.host)) > 1:
@@ -50,7 +50,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
 
 
 def _local_addresses(host: str) -> list[str]:
-    """Return the local addresses of a host name; empty if it cannot be resolved."""
+    """Return a local host name's addresses; empty if the name cannot be resolved."""
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except OSError:

@@ -38,7 +38,7 @@ _NO_DEADLINE: Final = float(sys.maxsize)
 """The remaining time of a call without a deadline, as in gRPC."""
 _INSECURE: Final = {"transport_security_type": [b"insecure"]}
 _RESERVED_TRAILER: Final = "grpc-retry-pushback-ms"
-"""A trailer that servers can send only with grpcio."""
+"""A trailer that only the grpcio transport can send."""
 
 Metadata = Sequence[tuple[str, str | bytes]]
 Details = tuple[tuple[tuple[str, str | bytes], ...], str, float | None]
@@ -50,7 +50,7 @@ class NativeContext:
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Describe a call by its metadata, peer and remaining time on arrival, in seconds."""
+        """Describe a call. `details` has its metadata, peer and remaining seconds at `arrived`."""
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -165,7 +165,7 @@ class NativeServer:
         self._stream_server.add_insecure_port(f"unix:{path}")
         await self._stream_server.start()
         front.set_fallback(path)
-        # Health checks are never shed, because probes must see that the server works.
+        # Health checks are never shed, because probes must not fail under overload.
         self._methods = [
             (handler, not method.startswith(_HEALTH), method not in SHORT_RESPONSES)
             for method, handler in self._handlers.items()
@@ -187,7 +187,7 @@ class NativeServer:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
         await self._cancel_calls()
-        # Closing drops unsent responses and trailers, and nothing reports that they were sent.
+        # Closing drops unsent responses and trailers. Nothing reports when they are sent, so wait.
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()
@@ -200,7 +200,7 @@ class NativeServer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _sweep(self, front: NativeGrpcFront) -> None:
-        """Disconnect clients that do not read, until cancelled."""
+        """Until cancelled, periodically disconnect clients that do not read."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             if (metrics := front.metrics()) and (peers := self._unread.update(metrics)):

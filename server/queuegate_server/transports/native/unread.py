@@ -20,7 +20,7 @@ SHORT_RESPONSES: Final = frozenset(
 )
 """Methods whose responses are not tracked."""
 _MAX_PEERS: Final = 1_000
-"""The number of tracked connections at which closed connections are dropped."""
+"""Closed connections are dropped once this many connections are tracked."""
 
 
 class UnreadBytes:
@@ -47,7 +47,8 @@ class UnreadBytes:
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_RESPONSES]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
-        # A response whose call is cancelled while it is being written is never counted as written.
+        # If a call is cancelled while its response is being written, the transport never counts the
+        # response as written.
         open_calls = sum(each["started"] for each in long) - sum(end["count"] for end in ends)
         unread = min(self._answered - written, open_calls * self._longest)
         self._budget.give_back(self._unread - unread)
