@@ -136,8 +136,8 @@ def check(text: str) -> None:
 
 
 def has_only_valid_names(text: str, names: AclNames) -> bool:
-    """Return whether all entries are valid names, in which case `parse` can wait until the ACL is
-    needed, because it will report nothing.
+    """Return whether all entries are valid names. If so, `parse` has no invalid names to report and
+    can wait until the ACL is needed.
     """
     # A `*` surrounded by white space is the wildcard, not a name.
     return _VALID_NAMES[names].fullmatch(text) is not None and text.strip(WHITE_SPACE) != WILDCARD

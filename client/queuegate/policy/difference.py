@@ -61,8 +61,8 @@ class QueueDifference:
     below: int = 0
     """The number of queues below that inherit the entire difference."""
     partly_below: int = 0
-    """The number of queues below that inherit only a part, because they list some of its names
-    themselves."""
+    """The number of queues below that inherit part of the difference, because they list the other
+    names themselves."""
 
 
 def written(kind: SubjectKind, name: str) -> str:

@@ -42,7 +42,7 @@ _new_tuple: Final = tuple.__new__
 
 
 class Grant(NamedTuple):
-    """A name in an ACL that grants access. Responses call it *via*."""
+    """A name in an ACL that grants access, called *via* in responses."""
 
     queue: str
     """The path of the queue with the ACL; empty for the cluster's administrators."""

@@ -1,4 +1,4 @@
-"""Determines who gains and loses access between two policies."""
+"""Compares two policies to determine who gains and who loses access."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class AffectedPeople:
     subjects: tuple[str, ...]
     """Names such as `user:sue`, sorted."""
     but: tuple[str, ...]
-    """The people exempted if everyone is affected."""
+    """If everyone is affected, the people who are not."""
 
     def __bool__(self) -> bool:
         """Return whether anybody is affected."""
@@ -62,7 +62,7 @@ class AffectedPeople:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """A change in access to a queue that its parent does not share."""
+    """A change in access to a queue, not inherited from the queue's parent."""
 
     partition: str
     queue: str

@@ -48,7 +48,7 @@ class PolicyFile:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return the position of the ACL behind a grant for `path`, or only its file if unknown."""
+        """Return the position of the ACL that makes a grant for `path`, or its file if unknown."""
         access = grant.acl or Access.ADMIN
         key = acl_key(self.partitions[partition], path, grant.queue, access)
         return self.positions.get(key) or Place(self.name)
@@ -64,12 +64,12 @@ class PolicyFile:
             words += [user, queue]
         if access is not Access.SUBMIT:
             words += ["--access", str(access)]
-        # A YARN file read without settings is the partition `default`.
+        # A YARN file read without settings always defines the partition `default`.
         is_default = bool(reading) and not self.is_yunikorn and not self.config
         if partition != DEFAULT_PARTITION and not is_default:
             words += ["--partition", partition]
         groups = person.groups
-        # Without any of these options, the command would look up the groups.
+        # Without --group, --resolved-group or --no-groups, the command looks up the groups.
         says_none = not groups and (not answer.is_allowed or person.real_user)
         if not self._why_not_in_request(partition, person):
             words += ["--no-groups"] if says_none else []

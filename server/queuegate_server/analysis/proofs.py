@@ -57,9 +57,9 @@ class Prover:
         file: str,
         read_old: Callable[[str], PolicyFile],
     ) -> None:
-        """Select the partition to which the claims apply.
+        """Create a prover for the partition to which the claims apply.
 
-        `read_old` loads the policy in the file that a claim names. Raises CannotProve.
+        `read_old` loads the old policy from the file named in a claim. Raises CannotProve.
         """
         self.policy = policy
         self.file = file

@@ -34,7 +34,7 @@ class ServerCertificate:
     not_after: float
     """The earliest expiry in the chain, in Unix seconds."""
     context: ssl.SSLContext
-    """A server context with the certificate, for TLS 1.2 or later."""
+    """An SSL context that presents the certificate, for TLS 1.2 or later."""
 
 
 class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):

@@ -115,9 +115,9 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Decompress compressed values.
+    """Return all values, decompressing the compressed ones.
 
-    They override plain values of the same key. Raises BadCompression.
+    A decompressed value overrides a plain value of the same key. Raises BadCompression.
     """
     plain = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
@@ -148,7 +148,7 @@ def _read(folder: Path) -> Mapping[str, bytes]:
 
 
 def _version(folder: Path) -> Path:
-    """Return the current version's folder, so that all files are read from the same version."""
+    """Return the current version's folder; its files all belong to the same version."""
     data = folder / _DATA
     return data.resolve(strict=True) if data.is_symlink() else folder
 

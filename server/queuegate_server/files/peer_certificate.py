@@ -63,7 +63,8 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     except x509.ExtensionNotFound:
         pass
     for name in (*uris, *dns):
-        # RFC 5280, 4.2.1.6. Lowercasing other characters could produce a configured name.
+        # Names are ASCII (RFC 5280, 4.2.1.6). Lowercasing other characters could produce a
+        # configured name.
         if not (name.isascii() and name.isprintable()):
             raise _BadNames("a DNS name or URI in it has characters other than printable ASCII")
     # https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md, section 2
@@ -76,7 +77,7 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     yield from (f"uri:{uri}" for uri in uris)
     yield from (f"dns:{name.lower()}" for name in dns)
     common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    # If there are several, some programs use the first and others the last:
-    # cn=alice,cn=users,dc=example,dc=org.
+    # If a subject has several CNs, such as cn=alice,cn=users,dc=example,dc=org, some programs use
+    # the first and others the last.
     if len(common) == 1:
         yield f"cn:{common[0].value!s}"

@@ -68,7 +68,8 @@ def file_status(path: Path) -> tuple[int, ...]:
 def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
     """Return the rest of the stream, truncated to `max_bytes` + 1 bytes.
 
-    Reads in steps because `read` allocates the requested size up front.
+    The extra byte reveals that the limit was exceeded. Reads in steps because `read` allocates the
+    requested size up front.
     """
     content = bytearray()
     while part := stream.read(min(_STEP_BYTES, max_bytes + 1 - len(content))):

@@ -224,7 +224,8 @@ class FileWatcher(Generic[T]):
         raise OSError(None, message, self.name)
 
     def _read(self) -> tuple[T, _Version]:
-        # Read the status first. If it is outdated, the next check merely compares contents.
+        # Read the status first. If the files change before the contents are read, the next check
+        # detects the old status and compares contents.
         status = self._source.status()
         data = self._source.read()
         return data, _Version(status, checksum(data))
@@ -282,14 +283,14 @@ class WatchedValue(Generic[T, V]):
         except OSError as error:
             raise self._bad_file(error) from None
         self._last = self._used
-        """The checksum of the last read, or its error."""
+        """The checksum or the error from the last read."""
         self.reloads = 1
         """The number of successful loads, including the first one."""
         self.failures = 0
         """The number of failed reloads."""
 
     async def watch(self) -> None:
-        """Reload whenever the files change, until canceled."""
+        """Reload whenever the files change, until cancelled."""
         async for _ in self._watcher.changes():
             await self.reload()
 

@@ -249,7 +249,7 @@ class GroupCache:
     def _renew(
         self, entry: CacheEntry, shared: SharedResult | None = None, started_at: float | None = None
     ) -> CacheEntry:
-        """Set and return an entry's TTL: a new one, or the remaining TTL of a shared result."""
+        """Set an entry's TTL, no longer than a shared result's remaining TTL; return the entry."""
         options = self.options
         refresh_after = 1.0
         if isinstance(entry.outcome, KnownUser):
@@ -286,7 +286,7 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """Cache shards of similar size. They have no limits, because an LRUCache's limit is fixed."""
+    """Cache shards of similar size. `put` limits them, because an LRUCache's limit is fixed."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
         self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]

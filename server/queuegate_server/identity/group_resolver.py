@@ -90,8 +90,8 @@ class GroupResolver:
     def known(self, user: str) -> CacheEntry | None:
         """Return a user's cache entry; None if it is missing or has expired.
 
-        If the entry is due for a refresh, start one in the background. If the resolver is local,
-        query it immediately instead.
+        If the entry is due for a refresh, starts one in the background. A local resolver is queried
+        immediately instead, even if there is no entry.
         """
         now, lease = self._clock(), self._lease
         if now >= lease.ends_at:

@@ -209,12 +209,12 @@ class Bulkhead:
         self.running = 0
         """The number of lookups in progress."""
         self._queued_since = 0.0
-        """When the queue was last empty (monotonic clock)."""
+        """When the queue last became nonempty (monotonic clock)."""
         self._duration = 0.0
         """The average duration of a lookup, in seconds."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up a user; return LookupFailure if too many lookups are running and queued."""
+        """Look up a user; return LookupFailure if the lookup cannot start in time."""
         if self._semaphore.locked():
             if self.waiting >= self._max_waiting or self._is_overloaded():
                 return LookupFailure("too many lookups", too_many=True)

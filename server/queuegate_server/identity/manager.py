@@ -112,8 +112,7 @@ class ResolverManager:
                 and where it is defined (`settings` or `policy`).
             lease: The lease for all caches; None: it never expires.
             share: Returns the groups shared within a fleet; None without a fleet.
-            around: Called with the name of each new resolver and the resolver; returns a wrapper
-                for it.
+            around: Wraps each new resolver, given its name and the resolver itself.
             resolver_type: Returns the resolver type with the given name. Raises BadResolverType.
         """
         self._observe = observe
@@ -285,7 +284,8 @@ def _definition(
     try:
         if key.defined_in == "settings":
             configured = settings.resolvers[key.name]
-            # Chains cannot be nested.
+            # Not ChainOptions, because `_members` has expanded the chain, and chains cannot be
+            # nested.
             options = cast("ResolverOptions", configured.options)
             return find_type(configured.type), options
         resolver_type = find_type(key.name)

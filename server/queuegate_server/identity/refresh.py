@@ -13,7 +13,7 @@ from typing import Any, Final
 from queuegate_server.identity.resolver import Load
 
 MAX_QUEUED: Final = 100_000
-"""The maximum queue length. Other users are queued at their next check."""
+"""The maximum queue length. A user who does not fit may be queued at the next check."""
 
 
 def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:

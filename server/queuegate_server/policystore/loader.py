@@ -54,7 +54,8 @@ class ConfigMaps:
         """The key that the scheduler reads instead of this source's key, as of the last read; empty
         if the keys are the same."""
         self.is_key: Final = True
-        """Whether the text is a ConfigMap key's value. YuniKorn opens no envelopes in such text."""
+        """Whether the text is a ConfigMap key's value. In such text, YuniKorn does not open
+        envelopes (`formats/envelope.py`)."""
         self.name = maps.name
         self.folders = maps.folders
         self.status = maps.status

@@ -46,9 +46,10 @@ MIN_CPU_SECONDS: Final = 30
 CPU_SECONDS_PER_MIB: Final = 5
 """The CPU time limit per MiB of text, ten times the observed value."""
 WALL_SECONDS_PER_CPU_SECOND: Final = 4
-"""Allows for the niced child's small share of the CPU on a busy machine."""
+"""The wall-clock limit per second of CPU time. A niced child gets little CPU on a busy machine."""
 NICENESS: Final = 5
-"""Calls take precedence, but a reload must not take too long on a busy machine."""
+"""The child's niceness. Calls take precedence, but a reload must not take too long on a busy
+machine."""
 _MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES
 MAX_TRACEBACK_BYTES: Final = 10_000
 _SIMPLIFY: Final = "make the policy smaller or simpler; aliases and merge keys multiply it"
@@ -118,7 +119,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
     `output_bytes`, if given, limits the output. Raises ParserError if the child reaches a limit or
     crashes, and OSError if no child can be started.
     """
-    # The output is not a pickle because the child reads untrusted text.
+    # The output must not be a pickle, because the child reads untrusted text.
     text = pickle.dumps(job)
     limits = _limits(len(text))
     if output_bytes is not None:
@@ -141,7 +142,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
 
 
 async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
-    """Decode a result from its lines, while other tasks run in between.
+    """Decode a result line by line, letting other tasks run in between.
 
     Raises ValueError if the result is incomplete.
     """

@@ -81,7 +81,7 @@ class PolicyText(NamedTuple):
     key_instead: str = ""
     """The ConfigMap key that YuniKorn reads instead; empty if YuniKorn reads this key."""
     is_bare: bool = False
-    """Whether to read the text without opening envelopes, as YuniKorn does in ConfigMap keys."""
+    """Whether the text is a ConfigMap key's value, in which YuniKorn does not open envelopes."""
 
 
 class ParseJob(NamedTuple):
@@ -90,9 +90,9 @@ class ParseJob(NamedTuple):
     texts: tuple[PolicyText, ...]
     checksum: str
     acl_names: Mapping[str, AclNames]
-    """The names allowed in ACLs, by partition name; by default YuniKorn's."""
+    """The names allowed in ACLs, by partition name; YuniKorn's by default."""
     semantics: Mapping[str, Semantics]
-    """The semantics by partition name; by default as documented."""
+    """The semantics of YARN ACLs, by partition name; `DOCUMENTED` by default."""
     resolver_types: frozenset[str]
     """The resolver types allowed in a partition."""
 
@@ -133,7 +133,7 @@ class ParsedPolicies:
 
 
 def check(job: CheckJob) -> ParsedPolicies:
-    """Check all files. The result contains nothing but diagnostics."""
+    """Check all files. The result contains only diagnostics."""
     options = FormatOptions(job.acl_names, yarn=job.yarn, is_bare=job.is_bare)
     diagnostics = tuple(
         diagnostic
@@ -197,7 +197,7 @@ def _yunikorn_warnings(
     partitions: Mapping[str, Partition],
     files: Mapping[str, str],
 ) -> Iterator[Diagnostic]:
-    """Yield a warning for each reason why YuniKorn may not use a policy.
+    """Yield a warning for each reason why YuniKorn might not use a policy.
 
     The YARN loader reports such reasons itself.
     """

@@ -67,7 +67,7 @@ MAX_LIST_BYTES: Final = 1024 * 1024
 MAX_RESULT_BYTES: Final = 8 * 1024 * 1024
 _LINE_BYTES: Final = 16 * 1024
 _COMPLETE: Final = frozenset({"command", "queue", "place"})
-"""The keys whose values are paths or commands."""
+"""The keys of paths and commands, whose values may be as long as `MAX_PATH`."""
 
 
 class ProposalJob(NamedTuple):
@@ -119,7 +119,10 @@ def run_child() -> None:
 
 
 def _lines(above: tuple[str, ...], result: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield lines of JSON, each containing a path and its value, or a path and part of a list."""
+    """Encode the result as lines of JSON, each with the keys leading to a value, and the value.
+
+    Long lists are split into several lines.
+    """
     for name, value in result.items():
         path = (*above, name)
         if isinstance(value, dict):
@@ -186,7 +189,7 @@ class _ServedPolicy(PolicyFile):
 
 
 def assess(proposal: ProposalJob) -> dict[str, Any]:
-    """Return a proposal's diagnostics, its changes in access, and the claims that hold."""
+    """Return a proposal's diagnostics, its changes in access, and its proved or refuted claims."""
     job = proposal.job
     [text] = job.texts
     name, data = text.policy
@@ -334,7 +337,7 @@ def _no_claims(error: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 
 def _proofs(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
-    """Return all claims, with refuting decisions up to the size limit."""
+    """Return all proofs, with as many refuting decisions as fit within the size limit."""
     refuting = _some(
         {"text": each.text, "place": str(each.place), "command": each.command}
         for proof in proofs

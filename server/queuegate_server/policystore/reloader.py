@@ -45,7 +45,7 @@ MAX_PAST_RELOADS: Final = 10
 MAX_PAST_DIAGNOSTICS: Final = 20
 """The maximum number of diagnostics kept for each past reload."""
 FREED_AT_ONCE: Final = 500
-"""The number of a replaced policy's queues freed per step. A step takes 1 ms."""
+"""The number of queues freed per step after a policy is replaced. A step takes 1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,13 @@ class Reloader:
         """Read the files, and serve the policies if they are valid and have changed.
 
         A call may join a queued reload but not a running one, so the files are always read after
-        the call. Canceling the call does not stop the reload. Never raises.
+        the call. Cancelling the call does not stop the reload. Never raises.
         """
         self._retry_seconds = FIRST_RETRY_SECONDS
         return await asyncio.shield(self._start())
 
     async def watch(self) -> None:
-        """Reload whenever a file changes, until canceled."""
+        """Reload whenever a file changes, until cancelled."""
 
         async def watch_one(watcher: FileWatcher[bytes]) -> None:
             async for _ in watcher.changes():
@@ -224,7 +224,7 @@ class Reloader:
         if self._agree_on_revision is not None:
             revision = await self._agree_on_revision(parsed.checksum, self._revision)
         if is_served and revision == self._revision:
-            return  # otherwise another worker has raised the revision
+            return  # if the revision differs, another worker has raised it
         policy = Policy(partitions, self._loader.name, revision, parsed.checksum)
         served = {
             name: ServedPartition(
@@ -318,7 +318,11 @@ async def check(settings: Settings) -> tuple[Diagnostic, ...]:
 async def _free(
     parts: list[object], groups: Collection[GroupResolver], unused: asyncio.Event
 ) -> None:
-    """Free a replaced policy in steps once no call uses it, and invalidate its unused groups."""
+    """Wait until no call uses a replaced policy, empty its group resolvers' caches, and free it in
+    steps.
+
+    `groups` are its group resolvers that the new policy does not use.
+    """
     await unused.wait()
     for each in groups:
         await each.invalidate_all()

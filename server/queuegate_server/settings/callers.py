@@ -51,7 +51,7 @@ class Role(StrEnum):
 
 
 def _roles(value: object) -> object:
-    """Split `a,b`, the form that lists have in environment variables."""
+    """Split text such as `a,b`, the form of a list in an environment variable."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value

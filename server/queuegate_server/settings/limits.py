@@ -44,9 +44,9 @@ class Limits(Section):
     max_concurrent_calls: int = Field(1000, ge=1, le=1_000_000)
     """The maximum number of concurrent calls, not including gates' streams."""
     max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = 0.1
-    """How long calls may queue. If longer waits persist, the server is overloaded and rejects calls
-    that have waited for an eighth of this. With transport native, this applies to single calls as
-    well."""
+    """How long calls may normally queue. If longer waits persist, the server is overloaded and
+    rejects calls that have waited longer than an eighth of this. With transport native, this
+    applies to single calls as well."""
     max_message: Annotated[Size, Field(ge=KIB, le=1024 * MIB)] = 4 * MIB
     """The maximum size of a request, in bytes."""
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = 0.0

@@ -144,7 +144,7 @@ FilePath = Annotated[Path, BeforeValidator(file_path)]
 
 
 def _account(value: object) -> object:
-    """Convert a numeric ID to text, as it appears in environment variables."""
+    """Convert a numeric ID to text, because YAML reads it as a number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -211,7 +211,7 @@ def _listener(value: object) -> object:
 
 
 def _listeners(value: object) -> object:
-    """Split `a,b`, the form that lists have in environment variables."""
+    """Split text such as `a,b`, the form of a list in an environment variable."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return [value] if isinstance(value, dict) else value

@@ -162,7 +162,7 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
 
 
 def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
-    """Identify a file without settings, with a remedy; None if the file may contain settings."""
+    """Return the kind of a file without settings, with a remedy; None if it may have settings."""
     if is_manifest(root):
         instead = f"save the value of its key {SETTINGS_KEY} as a file, or check it with"
         instead += " `queuegate-server validate --settings`, which reads manifests"
@@ -182,7 +182,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value. Keep resolvers, since all their options may have defaults."""
+    """Drop keys without a value, except resolvers, whose options may all have defaults."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
@@ -260,9 +260,10 @@ def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagn
 
 
 def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
-    """Return an override parsed from text. Lists, mappings and quoted strings are YAML.
+    """Return an override parsed from text.
 
-    All other text is left to the model to convert, as in the file.
+    Lists, mappings and quoted strings are parsed as YAML. All other text is kept as a string, which
+    the settings model converts.
     """
     if not text.startswith(_BRACKETS_AND_QUOTES) or _IPV6_ADDRESS.match(text):
         return Override(origin, path, text)

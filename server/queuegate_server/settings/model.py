@@ -68,7 +68,7 @@ class PolicySource(Section):
     """The spark-defaults.conf for Spark applications in these partitions."""
     daemon_user: str = ""
     """The user that YARN's ResourceManager runs as, an administrator of the cluster. With semantics
-    hadoop, such users administer applications but not queues."""
+    hadoop, the cluster's administrators administer applications but not queues."""
     configs: FilePath | None = None
     """Instead of `path`: the folder where the scheduler's ConfigMap yunikorn-configs is mounted."""
     defaults: FilePath | None = None
@@ -193,7 +193,8 @@ class Settings(Section):
     limits: Limits = Limits()
     drain: Drain = Drain()
     workers: int = Field(1, ge=1, le=64)
-    """The number of processes that share the TCP ports; more than 1 run under a supervisor."""
+    """The number of processes that share the TCP ports. If there are several, a supervisor runs
+    them."""
     worker_timeout: Annotated[Duration, Field(ge=1, le=3600)] = 30.0
     """A worker that does not respond to the supervisor for this long is killed and replaced."""
     log: Log = Log()

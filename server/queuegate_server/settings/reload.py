@@ -21,7 +21,7 @@ READ_TIMEOUT: Final = 10.0
 """The time limit for reading the settings, in seconds."""
 
 SettingsApplier = Callable[[Settings], Awaitable[object] | None]
-"""Applies the current settings to a part of the server."""
+"""A function that applies the current settings to a part of the server."""
 
 
 class SettingsReader(Generic[T]):
@@ -54,7 +54,7 @@ class ConfigReloader:
     """Rereads the settings and applies them, one reload at a time."""
 
     initial: Settings
-    """The settings at startup. They limit later changes."""
+    """The settings at startup. Settings that require a restart keep these values."""
     settings: Settings
     """The current settings."""
     reader: SettingsReader[Settings]

@@ -81,7 +81,7 @@ class Overrides:
     origins: dict[KeyPath, str] = field(default_factory=dict)
 
     def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
-        """Set the override's value in the tree, or return a diagnostic if its path does not fit."""
+        """Set the override's value in the tree; return a diagnostic if a parent is a value."""
         *sections, last = override.path
         node = tree
         for depth, key in enumerate(sections):
@@ -118,7 +118,7 @@ class SourceMap:
     """The origin of each value in the settings."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        """Create a map from a file's nodes and the values that override them."""
+        """Create a source map for a settings file with the given nodes and overrides."""
         self._file = file
         self._root = root
         self._overrides = overrides

@@ -101,7 +101,7 @@ class NssResolver:
             listing.done(name, missing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of the host's accounts, using a thread. Raises CannotListUsers."""
+        """Return the names of the host's accounts, read in a thread. Raises CannotListUsers."""
         try:
             names = await self._threads.run(_LISTING, account_names)
         except (StillRunning, ThreadsExhausted):

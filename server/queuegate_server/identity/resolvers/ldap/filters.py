@@ -174,8 +174,8 @@ class UserFilter:
     def users(self, values: Callable[[str], Iterable[str]], *, fold: bool) -> tuple[str, ...]:
         """Return the user names for which the filter matches an entry.
 
-        `values` returns the entry's values for an attribute. If `fold` is set, the text around the
-        name is compared ignoring case.
+        `values` returns the entry's values for an attribute. If `fold` is set, the filter's text
+        around the placeholder is compared ignoring case.
         """
         names: dict[str, None] = {}
         for name in self._names:

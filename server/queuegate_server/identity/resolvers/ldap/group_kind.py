@@ -34,7 +34,7 @@ class GroupKind:
         """Create a kind of group. `lower_case` converts group names to lowercase."""
         self.options = options
         self._apply_case = str.lower if lower_case else str
-        # The DN is always returned, and usually contains the name.
+        # Servers always return the DN, so names from DNs need no attributes.
         self.attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )

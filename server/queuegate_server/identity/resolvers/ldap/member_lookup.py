@@ -41,7 +41,7 @@ _ADVICE: Final = "the members of smaller groups can be listed"
 
 
 class _Group(NamedTuple):
-    """A group to list."""
+    """A group whose members are listed."""
 
     key: str
     """A key that is the same for all spellings of the DN."""
@@ -172,7 +172,7 @@ class MemberLookup:
             (*kind.attributes, _GID),
             _MAX_SAME_NAME,
         )
-        # A number without a group is itself a group name.
+        # A gid that belongs to no group serves as the group's name.
         numbers = {name} if name.isascii() and name.isdecimal() else set()
         for entry in entries:
             numbers.update(filter(None, map(decode_value, entry.values(_GID))))
@@ -230,7 +230,7 @@ class MemberLookup:
     async def _ensure_readable(self, group: _Group) -> None:
         """Raise SetupFault if a group has members that the bind account may not read.
 
-        User lookups require only the right to search the attribute.
+        User lookups cannot detect this, because they only search the attribute.
         """
         attributes = group.kind.options.member_attribute
         present = "".join(f"({attribute}=*)" for attribute in attributes)

@@ -270,8 +270,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
         }
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return messages with remedies about time limits that never apply because the lookup times
-        out first, and about a name attribute used where DNs are compared.
+        """Return contradictions: time limits that prevent failover because the lookup times out
+        first, and an attribute that lists names where DNs are required.
         """
         remedy = "raise lookup_timeout, or lower this setting"
         result: dict[str, tuple[str, str]] = {}

@@ -56,7 +56,7 @@ class Allowance:
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
-        """Allow for entries or values of typical size.
+        """Allow for a number of entries or values of typical size.
 
         Args:
             entries: The number of entries or values.

@@ -48,7 +48,7 @@ class ServerPool:
     async def connection(
         self, avoid: "ServerConnection | None" = None
     ) -> tuple["ServerConnection", LdapConnection]:
-        """Return a server, preferably other than `avoid`, and its connection. Raises LdapFault."""
+        """Return a server, if possible not `avoid`, and its connection. Raises LdapFault."""
         if not self.servers:
             raise self._discovery_fault
         faults: list[str] = []
@@ -280,7 +280,7 @@ class ServerConnection:
                 with contextlib.suppress(LdapFault):
                     await connection.verify()
         if not self._is_preferred and not self._waiting:
-            # Lookups that failed with the connection may already be waiting for the next one.
+            # Reconnect only when another lookup needs the server.
             self._wanted.clear()
         if self._connection is connection:
             self._connection = None

@@ -1,9 +1,9 @@
 """Checks that the directory's schema contains the attributes named in the settings.
 
-A comparison with an unknown attribute matches nothing without causing an error. If the settings
-misspell an attribute, users would seem not to exist or to have no groups. Therefore, when a lookup
-finds no user or no groups, the settings are compared with the schema. It is read once per
-connection, and the check is skipped if it is unreadable.
+A comparison with an unknown attribute matches nothing, but the server reports no error. If the
+settings misspell an attribute, users would seem not to exist or to have no groups. Therefore, when
+a lookup finds no user or no groups, the settings are compared with the schema. The schema is read
+once per connection; if it is unreadable, the check is skipped.
 """
 
 import re

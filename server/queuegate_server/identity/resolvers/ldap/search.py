@@ -251,7 +251,7 @@ class SearchSession:
         return connection.is_active_directory
 
     async def _search_in_pages(self, query: Query, limit: int) -> list[LdapEntry]:
-        """Return all entries. Stops once there are more than `limit`."""
+        """Fetch the entries page by page, stopping once there are more than `limit`."""
         entries: list[LdapEntry] = []
         cookie = b""
         size = min(self.options.page_size, limit + 1)
@@ -288,7 +288,7 @@ class SearchSession:
     async def _unpaged_entries(
         self, result: SearchResult, requested: Sequence[str]
     ) -> list[LdapEntry]:
-        """Return the entries in a result for which paging was not requested."""
+        """Return a result's entries. Raises ServerFault if the server sent an unrequested page."""
         if _page_cookie(result.controls):
             raise ServerFault(
                 "the server sent a page of a result, although paging was not requested"
