@@ -35,7 +35,7 @@ class Person:
     real_user: str = ""
 
     def is_any_of(self, subjects: Collection[Subject]) -> bool:
-        """Return whether any of the subjects includes the person."""
+        """Return whether the person matches any of the subjects."""
         return (
             Subject(SubjectKind.USER, self.user) in subjects
             or Subject(SubjectKind.PROXY, self.real_user) in subjects
@@ -47,7 +47,7 @@ class World(Protocol):
     """The people for whom a claim must hold."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield people to whom all subjects apply. It is enough to yield minimal people."""
+        """Yield people who match all subjects. It is enough to yield minimal people."""
 
 
 class Inclusion(NamedTuple):
@@ -79,7 +79,7 @@ class OpenWorld:
         return parents
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield the minimal person to whom all subjects apply, if the facts allow one."""
+        """Yield the minimal person who matches all subjects, if the facts allow one."""
         wanted = dict.fromkeys(subjects)
         names = {kind: [name for each, name in wanted if each is kind] for kind in SubjectKind}
         if len(names[SubjectKind.USER]) > 1 or len(names[SubjectKind.PROXY]) > 1:
@@ -92,7 +92,7 @@ class OpenWorld:
             )
 
     def _with_inclusions(self, subjects: Iterable[Subject]) -> dict[Subject, None]:
-        """Return the subjects and all groups that include them, in order."""
+        """Return the subjects, followed by all groups that include them, even indirectly."""
         known = dict.fromkeys(subjects)
         waiting = [*known]
         while waiting:
@@ -118,7 +118,7 @@ class ClosedWorld:
                 self._members.setdefault(group, []).append(user)
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield each person in the directory to whom all subjects apply.
+        """Yield each person in the directory who matches all subjects.
 
         A service acting for a person must also be in the directory.
         """

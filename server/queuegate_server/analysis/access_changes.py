@@ -31,7 +31,7 @@ _MAX_SHOWN: Final = 10
 
 
 class AllowedGain(NamedTuple):
-    """An intended gain of access."""
+    """A gain of access declared as intended."""
 
     subject: Subject
     queue: str
@@ -69,7 +69,7 @@ class AccessChange:
     access: Access
     gained: AffectedPeople
     unexpected: AffectedPeople
-    """The people who gain access unintentionally."""
+    """The people whose gain is not an `AllowedGain`."""
     lost: AffectedPeople
     below: int
     partly_below: int

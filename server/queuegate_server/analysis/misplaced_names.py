@@ -18,7 +18,7 @@ _MAX_SHOWN: Final = 5
 
 
 def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> Iterator[Diagnostic]:
-    """Yield a warning for each user list that contains groups, and each group list with users.
+    """Yield warnings for user lists that contain groups, and for group lists that contain users.
 
     `people` maps each partition to its users' groups. A name shared by a user and a group is valid
     in either list. Unknown names cause no warning because `people` may be incomplete.

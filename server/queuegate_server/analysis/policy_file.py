@@ -85,14 +85,14 @@ class PolicyFile:
         return " ".join(map(_shell_word, words))
 
     def note(self, partition: str, person: Person) -> str:
-        """Return why only a resolver can supply the person's groups; empty if a request can."""
+        """Return why reproducing a decision requires groups from a resolver; empty if not."""
         why = self._why_not_in_request(partition, person)
         if not (why and person.groups):
             return ""
         return f"a server decides the same if its resolver returns these groups; {why}"
 
     def _why_not_in_request(self, partition: str, person: Person) -> str:
-        """Return why no request can supply the person's groups; empty if one can."""
+        """Return why requests cannot contain the person's groups; empty if they can."""
         user = self.user(person)
         if not self.partitions[partition].accepts_user(user):
             why = f"{quoted(user)} is not a valid YuniKorn user name"
@@ -120,7 +120,7 @@ class PolicyFile:
 
     @cached_property
     def _texts(self) -> bytes:
-        """All text in which a person's name may appear."""
+        """All text in which a user name may appear, searched for an unused name."""
         yarn = self.options.yarn
         site = yarn.site[0] if yarn.site else b""
         return b"\n".join(

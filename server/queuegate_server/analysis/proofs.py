@@ -26,7 +26,7 @@ class Counterexample:
     command: str
     answer: Answer
     note: str = ""
-    """Why only a resolver can supply the person's groups; empty if a request can."""
+    """Why reproducing the decision requires groups from a resolver; empty if not."""
 
 
 @dataclass(frozen=True, slots=True)

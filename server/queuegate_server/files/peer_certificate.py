@@ -21,7 +21,7 @@ class PeerCertificate(NamedTuple):
     """The names in a certificate, its expiry, and its fault, if any."""
 
     names: tuple[str, ...]
-    """The names as written in the settings, more specific ones first: `spiffe://…`, `uri:…`,
+    """The names in the form used in the settings, the most specific first: `spiffe://…`, `uri:…`,
     `dns:…` in lower case, `cn:…`. Excludes `subject:…`."""
     not_after: float
     """The expiry time, in Unix seconds."""

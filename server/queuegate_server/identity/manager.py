@@ -53,7 +53,7 @@ class IdentitySettings(Protocol):
 
 
 class ResolverKey(NamedTuple):
-    """The key of an open resolver."""
+    """The key of a resolver or chain."""
 
     name: str
     """The resolver's name in the settings, or its type in the policy."""

@@ -262,7 +262,7 @@ def _compared(
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """Return the first names, followed by the number of omitted names."""
+    """Return the first `MAX_NAMES` names, followed by a note of how many were omitted."""
     more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
     return [*names[:MAX_NAMES], *more]
 

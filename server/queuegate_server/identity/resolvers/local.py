@@ -42,7 +42,7 @@ class NoResolver(_LocalResolver):
         return KnownUser((user,))
 
     async def members(self, listing: MemberListing) -> None:
-        """List the user with the group's name as each group's only member."""
+        """List each group's only member, the user of the same name."""
         for name in listing.groups:
             listing.add(name, name)
             listing.done(name)

@@ -84,7 +84,7 @@ class SearchBase:
         self._bases = tuple(normalize(parse_dn(dn) or []) for dn in self.dns)
 
     def contains(self, dn: NormalizedDn) -> bool:
-        """Return whether an entry with the given DN may be in search results."""
+        """Return whether a search below this base may return an entry with the given DN."""
         return any(
             (depth := len(dn) - len(base)) >= 0
             and dn[depth:] == base

@@ -31,12 +31,12 @@ class Assertion(NamedTuple):
 
 
 def escape(text: str) -> str:
-    """Escape a text for use as a literal value."""
+    """Escape a text for use as a literal value in a filter."""
     return text.translate(_ESCAPES)
 
 
 def escape_bytes(value: bytes) -> str:
-    """Escape bytes for use as a literal value."""
+    """Escape bytes for use as a literal value in a filter."""
     return "".join(f"\\{byte:02x}" for byte in value)
 
 
@@ -100,7 +100,7 @@ def _parse(text: str) -> "_Combination | Assertion":
 
 
 def _filter(text: str, at: int, depth: int) -> "tuple[int, _Combination | Assertion]":
-    """Parse the filter at a position; return its end position, and the parsed filter."""
+    """Parse the filter at position `at`; return its end position and the parsed filter."""
     if depth > MAX_DEPTH:
         raise BadFilter(f"is nested deeper than {MAX_DEPTH} levels")
     _expect(text, at, "(")

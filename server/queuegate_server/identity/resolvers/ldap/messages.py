@@ -157,7 +157,7 @@ def _read_head(buffer: bytearray) -> MessageHead | None:
 
 
 def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Read the message id at a position; return the id, and the position after it."""
+    """Read the message id at position `at`; return the id and the position after it."""
     if data[at] != _INTEGER:
         raise MalformedMessage
     length = data[at + 1]
@@ -173,7 +173,7 @@ def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _read_length(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Read the length field at a position; return the start and length of the content."""
+    """Read the length field at position `at`; return the start and length of the content."""
     length = data[at]
     at += 1
     if length < _LONG_FORM:
@@ -342,7 +342,7 @@ class _Check:
         self.elements = self._max_elements - left
 
     def _open(self, tag: int, at: int, end: int) -> tuple[int, int]:
-        """Return the start and end of the content of the element at a position."""
+        """Return where the content of the element at position `at` starts and ends."""
         if at >= end or self._message[at] != tag:
             raise MalformedMessage
         start, length = _read_length(self._message, at + 1)
@@ -351,7 +351,7 @@ class _Check:
         return start, start + length
 
     def _skip(self, tag: int, at: int, end: int) -> int:
-        """Return the position after the element at a position."""
+        """Return the position after the element at position `at`."""
         return self._open(tag, at, end)[1]
 
     def _count(self) -> None:
