@@ -1,1 +1,1 @@
-"""Servers that share groups and invalidations through Redis or Valkey."""
+"""A fleet: servers that share groups and invalidations through Redis or Valkey."""

@@ -1,4 +1,4 @@
-"""Tracking of peer replicas, and the barrier that waits until none of them uses pre-change state.
+"""Tracks peer replicas, and waits until none of them uses the state from before a change.
 
 A replica renews its lease only after applying every event that was in Redis when the heartbeat
 arrived there. A lease on pre-change state was therefore requested before the change was appended.
@@ -235,7 +235,7 @@ class FleetBarrier:
         ends = [self._unknown_until] if now < self._unknown_until else []
         for instance, until in [*self._waiting.items()]:
             peer = self._peers.all().get(instance)
-            if peer is None:  # stopped, without a lease
+            if peer is None:  # it has stopped and holds no lease
                 del self._waiting[instance]
                 continue
             end = until + extra

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RELOAD_SECONDS: Final = 60.0
 """How long other replicas may take to read the policy, in seconds."""
 ATTEMPTS: Final = 3
-"""The maximum number of attempts to append a change whose event is lost before confirmation."""
+"""The maximum number of times a change is appended if Redis keeps losing its event."""
 MAX_AT_ONCE: Final = 256
 """The maximum number of changes in progress."""
 POLL_SECONDS: Final = 0.02
@@ -139,7 +139,7 @@ class FleetChanges:
             await take_effect()
             event = await self._append(change)
         except StoreUnavailable:
-            self._member.send_later(change)  # not left to the caller, which may be gone
+            self._member.send_later(change)  # queued here because the caller may be gone
             raise
         finally:
             self._session.fence.end(pending, event)
@@ -155,8 +155,7 @@ class FleetChanges:
             return await self._member.append(change)
 
     async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
-        """Wait until all other replicas have applied a change and, if it is awaited, all local
-        gates.
+        """Wait until the other replicas, and the local gates if awaited, have applied a change.
 
         Return False if Redis has lost the event. Raises StoreUnavailable.
         """

@@ -1,4 +1,4 @@
-"""The changes that a replica has confirmed. It reports them with each heartbeat."""
+"""The changes that a replica has confirmed, to be reported with each heartbeat."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ class Confirmations:
         self._bytes = 0
 
     def expire(self, now: float) -> None:
-        """Drop expired confirmations, then the oldest until the total is small enough."""
+        """Drop expired confirmations, then the oldest until the rest fit MAX_CONFIRMED_BYTES."""
         for nonce, each in [*self._confirmed.items()]:
             if each.at > now - CONFIRMED_SECONDS and self._bytes <= MAX_CONFIRMED_BYTES:
                 break

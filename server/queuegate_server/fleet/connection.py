@@ -251,7 +251,7 @@ class _FileCredentials(CredentialProvider):
     threads: AbandonableThreadPool
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """Read the password, blocking. Raises OSError, or ValueError if there is no password."""
+        """Read the password; blocks. Raises OSError, or ValueError if there is no password."""
         content = read_regular(self.password_file, MAX_SECRET_BYTES)
         try:
             password = content.removesuffix(b"\n").removesuffix(b"\r").decode()

@@ -1,4 +1,4 @@
-"""Rejection of invalidated shared groups, in Redis and in gates that move from another replica.
+"""Rejects invalidated shared groups in Redis and in gates that move here from another replica.
 
 Groups from other replicas are validated against the applied events. A change made by this replica
 invalidates groups before its event is applied here; until then, the fence keeps old groups out.
@@ -80,7 +80,7 @@ class OrderFence:
         return [*events, *(each.invalidated for each in self._unapplied())]
 
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
-        """Start to reject the given users' groups, or the whole partition's if `users` is empty."""
+        """Start rejecting the given users' groups, or the whole partition's if `users` is empty."""
         pending = PendingInvalidation(StateChange(partition, frozenset(users)))
         self._pending = {*self._unapplied(), pending}
         return pending

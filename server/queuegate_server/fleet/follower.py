@@ -1,4 +1,4 @@
-"""The consumer of fleet events. It performs the I/O for `FleetSession`."""
+"""Applies the fleet's events as they arrive, and performs the I/O for `FleetSession`."""
 
 import asyncio
 import contextlib

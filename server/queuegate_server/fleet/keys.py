@@ -66,7 +66,7 @@ class Keys:
 
 
 class Signer:
-    """A signer for one type of value."""
+    """Computes and verifies the MACs of one type of value."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
         """Derive a purpose-specific key from the fleet's secret."""

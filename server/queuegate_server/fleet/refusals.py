@@ -59,7 +59,7 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
 
 
 def refusal(command: str, error: BaseException) -> str:
-    """Return a sentence if the driver error is a refusal of the command; otherwise ""."""
+    """Return a sentence if the error shows that Redis refused the command; otherwise ""."""
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
     text = str(error)

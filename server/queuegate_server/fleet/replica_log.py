@@ -48,7 +48,7 @@ class ReplicaLog:
         sent."""
 
     def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
-        """Return whether a history lacks an event that this replica knew while following.
+        """Return whether a history lacks an event that this replica knew while following it.
 
         A Redis server promoted in a failover may lack events that a barrier relied on. Outdated
         groups stored in it would then look valid. (If its log has grown beyond the events read
@@ -125,7 +125,7 @@ class ReplicaLog:
         return self._is_next(event) and not self.shows_loss(event)
 
     def shows_loss(self, event: Event) -> bool:
-        """Return whether an event replaces an event lost by Redis or follows such a replacement."""
+        """Return whether the next event shows that Redis has lost an event known here."""
         if self.position is None or not self._is_next(event):
             return False
         known = self._ahead.get(event.position.sequence, event.position)

@@ -155,7 +155,7 @@ end
 return 1
 """
 )
-"""Remove unchanged statuses. Arguments: the field and SHA-1 of each status."""
+"""Remove statuses that have not been rewritten. Arguments: each status's field and SHA-1."""
 
 READ_EVENTS: Final = Script(
     _CALLS

@@ -37,7 +37,7 @@ POLL_SECONDS: Final = 0.002
 
 
 class Fence(Protocol):
-    """The part of the event log that this replica has applied."""
+    """Validates shared groups against the events that this replica has applied."""
 
     @property
     def position(self) -> LogPosition | None:

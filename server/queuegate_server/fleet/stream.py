@@ -47,7 +47,7 @@ COMMAND_BUDGET: Final = 2.0
 
 
 class Stream:
-    """The fleet's keys in Redis. All coroutines raise StoreUnavailable."""
+    """Reads and writes the fleet's keys in Redis. All coroutines raise StoreUnavailable."""
 
     def __init__(self, store: StoreConnection, keys: Keys, secret: bytes) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class Stream:
         entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
             # The size of a blocking read cannot be bounded, so it returns one entry. The connection
-            # rejects an oversized entry, and the script above then reports it.
+            # rejects an oversized entry, and the script above reports it on the next call.
             reply = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
                 *("STREAMS", self._keys.events, after),

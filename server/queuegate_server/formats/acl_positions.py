@@ -18,7 +18,7 @@ from queuegate_server.formats.yunikorn.model import decode
 
 
 class AclKey(NamedTuple):
-    """The key of an ACL in a policy, or of the object to which ACLs belong."""
+    """Identifies an ACL, queue, partition or queue creation property in a policy."""
 
     partition: str
     queue: str

@@ -255,7 +255,7 @@ def _sections(document: Node) -> Iterator[_Section]:
     seen: set[int] = set()
     while stack:
         node, depth = stack.pop()
-        # An alias is the same node as its anchor.
+        # Visit an aliased node only once. It is the same object as its anchor.
         if id(node) in seen or depth > _MAX_DEPTH:
             continue
         seen.add(id(node))
@@ -330,6 +330,6 @@ def _in_place(envelope: Policy, value: _Value) -> Policy:
         # An XML declaration must come first, and indentation may be part of an ACL.
         text = _XML_DECLARATION.sub(lambda match: " " * len(match[0]), text, count=1)
     elif not _OTHER_DOCUMENT.search(text):
-        # YAML accepts text whose lines are all indented.
+        # Not dedented, because YAML accepts text whose lines are all indented.
         return Policy("\n".join([*[""] * (start + 1), *body, ""]).encode(), envelope.file)
     return Policy(f"{above}{text}".encode(), envelope.file, indent)

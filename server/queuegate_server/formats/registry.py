@@ -106,7 +106,7 @@ def detect_bare_format(data: bytes) -> str:
     """Detect the format of a bare policy from the beginning of its text.
 
     XML is recognized by its root element, or, if no element is found, by a declaration at the
-    beginning. A document type can hide the element. All other text is in YuniKorn's format.
+    beginning, because a document type can hide the element. All other text is in YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
     if tag := _FIRST_TAG.match(start):

@@ -32,7 +32,7 @@ class Element:
 
 
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
-    """Parse a document, and return its root element, or add an error and return None."""
+    """Parse a document and return its root element; on failure, add an error and return None."""
     with diagnostics:
         return _Builder().build(data)
     return None

@@ -41,7 +41,7 @@ class Leases:
     def __init__(self, now: float) -> None:
         """Start without streams at `now`, in monotonic seconds.
 
-        Earlier processes no longer grant leases.
+        Earlier processes must have stopped granting leases by then.
         """
         self._started = now
         self._open: dict[Session, None] = {}
@@ -90,7 +90,7 @@ class Barrier:
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Wait for `waiting`, and until the time `earlier` for leases from an earlier process."""
+        """Wait for `waiting`, and until the time `earlier` for an earlier process's leases."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting

@@ -84,7 +84,7 @@ class NameTable(dict[str, int]):
         """The names added since this list was last replaced."""
 
     def __missing__(self, name: str) -> int:
-        """Add a name."""
+        """Add an unknown name, and return its index."""
         number = self[name] = len(self)
         self.new.append(name)
         return number

@@ -225,8 +225,8 @@ class SyncHub:
         self._can_ship = True
         self.shipped = shipped
         self._encoded = {id(part): b"" for each in shipped.values() for part in each.parts}
-        # Log both changes at once: a caller first drops the groups, then keeps using the previous
-        # policy, without groups, until the new policy is complete.
+        # Log both changes at once, so that a caller first drops the groups, and then uses the
+        # previous policy without groups until the new policy is complete.
         for name in sorted(self._new_resolvers):
             self.log.invalidate(name)
         self._new_resolvers.clear()

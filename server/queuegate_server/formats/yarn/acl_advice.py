@@ -60,6 +60,6 @@ def _suspicions(text: str) -> Iterator[Suspicion]:
     for kind, field in (("user", users), ("group", groups)):
         for entry in _SEPARATOR.split(field):
             name = entry.strip(TRIMMED).removeprefix(_PROXY)
-            # A name with a space is either ambiguous or a valid Hadoop name.
+            # Skip a name with a space. It is either reported as ambiguous or valid in Hadoop.
             if " " not in name and (suspicion := suspicious_name(kind, name, YARN)):
                 yield suspicion

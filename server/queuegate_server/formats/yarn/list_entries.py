@@ -21,7 +21,7 @@ class ListReader:
     """Splits the lists in one file's values."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """Split `data` into lines. `file` is the file name stored in the values read from it."""
+        """Split `data` into lines. `file` is the file name in the values read from `data`."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file

@@ -104,7 +104,7 @@ def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
-    """Read an allocation file; None for any other file. Does not depend on yarn-site.xml."""
+    """Read an allocation file; return None for any other file. yarn-site.xml has no effect."""
     top = read_xml(data, diagnostics)
     if top is None:
         return None

@@ -72,7 +72,7 @@ class Templates:
     """The properties that enable queue creation, by queue path and `LEAF_OF_MANAGED` or `ANY`."""
 
     def makes_parent(self, path: str) -> bool:
-        """Return whether YARN creates queues below `path`, so that `path` is a parent."""
+        """Return whether `path` is a parent because YARN creates queues below it."""
         return any(
             boolean(switch)
             for kind in _SWITCHES

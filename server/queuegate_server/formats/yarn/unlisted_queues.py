@@ -62,7 +62,7 @@ def misspelled_lists(
             start = name.removesuffix(_ROOT_LIST)
             path = ROOT if start != name and similar_name(start, (prefix,)) else ""
         elif last == LIST:
-            # Only the root may be misspelled, since the queues below are unknown.
+            # Only a misspelled root is recognized, since the names of the queues below are unknown.
             path = ROOT if not above or (SEPARATOR not in above and _is_like(above, ROOT)) else ""
         else:
             path = above if above in paths and _is_like(last, LIST) else ""

@@ -124,7 +124,8 @@ class QueueConfig:
     path: str
     """The full path in lower case, including an implicit root."""
     parent: "QueueConfig | None"
-    """Parents do not refer to children, so no cycle keeps a document in memory."""
+    """None for the root. Parents do not refer to their children, because a cycle would keep the
+    document in memory."""
     position: MappingNode | None
     name: Name
     submit_acl: ScalarNode | None = None
@@ -135,7 +136,7 @@ class QueueConfig:
     max_applications: Count = NO_COUNT
     limits: list[Limit] = field(default_factory=list)
     template_resources: Resources | None = None
-    """The resources of a parent's dynamic children."""
+    """The resources of dynamic children, from the child template."""
     has_children: bool = False
 
 
@@ -189,7 +190,7 @@ def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
 
 
 def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> QueueConfig:
-    """Return the queue without its children."""
+    """Decode a queue, but not its child queues."""
     name = _name(mapping)
     part = name.text[:_MAX_PATH_PART].lower() or _NAMELESS
     path = f"{parent.path}{SEPARATOR}{part}" if parent else ROOT
