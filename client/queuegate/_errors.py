@@ -30,7 +30,7 @@ _DOMAIN: Final = "queuegate"
 _DETAILS_TRAILER: Final = "grpc-status-details-bin"
 
 _ATTEMPT: Final = re.compile(r"^[A-Z_]+: (?:ipv4|ipv6|unix):\S+: ")
-"""The prefix, with a status and an address, that gRPC adds to the cause of a failed connection."""
+"""Matches the status and address that gRPC puts before the cause of a failed connection."""
 
 _TOO_LARGE: Final = "larger than max"
 """gRPC's wording for a message above the size limit, in errors from the client or the server."""

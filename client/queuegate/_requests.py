@@ -58,7 +58,7 @@ def _fill(request: _Asking, question: Check) -> _Asking:
 
 
 def user_and_groups(user: str, groups: Iterable[str] | None) -> UserGroupInformation:
-    """Return the message for a user. If `groups` is None, the server resolves them."""
+    """Return the protobuf message for a user. If `groups` is None, the server resolves them."""
     message = UserGroupInformation(user=user, groups=groups)
     message.no_groups = groups is not None and not message.groups
     return message
@@ -139,7 +139,7 @@ def _too_large(index: int) -> MessageTooLarge:
 
 
 def check_application(question: ApplicationCheck) -> access_pb2.CheckApplicationAccessRequest:
-    """Return the request for a check."""
+    """Return the request for an application check."""
     stated = question.application
     request = access_pb2.CheckApplicationAccessRequest(
         user=user_and_groups(question.user, question.groups),
@@ -162,7 +162,7 @@ def check_application(question: ApplicationCheck) -> access_pb2.CheckApplication
 
 
 def explain_application(question: ApplicationCheck) -> access_pb2.ExplainApplicationAccessRequest:
-    """Return the request to explain a check."""
+    """Return the request to explain an application check."""
     return access_pb2.ExplainApplicationAccessRequest(check=check_application(question))
 
 

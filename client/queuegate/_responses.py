@@ -158,7 +158,7 @@ def _step(step: access_pb2.ExplainStep) -> _types.Step:
 def application_explanation(
     response: access_pb2.ExplainApplicationAccessResponse,
 ) -> ApplicationExplanation:
-    """Return an explained decision."""
+    """Return an explained decision on access to an application."""
     return ApplicationExplanation(
         decision(response.decision),
         tuple(

@@ -1,4 +1,4 @@
-"""The commands, with their calls and exit statuses."""
+"""The command group `queuegate`, and most of its commands."""
 
 import time
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""The command `queuegate tree`, which draws a partition's queues and who may use them."""
+"""The command `queuegate tree`, which draws a partition's queues and shows who may use them."""
 
 import shutil
 import sys

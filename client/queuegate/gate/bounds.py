@@ -58,8 +58,8 @@ GROUP_OVERHEAD_BYTES: Final = 64
 MAX_LIFETIME_SECONDS: Final = 86_400.0
 """The maximum lifetime of cached groups."""
 MIN_LOOKUP_SECONDS: Final = 1.0
-"""The minimum time between requests for a user's groups while they are unavailable or expire
-sooner."""
+"""The minimum time between requests for a user's groups, even if the groups are unavailable or
+expire sooner."""
 MAX_FORGOTTEN: Final = 10_000
 """The maximum number of users in a `Forget` message."""
 MAX_REFUSED: Final = 1_000

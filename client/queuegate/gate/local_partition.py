@@ -67,7 +67,7 @@ class LocalPartition:
         self._chains: dict[Access, dict[str, Chain]] = {access: {} for access in Access}
         """The chains by path."""
         self._levels: dict[int, Chain] = {}
-        """Chains of configured queues, by level."""
+        """Chains of configured queues, by the number of the first level."""
         self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
         """The users, groups and services listed for created queues, by level. They are shared by
         the chains of different paths."""

@@ -35,7 +35,7 @@ clock: Final = _clock()
 
 
 class GateRights(NamedTuple):
-    """The rights and duties granted to a gate by the server."""
+    """A gate's rights and duties, as set by the server."""
 
     local_decisions: bool = False
     """Whether the gate may decide."""

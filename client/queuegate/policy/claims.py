@@ -161,7 +161,7 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
 
 
 def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str]) -> bool:
-    """Return whether the queue's own ACLs list only these names, without parsing them.
+    """Return whether the queue's own ACLs list only the given names, without parsing the ACLs.
 
     Parsing would dominate the run time for a claim about many queues. An entry that parsing would
     change or drop matches none of the names, so the result is then false.
@@ -180,8 +180,8 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """If the claim also covers the queues below, yield the access to each of these queues, existing
-    or yet to be created.
+    """Yield the same kind of access to each queue below that the claim covers, existing or yet to
+    be created.
     """
     if uses.with_below:
         start = uses.queue + SEPARATOR
@@ -238,8 +238,8 @@ def _is_recovery(partition: Partition, use: Use) -> bool:
 def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
-    """Return a person without access to the queue or to a queue below it. Queues below are checked
-    only if they inherit no grants.
+    """Return a person who lacks access to the queue, or to one of the queues below it. Queues below
+    are checked only if they inherit no grants.
     """
     checked = [Use(uses.access, uses.queue)]
     # Queues below a queue that is yet to be created do not inherit its grants.

@@ -108,7 +108,7 @@ def compare(
 
 @dataclass(slots=True, eq=False)
 class _Level:
-    """The names that a queue adds to its ancestors' names."""
+    """The names that a queue's own ACLs add to its ancestors' names."""
 
     above: "_Level | None"
     users: Names

@@ -114,7 +114,7 @@ def explain(
 
 def groups_listed_as_users(text: str, groups: Sequence[str]) -> list[str]:
     """Return the groups that an ACL lists as users, usually because a space is missing."""
-    # Hadoop also separates names with line breaks. Elsewhere, they are invalid in names.
+    # Hadoop also separates names with line breaks. In other grammars, names cannot contain them.
     users = parse_yarn(text.partition(" ")[0], Semantics.HADOOP).users
     return sorted(users.intersection(groups))
 

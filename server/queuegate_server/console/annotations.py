@@ -94,7 +94,7 @@ def _is_large(job: ParseJob) -> bool:
         try:
             left -= len(data if text.is_bare else open_envelope(data, name, left).data)
         except ParseError:
-            return True  # the served policy is valid, so the only possible error is the limit
+            return True  # the served policy is valid, so it can only exceed the limit
         if left < 0:
             return True
     return False

@@ -119,7 +119,7 @@ async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
                         body += chunk
                     elif size > max_bytes * _DRAIN_FACTOR:
                         break
-                    # Let the event loop decrypt the next chunk.
+                    # Yield, so that the event loop can decrypt the next chunk.
                     await steps.step()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None

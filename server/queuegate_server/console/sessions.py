@@ -43,7 +43,7 @@ class Sessions:
         self._secret = secrets.token_bytes(32)
 
     def create(self, token: str, caller: str) -> str:
-        """Create a session; return its ID. Deletes the caller's oldest sessions above the limit."""
+        """Create a session; return its ID. At the limit, delete the caller's oldest session."""
         own = [name for name, each in self._sessions.items() if each.caller == caller]
         for oldest in own[: max(0, len(own) + 1 - MAX_SESSIONS_OF_CALLER)]:
             self.delete(oldest)

@@ -36,7 +36,7 @@ const (
 	maxGroupBytes      = 128 << 20            // the groups of all users
 	groupOverheadBytes = 64                   // per group name
 	maxLifetime        = 86_400 * time.Second // of groups
-	// The minimum time between requests for groups that are unavailable or expire early.
+	// The minimum time between requests for a user's groups, even if they are unavailable or expire sooner.
 	minLookup         = time.Second
 	maxForgotten      = 10_000 // users in a Forget message
 	maxRefused        = 1_000  // rejected decisions in a message

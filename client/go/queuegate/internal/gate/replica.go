@@ -13,7 +13,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// rights are the rights and duties granted to this gate by the server.
+// rights are this gate's rights and duties, as set by the server.
 type rights struct {
 	decide       bool
 	assertGroups bool // the gate may use groups given in a question
