@@ -1,4 +1,4 @@
-"""The bounded connections of an HTTP port, counted from when they are accepted."""
+"""Limits an HTTP port's connections, which count from the moment they are accepted."""
 
 import asyncio
 import logging
@@ -108,8 +108,8 @@ class Connection(web.RequestHandler):
         # aiohttp cannot encode its response to an `Expect` header that is not UTF-8.
         if isinstance(exc, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
             status = 400
-            # At a higher level, a gRPC client configured with this port by mistake would flood the
-            # log.
+            # At a higher log level, a gRPC client configured with this port by mistake would flood
+            # the log.
             fields = {"error": type(exc).__name__}
             self._log.debug("received a request that is not HTTP", extra=fields)
         else:

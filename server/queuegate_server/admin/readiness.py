@@ -48,7 +48,7 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server accepts calls, even if the last reload failed."""
+        """Whether the server accepts calls. A failed reload does not change this."""
         return self.phase is Phase.SERVING
 
     def startup(self) -> dict[str, Any]:
@@ -67,8 +67,7 @@ class Readiness:
             "resolvers": {
                 "initialised": policy is not None,
                 "unusable": [
-                    # Log the reason instead of including it, because it may name accounts and
-                    # files.
+                    # The reason is only logged, because it may name accounts and files.
                     {"partition": each.partition.name, "resolver": each.key.name}
                     for each in state.unusable
                 ],

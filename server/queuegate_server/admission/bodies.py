@@ -17,7 +17,7 @@ from queuegate_server.admin.headers import media_type
 
 JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""The maximum body size. The API server rejects longer requests, and stores objects of up to half
+"""The maximum body size. The API server rejects larger requests, and stores objects of up to half
 this size."""
 SMALL_BODY_BYTES: Final = 64 * 1024
 LARGE_BODIES: Final = 4

@@ -116,7 +116,7 @@ def _is_cut(pattern: str) -> bool:
 
 
 def _too_much(pattern: str, *, names_people: bool) -> str:
-    """Describe names probably matched by mistake; return an empty text if there are none."""
+    """Describe the names that a pattern probably matches by mistake; empty if there are none."""
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:
@@ -128,5 +128,5 @@ def _too_much(pattern: str, *, names_people: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in quotes, truncated and with unprintable characters escaped."""
+    """Return the text in quotes, truncated and with unprintable characters escaped."""
     return repr(text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 1]}…")

@@ -75,7 +75,7 @@ def build_core(
 
     Args:
         settings: The settings at startup.
-        current: The settings after reloads.
+        current: The current settings, after any reloads.
         worker: The worker's identity, used to name its audit log; None for a single process.
         around: Wraps each resolver, given its name.
         resolver_type: Returns a resolver type by name, or raises BadResolverType.

@@ -62,7 +62,7 @@ class AuditCounts:
 
 
 class AuditLog:
-    """A buffer for records from an event loop, written by a thread."""
+    """Buffers records from an event loop until a thread writes them."""
 
     def __init__(self, settings: Audit, target: Target) -> None:
         self.counts = AuditCounts()

@@ -135,7 +135,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def _finish(self) -> None:
-        """Close a file after its last write."""
+        """Close a file after its last write, syncing it first if configured."""
         try:
             if self._syncs:
                 self.sync()

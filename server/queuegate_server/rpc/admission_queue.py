@@ -72,7 +72,7 @@ class AdmissionQueue:
         self._codel = CoDel(max_wait)
         self.unread = unread
         self.requests = ByteBudget(MAX_REQUESTS)
-        """The budget for waiting and running request bytes; calls are refused while it is spent."""
+        """The byte budget for waiting and running requests; calls are refused while it is spent."""
         self._refused = refused
         self._is_taken = False
         self._busy_since = clock()
@@ -199,7 +199,7 @@ class Slot:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the slot if it is held, with a penalty after a failure."""
+        """Release the slot if it is held. After a failure, the release is delayed."""
         self._queue.requests.give_back(self._size)
         if kind is not None and issubclass(kind, Exception):
             await self.penalize()
@@ -225,7 +225,7 @@ class Slot:
             self._queue.release()
 
     async def run(self, request: bytes, work: Callable[[], T]) -> T:
-        """Run `work` on a request or batch item, in a thread if it is long."""
+        """Run `work`. If the request or batch item is long, use a thread."""
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)

@@ -67,7 +67,7 @@ _Generation = dict[bytes, CachedResponse]
 
 
 class ResponseCache:
-    """The responses for one snapshot, by trust in the caller and by request."""
+    """A cache of responses for one snapshot, keyed by trust in the caller and by request."""
 
     def __init__(
         self,
@@ -167,6 +167,6 @@ def cacheable(response: bytes, decision: Decision) -> CachedResponse:
 
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
-    """Encode a decision without its cache entry. Results are cached because many are equal."""
+    """Encode a decision as a response without a cache entry. Memoized, because many are equal."""
     response = decision_message(decision, evaluated_queue, revision).SerializeToString()
     return cacheable(response, decision)

@@ -24,8 +24,9 @@ class _HandlerRegistry(Protocol):
 class Interceptors(NamedTuple):
     """The interceptors of all services.
 
-    A call passes the tracer, the counter (which converts errors to statuses), the concurrency
-    limiter and the authorizer, so refusals are converted, counted and traced like other errors.
+    A call passes through the tracer, the counter (which converts errors to statuses), the
+    concurrency limiter and the authorizer, so refusals are converted, counted and traced like other
+    errors.
     """
 
     counters: list[MethodCounters]

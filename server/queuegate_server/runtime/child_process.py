@@ -27,7 +27,7 @@ class OutputTooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """A child process's limits. The child is killed if it exceeds a limit."""
+    """A child process's limits. The child is killed if it takes too long or writes too much."""
 
     seconds: float
     """The maximum wall-clock time."""

@@ -136,8 +136,8 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Duplicate standard error. A full pipe may have no reader, so avoid blocking if possible."""
+    """Duplicate standard error, nonblocking if possible, because a full pipe may have no reader."""
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
-    except OSError:  # a socket
+    except OSError:  # a socket cannot be reopened
         return os.dup(2)

@@ -16,7 +16,7 @@ class FlightCancelled(Exception):
 
 
 class Flight:
-    """Work in progress."""
+    """Work in progress for a key."""
 
     __slots__ = ("_siblings", "is_outdated", "key", "started_at")
 

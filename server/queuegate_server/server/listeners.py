@@ -34,8 +34,8 @@ class Listeners:
     ) -> None:
         """Load tokens and certificates. Raises CannotListen if a file is unusable.
 
-        `clock` returns monotonic seconds for rate limits, and `wall` Unix seconds for certificate
-        validity.
+        `clock` returns monotonic seconds for rate limits, and `wall` returns Unix seconds for
+        certificate validity.
         """
         self._settings = settings
         callers, limits = settings.callers, settings.limits

@@ -1,4 +1,4 @@
-"""In-process services, built from the server's code, for commands that decide without a server."""
+"""Runs the server's services in process, for commands that decide without a server."""
 
 import time
 from collections import Counter

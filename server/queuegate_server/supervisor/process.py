@@ -81,8 +81,8 @@ class WorkerProcess:
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process if it does not respond within 1 to 1.5 times `seconds`.
 
-        The process must miss two pings. If the supervisor itself was paused, for example with its
-        virtual machine, the first ping may time out before its response is read.
+        The process must miss two pings because, if the supervisor itself was paused (for example
+        with its virtual machine), the first ping may time out before its response is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
@@ -116,7 +116,7 @@ class WorkerProcess:
         return status
 
     async def ended(self, seconds: float) -> bool:
-        """Return whether the process has exited; if its channel is closed, wait up to `seconds`."""
+        """Return whether the process has exited. If its channel is closed, wait up to `seconds`."""
         if self._closed.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

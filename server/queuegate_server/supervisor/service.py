@@ -1,7 +1,7 @@
 """The operations port of a service with several workers, served by the supervisor.
 
 The service is ready while at least one worker is serving. It counts as started only once all
-workers have been serving, because a worker that fails to start stops the service.
+workers have been serving at the same time, because a worker that fails to start stops the service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
 not decrease. Other metrics get the label `worker`.
@@ -71,7 +71,7 @@ class _MergedCollector(Collector):
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
         """Add either the metrics to sum over workers or all others, with additional labels."""
         for metric in metrics:
-            # A sum has no creation time.
+            # Skip creation times, which cannot be summed.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
                 continue
             _, values = self._families.setdefault(metric.name, (metric, {}))

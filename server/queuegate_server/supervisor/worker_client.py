@@ -16,7 +16,7 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
-"""The timeout in seconds for requests that the supervisor answers without other workers."""
+"""The timeout, in seconds, for requests that the supervisor handles without other workers."""
 ENDED_WORKER: Final = "callers of a worker that has exited"
 
 Method = Callable[[bytes], Awaitable[bytes]]

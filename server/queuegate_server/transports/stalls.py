@@ -57,7 +57,7 @@ class _Response(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stalls:
-    """The calls of a `grpc.aio` server that are waiting for their callers."""
+    """Tracks calls that wait for their callers to send a request or to read a response."""
 
     _seconds: float
     """The time limit for a request to arrive, and for a response to be read."""

@@ -50,7 +50,7 @@ class NativeContext:
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Describe a call. `details` has its metadata, peer and remaining seconds at `arrived`."""
+        """Describe a call. `details` are its metadata, peer and remaining seconds at `arrived`."""
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -84,7 +84,7 @@ class NativeContext:
     async def abort(
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()
     ) -> NoReturn:
-        """End the call with a status."""
+        """Abort the call with a status."""
         self._code, self._message, self._trailing = code, details, trailing_metadata
         raise grpc.aio.AbortError
 

@@ -43,7 +43,7 @@ class UnreadBytes:
         self._given[peer] = self._given.get(peer, 0) + size
 
     def update(self, metrics: Mapping[str, Any]) -> set[str]:
-        """Deduct written responses. Return the peers that have stalled, if too much is unread."""
+        """Deduct written responses from the budget. If it is spent, return stalled peers."""
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_RESPONSES]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
