@@ -7,9 +7,8 @@ seconds. Another application, with limits of its own, may share the port.
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Protocol
 
 from aiohttp import web
@@ -26,7 +25,7 @@ from queuegate_server.settings.listeners import HostPort
 _LOG = logging.getLogger("queuegate_server.admin")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-ADMIT: Final = "queuegate.admit"
+ADMIT: Final = web.AppKey[Callable[[web.Request], AbstractContextManager[None]]]("queuegate.admit")
 MAX_LINE_BYTES: Final = 2_048
 _CLOSE_SECONDS: Final = 1.0
 
@@ -51,7 +50,7 @@ class Site:
     """An application that shares the port but has its own limits.
 
     A request has a probe's time limit until the application has authenticated the caller and enters
-    the context `request[ADMIT]()`.
+    the context `app[ADMIT](request)`.
     """
 
     prefix: str
@@ -126,6 +125,7 @@ class AdminServer:
         if site is not None:
             for path in ("/", site.prefix.rstrip("/")):
                 app.router.add_get(path, self._to_site)
+            site.app[ADMIT] = self._admit
             app.add_subapp(site.prefix, site.app)
         return app
 
@@ -140,15 +140,14 @@ class AdminServer:
             if max(map(len, fields)) > MAX_LINE_BYTES:
                 raise web.HTTPBadRequest
             return await handler(request)
-        connection = request.protocol
-        if not isinstance(connection, ProbeConnection):
-            raise TypeError("the connection is not a ProbeConnection")
-        request[ADMIT] = partial(self._admit, site, connection)
         return await handler(request)
 
     @contextmanager
-    def _admit(self, site: Site, connection: ProbeConnection) -> Iterator[None]:
+    def _admit(self, request: web.Request) -> Iterator[None]:
         """Extend a site request's time limit. Raises HTTPServiceUnavailable."""
+        connection, site = request.protocol, self._site
+        if site is None or not isinstance(connection, ProbeConnection):
+            raise TypeError("the connection is not a ProbeConnection of a site")
         if self._in_site >= site.max_requests:
             raise web.HTTPServiceUnavailable
         self._in_site += 1

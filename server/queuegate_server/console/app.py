@@ -52,7 +52,6 @@ MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
 _REST_SECONDS: Final = 0.01
 """The pause after rendering a page, in seconds."""
-_CALLER: Final = "queuegate.caller"
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
@@ -144,21 +143,28 @@ class Console:
                 principal = self._identify(request)
             except Unauthenticated as error:
                 return await self._sign_in_page(request, str(error), status=_UNAUTHENTICATED)
-            request[_CALLER] = principal
-            principal.require(route.role)
-            if self._rates is not None:
-                self._rates.acquire(principal.name)
-            with request[ADMIT]():
-                result = await self._result(route, request, principal)
-            if isinstance(result, Redirect):
-                raise web.HTTPSeeOther(result.to)
-            async with self._rendering:
-                page = await self._page(request, result, principal)
-                # Leave time on the event loop for calls, no matter how many pages are requested.
-                await asyncio.sleep(_REST_SECONDS)
-                return page
+            try:
+                return await self._respond(route, request, principal)
+            except Exception as error:  # shown on a page with the caller's navigation
+                return await self._error(request, error, principal)
 
         return respond
+
+    async def _respond(
+        self, route: Route, request: web.Request, principal: Principal
+    ) -> web.Response:
+        principal.require(route.role)
+        if self._rates is not None:
+            self._rates.acquire(principal.name)
+        with request.app[ADMIT](request):
+            result = await self._result(route, request, principal)
+        if isinstance(result, Redirect):
+            return _redirect(result.to)
+        async with self._rendering:
+            page = await self._page(request, result, principal)
+            # Leave time on the event loop for calls, no matter how many pages are requested.
+            await asyncio.sleep(_REST_SECONDS)
+            return page
 
     async def _result(
         self, route: Route, request: web.Request, principal: Principal
@@ -321,9 +327,24 @@ class Console:
             response.del_cookie(COOKIE, path=PREFIX)
         return response
 
-    async def _message(self, request: web.Request, status: int, text: str) -> web.Response:
+    async def _message(
+        self, request: web.Request, status: int, text: str, principal: Principal | None = None
+    ) -> web.Response:
         view = View("message.html", HTTPStatus(status).phrase, {"text": text}, status)
-        return await self._page(request, view, request.get(_CALLER))
+        return await self._page(request, view, principal)
+
+    async def _error(
+        self, request: web.Request, error: Exception, principal: Principal | None = None
+    ) -> web.Response:
+        """Return the page for an error."""
+        if isinstance(error, web.HTTPException):
+            return await self._message(
+                request, error.status, _EXPLANATIONS.get(error.status, ""), principal
+            )
+        status = to_status(error)
+        return await self._message(
+            request, _HTTP.get(status.code, 500), status.proto.message, principal
+        )
 
     async def _page(
         self, request: web.Request, view: View, principal: Principal | None
@@ -365,13 +386,8 @@ class Console:
             response = await handler(request)
         except web.HTTPRedirection as error:
             response = _redirect(error.headers["Location"], error.status)
-        except web.HTTPException as error:
-            text = _EXPLANATIONS.get(error.status, "")
-            response = await self._message(request, error.status, text)
         except Exception as error:  # the outermost handler turns every error into a page
-            error_status = to_status(error)
-            status = _HTTP.get(error_status.code, 500)
-            response = await self._message(request, status, error_status.proto.message)
+            response = await self._error(request, error)
         response.headers.update(HEADERS)
         return response
 

@@ -159,6 +159,8 @@ class Reloader:
             # The reference keeps the task alive even if nobody awaits it.
             self._running, self._next = self._next, None
             diagnostics, unusable = await self._reload()
+            # Errors must not be lost among warnings, because logs and pages show only the first.
+            diagnostics = (*sorted(diagnostics, key=lambda d: d.severity is not Severity.ERROR),)
             self.state = state = self._outcome(diagnostics, unusable)
             self.succeeded += state.succeeded
             self.failed += not state.succeeded

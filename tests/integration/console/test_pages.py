@@ -56,6 +56,12 @@ def test_a_queue_with_its_acls(browser: Browser) -> None:
     assert "sandbox open" in page
 
 
+def test_pages_cause_no_warnings_of_libraries(console: RunningConsole, browser: Browser) -> None:
+    for path in ("queues", "access?user=ann&queue=root", "nonsense"):
+        browser.get(path)
+    assert not [line for line in console.server.errors if "NotAppKeyWarning" in line]
+
+
 def test_who_may_use_a_queue(browser: Browser) -> None:
     page = words(browser.get("queues?queue=root.engineering&who=1"))
     assert "maria the user in the admin ACL of root.engineering" in page

@@ -150,6 +150,18 @@ async def test_a_fault_of_the_text_is_not_tried_again(
     assert loading.reloader.failed == 1
 
 
+async def test_errors_come_before_warnings(loading: Loading) -> None:
+    assert not await loading.load("alice")
+    names = "\n".join(f"      - {{name: q{number}, submitacl: 'ann,a b!c'}}" for number in range(30))
+    parent = QUEUES.format("alice") + "        queues:\n" + names.replace("      -", "          -")
+    loading.file.write_text(parent + "\n          - {name: q0}\n")
+    state = await loading.reloader.reload()
+    severities = [str(each.severity) for each in state.diagnostics]
+    assert severities == ["error"] + ["warning"] * 30
+    assert state.diagnostics[0].line > state.diagnostics[-1].line
+    assert loading.reloader.past[-1].diagnostics[0] == state.diagnostics[0]
+
+
 async def test_the_last_reloads_are_kept(loading: Loading) -> None:
     for _ in range(20):
         await loading.load("sue")
