@@ -12,7 +12,7 @@ from typing import Final
 
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Snapshot
-from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
+from queuegate_server.formats.acl_positions import AclKey, DefaultPlace, Place, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostic, ParseError
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import detect_format
@@ -39,9 +39,14 @@ class Annotations:
     """The reason why annotations are missing; empty if none are."""
 
     def place(self, key: AclKey) -> str:
-        """Return an ACL's position as `file:line:column`; empty if unknown."""
+        """Return an ACL's position as `file:line:column`, or that it is unset; empty if unknown."""
         place = self.places.get(key)
-        return "" if place is None else str(place)
+        if place is None:
+            # Administrators of the cluster may also come from the settings.
+            return "default" if self.places and key.queue else ""
+        if isinstance(place, DefaultPlace):
+            return f"default ({'queue at' if key.queue else 'unset in'} {place})"
+        return str(place)
 
 
 class Annotator:

@@ -42,6 +42,12 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
+class DefaultPlace(Place):
+    """The position of an unset ACL: its queue's, or for administrators, the file."""
+
+    __slots__ = ()
+
+
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
     """Return the key of `queue`'s ACL, or of the template's ACL if YARN creates `queue` on demand.
 
@@ -69,7 +75,8 @@ def acl_positions(
         if place := next(filter(None, candidates), None):
             other = getattr(place, "file", "")
             column = place.column + (indent if not other or other == file else 0)
-            positions[key] = Place(other or file, place.line, column)
+            kind = Place if candidates[0] else DefaultPlace
+            positions[key] = kind(other or file, place.line, column)
 
     with Diagnostics(file):
         data, file, indent, _ = open_envelope(data, file)
@@ -96,6 +103,6 @@ def acl_positions(
             add(AclKey(name, path, None, kind), switch)
         if options.yarn.site is not None:
             key = AclKey(name, CLUSTER, Access.ADMIN)
-            positions[key] = Place(options.yarn.site[1])
+            positions[key] = DefaultPlace(options.yarn.site[1])
             add(key, site.admins_position)
     return positions

@@ -3,11 +3,21 @@
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 
 from tests.support.console_http import Browser
-from tests.support.servers.console_server import creating_console
+from tests.support.servers.console_server import creating_console, running_console
+
+FLEXIBLE = {
+    "root.queues": "flexible",
+    "root.acl_administer_queue": " ",
+    "root.flexible.auto-queue-creation-v2.enabled": "true",
+    "root.flexible.auto-queue-creation-v2.template.acl_submit_applications": "sue",
+    "root.flexible.auto-queue-creation-v2.parent-template.acl_administer_queue": "omar",
+    "root.flexible.auto-queue-creation-v2.leaf-template.acl_administer_queue": "maria",
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +59,34 @@ def test_a_decision_about_a_queue_that_will_be_created(browser: Browser) -> None
     assert "root.managed.new does not exist yet: YARN will create it" in page
     assert "yarn.scheduler.capacity.root.managed.leaf-queue-template.acl_submit_app" in page
     assert "does not exist yet" not in words(browser, "user=eve&queue=root.default", "access")
+
+
+def test_templates_of_parents_and_unset_acls(tmp_path: Path) -> None:
+    policy, site = tmp_path / "capacity-scheduler.xml", tmp_path / "yarn-site.xml"
+    properties = (
+        f"<property><name>yarn.scheduler.capacity.{name}</name><value>{value}</value></property>\n"
+        for name, value in FLEXIBLE.items()
+    )
+    policy.write_text(f"<configuration>\n{''.join(properties)}</configuration>")
+    site.write_text(
+        "<configuration><property><name>yarn.acl.enable</name><value>true</value></property>"
+        "</configuration>"
+    )
+    yarn = {"path": str(policy), "yarn_site": str(site), "partition": "yarn"}
+    policies = [{"path": "examples/queues.yaml"}, yarn]
+    with running_console(tmp_path, policies=policies) as console:
+        browser = Browser(console.url)
+        page = words(browser, "queue=root.flexible")
+        created = words(browser, "queue=root.flexible.new.job")
+        access = words(browser, "user=eve&queue=root.flexible", "access")
+    below = page.partition("that YARN will create below")[2]
+    queue = r"root\.flexible\.\*"
+    place = r"\S+capacity-scheduler\.xml"
+    assert re.search(rf"{queue} as a parent admin user omar {place}:6:\d+", below)
+    assert re.search(rf"{queue} admin user maria {place}:7:\d+", below)
+    assert len(re.findall(rf"{queue} submit user sue {place}:5", below)) == 1
+    assert "as a parent submit" not in below
+    assert re.search(rf"root\.flexible submit nobody default \(queue at {place}:2:\d+\)", page)
+    assert re.search(rf"default \(unset in {re.escape(str(site))}\)", page)
+    assert re.search(rf"root\.flexible\.new admin user omar {place}:6", created)
+    assert re.search(rf"root\.flexible submit .* default \(queue at {place}:2:\d+\)", access)

@@ -127,6 +127,9 @@ def test_admins_of_the_cluster_have_their_own_reason() -> None:
         (" ops", "yarn", "yarn ops"),
         ("bob", "yarn", "yarn,bob"),
         ("*", "yarn", "*"),
+        ("yarn,rmadmin", "yarn", "yarn,rmadmin"),
+        ("bob,yarn ops", "yarn", "bob,yarn ops"),
+        ("yarns", "yarn", "yarn,yarns"),
         # An ACL cannot list these users: the text stays, and they administer the cluster.
         ("bob ops", "~knox", "bob ops"),
         ("bob ops", "the yarn", "bob ops"),

@@ -152,7 +152,9 @@ async def test_a_fault_of_the_text_is_not_tried_again(
 
 async def test_errors_come_before_warnings(loading: Loading) -> None:
     assert not await loading.load("alice")
-    names = "\n".join(f"      - {{name: q{number}, submitacl: 'ann,a b!c'}}" for number in range(30))
+    names = "\n".join(
+        f"      - {{name: q{number}, submitacl: 'ann,a b!c'}}" for number in range(30)
+    )
     parent = QUEUES.format("alice") + "        queues:\n" + names.replace("      -", "          -")
     loading.file.write_text(parent + "\n          - {name: q0}\n")
     state = await loading.reloader.reload()

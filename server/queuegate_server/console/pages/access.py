@@ -112,13 +112,14 @@ async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[
     )
     explanation = responses.explanation(response)
     annotations = await visit.services.annotator.annotations(snapshot)
+    partition = snapshot.find(asked.partition).partition.name
     acls = [
         {
             "step": step,
             "outcome": _describe_outcome(step, explanation.groups.groups),
             "decides": step.outcome not in _UNDECIDED,
             "place": step.template_property
-            or annotations.place(AclKey(asked.partition, step.queue, step.acl)),
+            or (step.acl and annotations.place(AclKey(partition, step.queue, step.acl))),
             "queue_url": url(
                 "queues", partition=asked.partition, queue=step.queue, access=asked.access
             ),

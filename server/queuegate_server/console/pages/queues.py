@@ -3,7 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from queuegate import _responses as responses
@@ -74,6 +74,8 @@ class AclRow:
     dropped: Sequence[str]
     """Names that can never match."""
     place: str
+    is_parent: bool = False
+    """Whether the ACL applies to the queue only if YARN creates it as a parent."""
 
 
 async def show(visit: Visit) -> View:
@@ -191,10 +193,14 @@ def _created(partition: Partition, path: str, annotations: Annotations) -> Itera
     """Yield the nonempty ACLs of queues that will be created on demand below a queue."""
     if partition.creation is None or path not in partition.creation.creators:
         return
+    shown = set()
     for below in partition.created_below(path):
-        for acl in _acls(partition, below, partition.nearest(below), annotations):
-            if acl.chips or acl.dropped:
-                yield acl
+        for queue in reversed(partition.created(below)):
+            for acl in _acls(partition, below, queue, annotations):
+                key = acl.queue, acl.access, *acl.chips, *acl.dropped, acl.place
+                if (acl.chips or acl.dropped) and key not in shown:
+                    shown.add(key)
+                    yield replace(acl, is_parent=queue.path != below)
 
 
 def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:

@@ -84,10 +84,12 @@ def load_scheduler(
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
-    """Add the daemon's user to the administrators.
+    """Add the daemon's user to the administrators, unless they list it.
 
     The ACL's text also changes if it can express the result.
     """
+    if user in admins.users:
+        return admins
     both = admins._replace(users=admins.users | {user})
     comma = "" if admins.text.startswith(" ") else ","
     listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)
