@@ -51,7 +51,7 @@ _GROUP_PATTERNS: Final = {
 
 
 def _lists_of(user: str, group: str) -> re.Pattern[str]:
-    """Return a pattern that matches an ACL if each user matches `user` and each group `group`."""
+    """Return a pattern for ACLs in which all users match `user` and all groups match `group`."""
     users, groups = (f"(?:{name}(?:,{name})*+)?" for name in (user, group))
     return re.compile(f"{users}(?: {groups})?")
 

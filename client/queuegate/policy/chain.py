@@ -51,7 +51,7 @@ class ChainIndexes:
         self._misses = 0
 
     def note_miss(self, chain: "Chain") -> None:
-        """Record an evaluation without an index, and build an index on every fourth.
+        """Record an evaluation without an index. Every fourth call builds an index.
 
         The index of the level above is built first, because siblings share it.
         """
@@ -126,7 +126,7 @@ class Chain:
     )
 
     above: "Chain"
-    """The level above. Not set on a ChainEnd, because it always has an index."""
+    """The level above. Not set on a ChainEnd, whose index always exists."""
 
     def __init__(
         self,

@@ -348,9 +348,7 @@ def _new_in(selection: Selection, inherited: Selection) -> Selection:
 def _inherited(
     parent: ComparedQueue, gained: Selection, lost: Selection
 ) -> tuple[tuple[QueueDifference, ...], tuple[QueueDifference, ...]]:
-    """Return the ancestors' differences that a queue inherits in full, and that it inherits in
-    part.
-    """
+    """Return the ancestors' differences inherited by a queue in full, and in part."""
     above = parent.whole if parent.starting is None else (*parent.whole, parent.starting)
     if gained is parent.gained and lost is parent.lost:
         return above, parent.part

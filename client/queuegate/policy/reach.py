@@ -158,7 +158,7 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
     """
     users: dict[str, list[Grant]] = {}
     submit = acl.access is Access.SUBMIT
-    # The users in each queue's submit ACL. It is evaluated before the admin ACL.
+    # The users in each queue's submit ACL, which is evaluated before the admin ACL.
     first = {
         queue: acl.users_of(queue) if submit and queue != CLUSTER else frozenset()
         for queue in {*acl.users.values()}

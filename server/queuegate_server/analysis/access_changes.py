@@ -52,7 +52,7 @@ class AffectedPeople:
         return self.everyone or bool(self.subjects)
 
     def in_words(self, sign: str) -> str:
-        """Describe the people, listing a bounded number of names."""
+        """Describe the people after `sign` (+ or -), listing a bounded number of names."""
         if self.everyone and not self.subjects:
             but = f" but {_listed(self.but)}" if self.but else ""
             return f"{sign} everyone{but}"

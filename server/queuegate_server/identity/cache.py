@@ -37,8 +37,8 @@ block the event loop for 0.1 s with one dictionary, but only for a few ms with 6
 MIN_SHARD_ENTRIES: Final = 1024
 """The minimum shard size. Shards evict independently, so LRU order is exact only within a shard."""
 MAX_EVICTIONS: Final = 2
-"""The maximum number of entries evicted when one is stored. Evicting more than one shrinks the
-cache after its bound has been lowered."""
+"""The maximum number of entries evicted per stored entry. It is more than 1 so that the cache
+shrinks after its bound has been lowered."""
 NEVER: Final = -math.inf
 
 
@@ -46,8 +46,8 @@ NEVER: Final = -math.inf
 class CacheEntry:
     """A cached lookup outcome with its lifetime. Only the cache modifies it.
 
-    Callers hold the entry itself instead of a copy, so replacing, invalidating or evicting it
-    expires it for all of them.
+    Callers hold the entry itself instead of a copy, so an entry that is replaced, invalidated or
+    evicted expires for all callers.
     """
 
     user: str
@@ -297,7 +297,7 @@ class _Shards:
         return self.shards[hash(user) % len(self.shards)]
 
     def put(self, entry: CacheEntry, max_entries: int) -> None:
-        """Add an entry, evicting least recently used ones if there are more than `max_entries`."""
+        """Add an entry; evict the least recently used entries beyond `max_entries`."""
         shard = self.shard(entry.user)
         replaced = shard.get(entry.user)
         if replaced is None:

@@ -240,7 +240,7 @@ class GroupResolver:
         return Resolution(entry, cached=False, stale=False)
 
     def _from_cache(self, entry: CacheEntry, now: float) -> Resolution | None:
-        """Return the entry as a resolution; None if a lookup might return a better one."""
+        """Return the entry as a resolution; None if the user must be looked up."""
         is_fresh = now < entry.fresh_until and entry.generation == self._lease.generation
         if is_fresh or self._outlives_refresh(entry, now):
             if not is_fresh:

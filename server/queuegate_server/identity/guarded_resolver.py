@@ -28,8 +28,8 @@ _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
 """A resolver is overloaded if its queue has been nonempty for longer than this fraction of
-`lookup_timeout`. A lookup is then rejected if it would wait longer than this, and longer than
-`MIN_LOOKUPS` lookups take."""
+`lookup_timeout`. A lookup is then rejected if its wait would exceed both this time and the duration
+of `MIN_LOOKUPS` lookups."""
 MIN_LOOKUPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64
 """The weight of the latest lookup in the moving average of durations."""

@@ -27,7 +27,7 @@ MAX_LISTINGS: Final = 2
 LISTING_SECONDS: Final = 15.0
 """The time limit for listing members, including the wait for other listings."""
 USERS_SECONDS: Final = 300.0
-"""The time limit for listing all users. Longer, because only commands do this."""
+"""The time limit for listing all users. Longer than for members, because only commands do this."""
 
 _NOT_REACHED: Final = "the preceding groups took too long"
 

@@ -67,7 +67,7 @@ class RefreshQueue:
         self._queue.clear()
 
     def close(self) -> None:
-        """Stop starting refreshes."""
+        """Empty the queue, and start no more refreshes."""
         self._start = None
         self._queue.clear()
         if self._timer is not None:

@@ -72,8 +72,9 @@ class Sync(Section):
     """Limits for callers of SyncService."""
 
     local_decisions: Literal["forbid", "report"] = "forbid"
-    """Whether gates may decide locally while this server writes an audit log. report: they keep
-    each decision on disk until it is in the audit log. Without an audit log, they always may."""
+    """Whether gates may decide locally while this server writes an audit log. report: they may, and
+    keep each decision on disk until it is in the audit log. Without an audit log, gates may always
+    decide locally."""
     streams: int = Field(1000, ge=0, le=1_000_000)
     """The maximum number of open streams of SyncService."""
     streams_per_caller: int = Field(500, ge=1, le=1_000_000)

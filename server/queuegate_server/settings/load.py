@@ -162,7 +162,7 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
 
 
 def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
-    """Return the kind of a file without settings, with a remedy; None if it may have settings."""
+    """Return what a file is instead of settings, with a remedy; None if it may contain settings."""
     if is_manifest(root):
         instead = f"save the value of its key {SETTINGS_KEY} as a file, or check it with"
         instead += " `queuegate-server validate --settings`, which reads manifests"

@@ -247,7 +247,7 @@ def _written(location: Location) -> str:
 
 
 def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
-    """Suggest a similar key for an unknown one, or list the known keys."""
+    """Suggest a key similar to an unknown key, or list the known keys."""
     known = sorted(_fields_at(location[:-1], tree))
     if location[:-2] == ("resolvers",):
         known = sorted((*known, RESOLVER_TYPE))

@@ -104,7 +104,7 @@ class Directory:
         self._threads.close()
 
     async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
-        """Call `work` with a connection; if the server fails, retry once with another one."""
+        """Call `work` with a connection; if the server fails, retry once, preferably on another."""
         server, connection = await self.pool.connection()
         try:
             outcome = await work(connection)

@@ -330,7 +330,7 @@ def _key(dn: str) -> NormalizedDn:
 
 
 def _rdn_filter(dn: ParsedDn) -> str:
-    """Return a filter for entries with a DN's first component; empty if it is not text."""
+    """Return a filter for entries with a DN's first component; empty if the value is not text."""
     if any(kind & ldap.AVA_BINARY for _, _, kind in dn[0]):
         return ""
     parts = [f"({attribute}={escape(value)})" for attribute, value, _ in dn[0]]
