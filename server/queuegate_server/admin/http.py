@@ -36,10 +36,10 @@ class AdminSource(Protocol):
     """The source of the data served on the port. Each method returns within a few seconds."""
 
     async def readiness(self) -> dict[str, Any]:
-        """Return `ready`, with details."""
+        """Return a JSON object with `ready` and details."""
 
     async def startup(self) -> dict[str, Any]:
-        """Return `started`, with details."""
+        """Return a JSON object with `started` and details."""
 
     async def metrics(self) -> bytes:
         """Return the metrics in the Prometheus text format."""

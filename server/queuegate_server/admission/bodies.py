@@ -44,7 +44,7 @@ class LargeBodies:
     """Slots for large bodies at one endpoint."""
 
     def __init__(self) -> None:
-        """Create the slots, all of them free."""
+        """Create the slots, which are free at first."""
         self._slots = asyncio.Semaphore(LARGE_BODIES)
 
     @asynccontextmanager

@@ -1,4 +1,5 @@
-"""Rules for the user info annotation: who may set it, when it is added, when it may change. Pure.
+"""Rules for the user info annotation: who may set it, when it is added, and when it may change.
+Pure.
 
 Namespace filters determine only where the annotation is added. It is checked in all namespaces,
 because YuniKorn trusts it on every pod with `schedulerName: yunikorn`, even in an excluded

@@ -129,5 +129,5 @@ def _strings(value: object, where: str) -> Mapping[str, str]:
         text is None or isinstance(text, str) for text in value.values()
     ):
         raise UnreadableObject(f"{where} is not a map of strings to strings")
-    # As in Go, a key with a null value is present, with an empty string.
+    # As in Go, null values become empty strings.
     return {key: text or "" for key, text in value.items()}

@@ -118,8 +118,8 @@ async def abort(
         (REQUEST_ID, request.request_id),
     )
     if isinstance(error, GroupsUnavailable | NotReached):
-        # Disable automatic retries. They would be exhausted before a failed lookup expires from the
-        # cache, and a change reaches the other replicas without a retry.
+        # Disable automatic retries. Failed lookups stay cached for longer than clients retry, and
+        # changes reach the other replicas without a retry.
         trailers += ((_PUSHBACK_TRAILER, "-1"),)
     await context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 

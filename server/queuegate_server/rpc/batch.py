@@ -97,7 +97,7 @@ async def for_each(
     work: Callable[[T], Awaitable[None]],
     pause_if_due: Callable[[], Awaitable[None]],
 ) -> None:
-    """Process items concurrently, MAX_LOOKUPS at a time, pausing after each if due."""
+    """Process up to MAX_LOOKUPS items concurrently. After each item, pause if a pause is due."""
     remaining = iter(items)
 
     async def worker() -> None:

@@ -29,7 +29,7 @@ _DIGITS: Final = bytes(b"01"[grants] for grants in GRANTS).ljust(256, b"0")
 
 
 class ColumnsQuery:
-    """A parsed request with valid columns."""
+    """A parsed columns request whose lengths and indexes are valid."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
         """Validate lengths and indexes; `query` validates the names. Raises InvalidRequest."""

@@ -133,7 +133,7 @@ class _Stream:
             del data  # may be large; free it before waiting for the next message
 
     async def _receive(self, data: bytes) -> bool:
-        """Handle a message; return False if it is the last."""
+        """Handle a message; return False if no more messages must be read."""
         if len(data) <= MAX_SHORT_REQUEST:
             request, refused = sync_validation.parse(data)
         else:

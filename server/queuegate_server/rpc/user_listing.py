@@ -130,7 +130,7 @@ class UserLister:
         for name in names:
             grants[name] = candidates.grants(name, acl)
             await slot.pause_if_due()
-        # Free the candidates, which may be large, because the checks may take a long time.
+        # Free the possibly large candidates before the checks, which may take a long time.
         del candidates
         slot.release()
         decided = await self._decide(query, names, slot)

@@ -50,7 +50,7 @@ class SingleFlight(Generic[T]):
         *,
         has_tasks: bool = True,
     ) -> None:
-        """Create an instance without work in progress.
+        """Create a single flight with no work in progress.
 
         Args:
             work: The default work for a key.

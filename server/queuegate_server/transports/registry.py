@@ -9,7 +9,7 @@ from queuegate_server.settings.listeners import Listener
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import native
 
-if TYPE_CHECKING:  # checking a file does not need gRPC
+if TYPE_CHECKING:  # commands that only check files must not import gRPC
     import grpc
 
     from queuegate_server.transports.stalls import Refusal
