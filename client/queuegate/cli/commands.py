@@ -205,7 +205,7 @@ def policy(session: Session, prefix: str, partition: str) -> Report:
 @session_options
 @wait_option
 def reload(session: Session, *, wait: bool) -> Report:
-    """Make the server reload its policy. Its settings are reloaded on SIGHUP."""
+    """Make the server reload its policy. To reload its settings, send it SIGHUP."""
     with session.client() as client:
         answer = client.reload(wait=wait, timeout=session.timeout or 30.0)
     document = plain(answer)

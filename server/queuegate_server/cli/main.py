@@ -1,6 +1,6 @@
 """The entry point of `queuegate-server`, and its commands."""
 
-# By default, only the client is installed, without the server's dependencies.
+# Imports are deferred, because by default only the client's dependencies are installed.
 # ruff: noqa: PLC0415
 
 import contextlib

@@ -130,7 +130,7 @@ def is_own_origin(request: web.Request) -> bool:
     """Return whether a state-changing request was sent by a console page."""
     sites = request.headers.getall("Sec-Fetch-Site", [])
     if sites:
-        # `Origin` is `null` in this case, because console pages send no referrer.
+        # `Origin` would be `null`, because console pages send no referrer.
         return sites == ["same-origin"]
     origins = request.headers.getall("Origin", [])
     if not origins:
