@@ -62,7 +62,7 @@ overrides_option: Final = click.option(
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for reading policies, passed to the command as `options`."""
+    """Add the options for reading policies. The command receives them as `options`."""
 
     @click.option(
         "--acl-names",

@@ -125,7 +125,7 @@ class Console:
         }
 
     def site(self) -> Site:
-        """Return the console as a site for the operations port."""
+        """Return the console's routes and limits, to serve on the operations port."""
         app = web.Application(middlewares=[self._with_headers])
         app.router.add_get("/", self._home)
         app.router.add_get("/static/{name}", self._file)
@@ -162,7 +162,7 @@ class Console:
             return _redirect(result.to)
         async with self._rendering:
             page = await self._page(request, result, principal)
-            # Leave time on the event loop for calls, no matter how many pages are requested.
+            # Leave the event loop time for calls, no matter how many pages are requested.
             await asyncio.sleep(_REST_SECONDS)
             return page
 
