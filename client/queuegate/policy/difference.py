@@ -184,7 +184,7 @@ _SAME: Final = ComparedQueue("", NOBODY, NOBODY)
 
 
 class _Reader:
-    """Reads a partition's levels."""
+    """Determines the names with access to each queue in one version of a partition."""
 
     def __init__(self, partition: Partition, access: Access, expand: Expander) -> None:
         self._partition = partition

@@ -85,7 +85,7 @@ class PolicyText(NamedTuple):
 
 
 class ParseJob(NamedTuple):
-    """The input to `parse`."""
+    """The policies to parse, and the settings that affect their parsing."""
 
     texts: tuple[PolicyText, ...]
     checksum: str

@@ -177,7 +177,7 @@ def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _ServedPolicy(PolicyFile):
-    """The served policy. Its source text is unknown."""
+    """The served policy. Its source text is unknown, so its ACLs have no positions."""
 
     @cached_property
     def positions(self) -> Mapping[AclKey, Place]:

@@ -50,7 +50,7 @@ class GroupKind:
         return (self._parse if len(dn) > _MAX_CACHED_CHARS else self._parse_and_cache)(dn)
 
     def name_in(self, entry: LdapEntry) -> str | None:
-        """Return the group's name from its entry, or None."""
+        """Return the group's name from its entry; None if the entry does not contain it."""
         values = entry.values(self.options.group_name_attribute)
         texts = sorted(filter(None, map(decode_value, values)))
         return self._apply_case(texts[0]) if texts else None

@@ -51,7 +51,7 @@ check waits for a listing."""
 
 
 class Allowance:
-    """The bytes and elements that responses may still use."""
+    """The bytes and elements (see `check_message`) that responses may still contain."""
 
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
