@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # The command reports failed connections itself, so silence gRPC's log on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # Otherwise, the first socket would reuse a closed standard stream's file descriptor.
+    # Open /dev/null in place of closed standard streams, so that no socket takes their descriptors.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115

@@ -51,7 +51,7 @@ class AccessListKind(StrEnum):
 
 
 class AccessList(NamedTuple):
-    """A list of names with access, and the path of its queue, if any."""
+    """An ACL that grants access, and the path of the queue to which it belongs, if any."""
 
     kind: AccessListKind
     queue: str

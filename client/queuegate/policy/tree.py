@@ -315,7 +315,7 @@ class PartitionBuilder:
                 self._short_names[name] = name if name in self._short_names else path
 
     def add_sorted_paths(self, paths: Iterable[str]) -> None:
-        """Set the sorted paths of all queues, so that `build` need not sort them."""
+        """Add queue paths in sorted order. `build` does not sort paths that were all added here."""
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:

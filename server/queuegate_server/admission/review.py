@@ -174,7 +174,7 @@ def _read_maps(node: dict[str, Any]) -> None:
 
 
 def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name: str) -> Any:
-    """Decode a list or map of strings. Bounded, because each entry becomes a Python object."""
+    """Decode a list or map of strings. Limited in length: each entry becomes a Python object."""
     if raw is None:
         return None
     # Each entry has at least one unescaped quotation mark, and usually four.

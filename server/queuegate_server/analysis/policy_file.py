@@ -103,7 +103,7 @@ class PolicyFile:
         return f"--group cannot express {quoted(odd)}" if odd else ""
 
     def reading_words(self, partition: str) -> Sequence[str]:
-        """Return the options that make `queuegate check` read the partition in the same way."""
+        """Return the options with which `queuegate check` reads the partition as done here."""
         more = ["--config", self.config] if self.config else _words(self.options, partition)
         # The command rejects `-`, but accepts this path with `< FILE`.
         name = "/dev/stdin" if self.name == STDIN_NAME else self.name

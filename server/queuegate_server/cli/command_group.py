@@ -11,7 +11,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command. If only `queuegate` has the command, the error suggests that program."""
+        """Find a command. For a command of the client, the error says to run `queuegate NAME`."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:

@@ -47,7 +47,7 @@ class Peer(NamedTuple):
     """When the first status was seen."""
 
     def is_silent(self, now: float) -> bool:
-        """Return whether the peer's lease has certainly expired."""
+        """Return whether the peer's lease has expired, even allowing for clock drift."""
         return now >= self.seen_at + HEARTBEAT_TIMEOUT
 
 

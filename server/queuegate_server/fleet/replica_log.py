@@ -102,7 +102,7 @@ class ReplicaLog:
         self.lease_until = sent_at + LEASE
 
     def lose(self) -> None:
-        """Stop following."""
+        """Stop following the history, and give up the lease."""
         if self.position is not None:
             self._last_known = (self.position, *self._ahead.values())
         self.position, self._ahead, self._pending = None, {}, None

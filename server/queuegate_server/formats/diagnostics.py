@@ -201,7 +201,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape control and other invisible characters, using Python syntax."""
+    """Escape nonprintable characters, using Python syntax."""
     if text.isprintable():
         return text
     return "".join(

@@ -76,7 +76,7 @@ class CacheEntry:
 
 @dataclass(slots=True)
 class Occupancy:
-    """Usage statistics for users with groups, or for names without groups."""
+    """Usage of one half of the cache: known users, or unknown names and failed lookups."""
 
     entries: int = 0
     """The current number of entries, including expired ones."""

@@ -237,7 +237,7 @@ class AccessServicer(ApplicationServicer):
     async def _usable(
         self, query: Query, first: int, limit: int, slot: Slot
     ) -> list[tuple[str, Decision]]:
-        """Return up to `limit` queues that the user may use, starting at index `first`."""
+        """Search the paths from index `first` for up to `limit` queues that the user may use."""
         user, groups, served, above, access, real_user = query
         paths = served.partition.paths
         queues: list[tuple[str, Decision]] = []

@@ -154,7 +154,7 @@ class _Child:
 
 
 def _limit(pid: int, limits: ProcessLimits) -> None:
-    """Set the limits of a process waiting for its input."""
+    """Set resource limits on a process before it is sent its input."""
     if limits.memory_bytes is not None:
         _lower(pid, resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes)
     # Always limit CPU time, to kill a child that outlives this process.

@@ -140,7 +140,8 @@ def return_freed_memory() -> None:
 
     By default, once a large block has been freed, glibc keeps freed blocks of up to that size.
     """
-    # With libffi 3.5, this import opens a file. The file must not get a standard stream's number.
+    # Not imported at module level: with libffi 3.5, this import opens a file, which would take the
+    # file descriptor of a closed standard stream.
     import ctypes  # noqa: PLC0415
 
     with contextlib.suppress(AttributeError, OSError):  # another libc

@@ -1,1 +1,1 @@
-"""Ships policies and groups to gates. Gates decide in their callers' processes."""
+"""Sends policies and groups to gates: clients that decide locally, in the calling process."""

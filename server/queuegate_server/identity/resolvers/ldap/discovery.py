@@ -1,4 +1,4 @@
-"""Server addresses from URLs, DNS and SRV records."""
+"""Finds LDAP servers: parses URLs, resolves host names, and looks up SRV records."""
 
 import asyncio
 import contextlib

@@ -92,7 +92,7 @@ class UserLookup:
         is removed once a user has a value or the warning has been logged."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
-        """Look up a user. Raises LdapFault if the query failed or several entries match."""
+        """Look up a user. Raises LdapFault if the query fails or matches several entries."""
         filter_text = self._users.filter.for_user(user)
         allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
         with SearchSession(connection, allowance) as session:
