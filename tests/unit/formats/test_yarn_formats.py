@@ -225,6 +225,14 @@ def test_no_input_makes_a_loader_raise(data: bytes) -> None:
     detect_format(data)
 
 
+@pytest.mark.parametrize("acl", ["prodlead, prod-ops", "prodlead ,prod-ops", "a,b, c"])
+def test_a_space_beside_a_comma_has_two_remedies(acl: str) -> None:
+    queue = f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>{acl}</aclSubmitApps>{END}"
+    [warning] = lint_policy(FAIR, f"<allocations>{queue}</allocations>".encode(), "f")
+    assert "the space beside the comma turns the names after it into groups" in warning.message
+    assert warning.remedy == "for users remove the space, for groups remove the comma"
+
+
 @pytest.mark.parametrize(
     ("queues", "words"),
     [

@@ -118,3 +118,38 @@ def test_another_file_causes_no_further_messages(format_name: str) -> None:
     data = text(QUEUES) if format_name == "capacity-scheduler" else "<allocations/>"
     [error] = load_policy(format_name, data.encode(), "f", options).diagnostics
     assert error.message.startswith(NOT_A_SITE)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("yarn.acl.enabled", "yarn.acl.enable"),
+        ("yarn.acls.enable", "yarn.acl.enable"),
+        ("yarn.enable.acl", "yarn.acl.enable"),
+        ("yarn.acl-enable", "yarn.acl.enable"),
+        ("Yarn.Acl.Enable", "yarn.acl.enable"),
+        ("yarn.admin.acls", "yarn.admin.acl"),
+        ("yarn.acl.admin", "yarn.admin.acl"),
+        ("yarn.admin.acl.users", "yarn.admin.acl"),
+        # Properties of Hadoop:
+        ("yarn.acl.reservation-enable", ""),
+        ("yarn.apps.cache.enable", ""),
+        ("yarn.resourcemanager.zk-acl", ""),
+        ("yarn.sharedcache.enabled", ""),
+        ("mapreduce.cluster.acls.enabled", ""),
+    ],
+)
+@pytest.mark.parametrize("is_policy", [False, True])
+def test_a_misspelled_key(name: str, meant: str, is_policy: bool) -> None:
+    lines = prop("yarn.resourcemanager.hostname", "rm") + "\n" + prop(name, "true")
+    site_file = text(lines).encode(), "conf/yarn-site.xml"
+    if is_policy:
+        options = FormatOptions(yarn=YarnOptions(site=site_file))
+        found = check_file("fair-scheduler", b"<allocations/>", "f", options, with_lint=True)
+    else:
+        found = check_file("", *site_file, with_lint=True)
+    warnings = [each for each in found if "is not a property of YARN" in each.message]
+    assert [each.remedy for each in warnings] == [f"did you mean {meant}?"] * bool(meant)
+    for each in warnings:
+        assert each.message == f'"{name}" is not a property of YARN: it is ignored'
+        assert (each.file, each.line, each.severity) == (site_file[1], 2, Severity.WARNING)

@@ -42,7 +42,7 @@ def _ambiguities(text: str, semantics: Semantics) -> Iterator[Suspicion]:
         yield Suspicion(message, "write the ACL on one line, directly between the tags")
     elif _BLANK_AT_COMMA.match(text):
         message = "the space beside the comma turns the names after it into groups"
-        yield Suspicion(message, "remove the space")
+        yield Suspicion(message, "for users remove the space, for groups remove the comma")
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if WILDCARD in hadoop.users | hadoop.groups:
         yield Suspicion("a * among other names is an ordinary name", "write * alone, or remove it")

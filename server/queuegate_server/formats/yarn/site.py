@@ -1,8 +1,11 @@
 """Reads yarn-site.xml: its properties, whether ACLs are enforced, and the administrators."""
 
+import difflib
+import re
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD
+from queuegate.policy.names import SEPARATOR
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
 from queuegate_server.formats.yarn.properties import Configuration, boolean
@@ -11,6 +14,9 @@ from queuegate_server.formats.yarn.variables import Text
 NOBODY: Final = " "
 ENABLE: Final = "yarn.acl.enable"
 ADMINS: Final = "yarn.admin.acl"
+_SIMILAR: Final = 0.8
+"""The minimum difflib ratio of misspelled keys. Among Hadoop's own keys, the maximum is 0.76."""
+_MAX_COMPARED: Final = 100
 _SITE_KEYS: Final = "yarn."
 _CAPACITY_KEYS: Final = "yarn.scheduler.capacity."
 _MAPREDUCE_KEYS: Final = "yarn.app.mapreduce."
@@ -44,6 +50,7 @@ def read_site(
     properties = None
     with diagnostics:
         is_readable = configuration.add(data, diagnostics, is_read=_is_read)
+        _check_keys(configuration, diagnostics)
         if is_readable and _is_site(configuration, diagnostics):
             properties = configuration.read(diagnostics, is_read=_is_read)
     if properties is None:
@@ -86,6 +93,23 @@ def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
     remedy = f"use the ResourceManager's yarn-site.xml, which sets {ENABLE}"
     diagnostics.error(Position(1, 1), message, remedy)
     return False
+
+
+def _check_keys(configuration: Configuration, diagnostics: Diagnostics) -> None:
+    """Warn about keys that probably misspell one of the properties read."""
+    intended = {_words(key): key for key in (ENABLE, ADMINS)}
+    for name in configuration:
+        if name not in {ENABLE, ADMINS} and (
+            similar := difflib.get_close_matches(_words(name), intended, n=1, cutoff=_SIMILAR)
+        ):
+            message = f"{quoted(name)} is not a property of YARN: it is ignored"
+            remedy = f"did you mean {intended[similar[0]]}?"
+            diagnostics.warning(configuration.position(name), message, remedy)
+
+
+def _words(key: str) -> str:
+    """Return the words in a key, in lowercase and sorted, because they may be mixed up."""
+    return SEPARATOR.join(sorted(re.findall("[a-z]+", key[:_MAX_COMPARED].lower())))
 
 
 def _is_read(name: str) -> bool:
