@@ -54,7 +54,7 @@ def parse(
     name: str,
     format_name: str | None,
     options: FormatOptions,
-    config: Path | None,
+    config: Path | None = None,
     *,
     site: Path | None = None,
 ) -> PolicyFile:

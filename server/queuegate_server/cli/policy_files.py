@@ -1,29 +1,26 @@
-"""`queuegate-server validate`, `lint` and `convert`: commands that need only files."""
+"""`queuegate-server validate` and `lint`: commands that need only files."""
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
-from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.misplaced_names import misplaced_names
-from queuegate_server.analysis.policy_file import STDIN_NAME
+from queuegate_server.analysis.policy_file import STDIN_NAME, PolicyFile
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings, policies
 from queuegate_server.cli.command import (
-    FILE,
     STDIN,
     Failure,
     config_option,
     read_file,
-    read_or_fail,
     reading_options,
     resolver_types_option,
     shown_name,
     unreadable,
-    write_file,
 )
 from queuegate_server.cli.findings import output_option
 from queuegate_server.cli.start_checks import (
@@ -37,7 +34,6 @@ from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.files.configmap import key_instead
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
-    ParseError,
     Severity,
     has_errors,
     sort_diagnostics,
@@ -51,10 +47,7 @@ from queuegate_server.formats.registry import (
     FormatOptions,
     detect_and_check,
     detect_file_format,
-    detect_format,
 )
-from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
-from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yunikorn.load import other_key
 
 _NO_FILE: Final = "name a FILE, or pass a server's configuration with --config"
@@ -174,9 +167,8 @@ def lint(
         policies.refuse_reading_options(policies.BESIDE_CONFIG)
         _refuse_standard_input(files)
         if not files:
-            if users_from:
-                raise _wrong_usage("--users-from needs a FILE")
-            sys.exit(_report("lint", _lint_configured(config), output, warnings_fail=True))
+            results = _lint_configured(config, users_from)
+            sys.exit(_report("lint", results, output, warnings_fail=True))
     elif not files:
         raise _wrong_usage(_NO_FILE)
 
@@ -185,90 +177,11 @@ def lint(
         reading = options
         if config is not None:
             reading = policies.reading_options_of(policies.settings(config, name))
-        diagnostics = _check_policy(format_name, reading, data, name, with_lint=True)
-        kind = format_name or detect_file_format(data)
-        if not users_from or kind not in FORMATS or has_errors(diagnostics):
-            return diagnostics
-        policy = policies.parse(data, name, kind, options, config)
-        people = read_users(users_from, config, policy)
-        return sort_diagnostics([*diagnostics, *misplaced_names(policy, people)])
+        people_of = functools.partial(read_users, users_from, config) if users_from else None
+        return _lint(format_name, reading, people_of, data, name)
 
     results = _check_each(files, check)
     sys.exit(_report("lint", results, output, warnings_fail=True))
-
-
-@click.command()
-@click.argument("file", metavar="FILE")
-@click.option(
-    "--to",
-    type=click.Choice([YUNIKORN]),
-    default=YUNIKORN,
-    show_default=True,
-    expose_value=False,
-    help="The format to write.",
-)
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(sorted(SCHEDULERS)),
-    help="The format of the file. [default: detected from its content]",
-)
-@reading_options
-@click.option(
-    "--daemon-user",
-    default="",
-    metavar="USER",
-    help="The user that the ResourceManager runs as, always an administrator of the cluster.",
-)
-@click.option(
-    "--output-file",
-    type=FILE,
-    help="The file to write. [default: standard output]",
-)
-@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
-def convert(
-    *,
-    file: str,
-    format_name: str | None,
-    output_file: Path | None,
-    force: bool,
-    options: FormatOptions,
-) -> None:
-    """Convert the queues of a YARN cluster to a YuniKorn queues.yaml.
-
-    FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user may
-    submit to and administer the same queues as before. Where YuniKorn cannot express an ACL, the
-    result grants less, and the loss is reported on standard error with file, line and column.
-
-    Exit status: 0 the same access, 1 written, but some access could not be expressed, 2 wrong
-    usage, or a file that cannot be read, converted or written.
-    """
-    data, name = read_or_fail(file)
-    detected = format_name or detect_format(data)
-    if detected not in SCHEDULERS:
-        raise Failure(
-            f"{name}: not a YARN scheduler file: pass a fair-scheduler.xml or a"
-            " capacity-scheduler.xml"
-        )
-    try:
-        data, name, _, _ = open_envelope(data, name)
-    except ParseError as error:
-        fault = error.diagnostic(name)
-        raise Failure(str(fault), [fault]) from None
-    result = convert_to_yunikorn(
-        detected, data, name, options.yarn, options.acl_names_of(DEFAULT_PARTITION)
-    )
-    for diagnostic in (*result.diagnostics, *result.lost):
-        click.echo(str(diagnostic), err=True)
-    if not result.text:
-        sys.exit(EXIT_FAILURE)
-    if output_file is None:
-        click.echo(result.text, nl=False)
-    else:
-        write_file(output_file, result.text, "--force overwrites it", force=force)
-    for remark in result.remarks:
-        click.echo(f"note: {remark}", err=True)
-    sys.exit(EXIT_NO if result.lost else 0)
 
 
 def _check_policy(
@@ -282,16 +195,35 @@ def _check_policy(
     return diagnostics
 
 
-def _lint_configured(config: Path) -> Iterator[FileResult]:
+def _lint(
+    format_name: str | None,
+    options: FormatOptions,
+    people_of: Callable[[PolicyFile], Mapping[str, GroupsByUser]] | None,
+    data: bytes,
+    name: str,
+) -> list[Diagnostic]:
+    """Return a file's diagnostics. `people_of` returns users' groups by the policy's partition."""
+    diagnostics = _check_policy(format_name, options, data, name, with_lint=True)
+    kind = format_name or detect_file_format(data)
+    if people_of is None or kind not in FORMATS or has_errors(diagnostics):
+        return diagnostics
+    policy = policies.parse(data, name, kind, options)
+    return sort_diagnostics([*diagnostics, *misplaced_names(policy, people_of(policy))])
+
+
+def _lint_configured(config: Path, users_from: Sequence[str]) -> Iterator[FileResult]:
     """Yield the diagnostics for each policy in a server's settings. Raises Failure."""
     # Slow to import, and rarely needed.
     from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
 
     settings = policies.settings(config)
+    people_of = None
+    if users_from:
+        people_of = functools.partial(read_users, users_from, config, server=settings)
     for source in settings.sources:
         options = policies.reading_options_of(settings, source)
         texts = policy_files(source)
-        check = functools.partial(_check_policy, source.format, options, with_lint=True)
+        check = functools.partial(_lint, source.format, options, people_of)
         yield texts.name, _read_and_check(texts.name, texts.read, check)
 
 

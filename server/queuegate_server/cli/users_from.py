@@ -17,6 +17,7 @@ from queuegate_server.formats.people import read_people
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.members import MAX_USERS, CannotListUsers
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
+from queuegate_server.settings.model import Settings
 
 DIRECTORY: Final = "directory"
 """The value of `--users-from` that stands for all users in the directory."""
@@ -34,7 +35,11 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
 
 
 def read_users(
-    sources: Sequence[str], config: Path | None, policy: PolicyFile
+    sources: Sequence[str],
+    config: Path | None,
+    policy: PolicyFile,
+    *,
+    server: Settings | None = None,
 ) -> dict[str, GroupsByUser]:
     """Return users with their groups, by partition of the policy.
 
@@ -42,6 +47,8 @@ def read_users(
         sources: The values of `--users-from`.
         config: The settings that define the resolvers; required if the sources contain no groups.
         policy: The policy.
+        server: The server whose policies include this one; by default, one that loads only this
+            policy.
 
     Raises:
         Failure: A file cannot be read or is invalid, or a lookup failed.
@@ -71,12 +78,13 @@ def read_users(
         message = f"the groups of {len(unknown)} users, such as {quoted(unknown[0])}, are not known"
         raise Failure(f"{message}: add them to the CSV, or pass the settings with --config")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-    return asyncio.run(_resolve(config, policy, known, unknown, has_directory=has_directory))
+    server = server or settings(config, policy.name)
+    return asyncio.run(_resolve(config, server, known, unknown, has_directory=has_directory))
 
 
 async def _resolve(
     config: Path,
-    policy: PolicyFile,
+    server: Settings,
     known: GroupsByUser,
     unknown: Sequence[str],
     *,
@@ -88,7 +96,7 @@ async def _resolve(
         OfflineServices,
     )
 
-    services = OfflineServices(settings(config, policy.name))
+    services = OfflineServices(server)
     try:
         snapshot = await services.load()
         people: dict[str, GroupsByUser] = {}

@@ -3,6 +3,7 @@
 Command-line options override environment variables, which override the file.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -63,6 +64,8 @@ _SERVICE_LINK: Final = re.compile(
 
 _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
 """Values that start with one of these characters are YAML; all others are plain text."""
+_FOLDER_KEYS: Final = frozenset({"configs", "defaults", "group"})
+"""The keys of a policy in ConfigMaps, which a policy file replaces."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
@@ -118,12 +121,16 @@ def load_with_origins(
         diagnostics.append(
             error_in(name, "contains no keys", "write keys and values, such as `listen: …`")
         )
+    has_policies = bool(tree.get("policies"))
     overrides = Overrides()
     for override in (
         *from_environment(variables or {}, Settings.model_fields, tree),
         *from_options(options),
     ):
-        error = override if isinstance(override, Diagnostic) else overrides.apply(tree, override)
+        if isinstance(override, Diagnostic):
+            error: Diagnostic | None = override
+        else:
+            error = _select_policy(tree, override, name) or overrides.apply(tree, override)
         if error is not None:
             diagnostics.append(error)
     if document.root is None and has_errors(document.diagnostics):
@@ -138,7 +145,44 @@ def load_with_origins(
         diagnostics += (locate(each, source_map, tree) for each in error.errors(include_url=False))
     if has_errors(diagnostics):
         raise SettingsError(diagnostics)
+    if has_policies and not settings.policies:
+        settings = settings.with_other_policies()
     return settings, source_map
+
+
+def _select_policy(tree: dict[str, Any], override: Override, file: str) -> Diagnostic | None:
+    """Let a policy file named on the command line replace the policies in the settings file.
+
+    The file is read with the options of the entry of `policies` that has its path. Returns a
+    diagnostic if there is no such entry, and the entries' options differ from the defaults.
+    """
+    if override.path != ("policy", "path") or override.origin.startswith(PREFIX):
+        return None
+    if isinstance(policy := tree.get("policy"), dict):
+        tree["policy"] = {key: policy[key] for key in policy if key not in _FOLDER_KEYS}
+    entries = tree.get("policies")
+    if isinstance(entries, dict):
+        entries = [entries]
+    if policy or not isinstance(entries, list):
+        return None
+    sections = [each for each in entries if isinstance(each, dict)]
+    path = _absolute(override.value)
+    if entry := next((each for each in sections if _absolute(each.get("path")) == path), None):
+        tree["policy"] = entry
+    else:
+        options = {key for each in sections for key, value in each.items() if value is not None}
+        if options := options - {"path", *_FOLDER_KEYS}:
+            message = f"{override.value} is not one of the policies in {file}, so it is unknown"
+            message += f" which of their options apply to it: {', '.join(sorted(options))}"
+            remedy = "name one of these policies, or settings with a single `policy`"
+            return error_in(override.origin, message, remedy)
+    del tree["policies"]
+    return None
+
+
+def _absolute(path: object) -> str:
+    # The file need not exist, and the value may be any text.
+    return os.path.abspath(str(path))  # noqa: PTH100
 
 
 def _read(file: Path | None, content: bytes | None) -> YamlDocument:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from queuegate_server.cli.policy_files import convert
+from queuegate_server.cli.convert import convert
 from queuegate_server.formats.registry import load_policy
 
 EXACT = "<allocations><queue name='a'><aclSubmitApps>bob g</aclSubmitApps></queue></allocations>"

@@ -103,10 +103,6 @@ def test_faults_of_the_settings_are_reported_once(
         "4 files, 3 errors, 0 warnings\n"
     )
     assert done.exit_code == 2
-    Path("queuegate.yaml").write_text("policies: [{path: good.yaml}]\n")
-    done = run(validate, "--config", "queuegate.yaml", "good.yaml")
-    assert "set either policy or policies, not both" in done.stdout
-    assert "FILE" not in done.stdout
     assert run(validate, "--config", "nosuch.yaml", "good.yaml").exit_code == 2
 
 
@@ -378,6 +374,32 @@ def test_lint_with_people_and_settings(tmp_path: Path) -> None:
     assert "--acl-names: not allowed with --config" in refused.stderr
 
 
+def test_misplaced_names_in_the_policies_of_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a FILE, as with one: in each policy, with the resolver of each partition."""
+    monkeypatch.chdir(tmp_path)
+    Path("fs.xml").write_text(ACL.format("<aclAdministerApps>group1000</aclAdministerApps>"))
+    folder = Path("maps")
+    folder.mkdir()
+    acls = "{name: root, submitacl: 'testuser1 testuser2'}"
+    (folder / "queues.yaml").write_text(f"partitions: [{{name: default, queues: [{acls}]}}]\n")
+    Path("people").write_text("testuser1\ntestuser2\n")
+    Path("queuegate.yaml").write_text(
+        "policies: [{path: fs.xml, partition: yarn}, {configs: maps}]\n"
+        "resolvers: {t: {type: test}}\n"
+        "partitions: {yarn: {resolver: t}, default: {resolver: t}}\n"
+    )
+    options = ("--config", "queuegate.yaml", "--users-from", "people")
+    done = run(lint, *options)
+    assert done.exit_code == 1
+    assert '"group1000" is listed as a user, but only a group has that name' in done.stdout
+    assert '"testuser2" is listed as a group, but only a user has that name' in done.stdout
+    alone = run(lint, *options, "fs.xml")
+    assert alone.stdout
+    assert alone.stdout in done.stdout
+
+
 def test_lint_of_the_policies_of_a_server(tmp_path: Path) -> None:
     """Without a FILE, each policy of the settings, read as they say; with one, that file."""
     yarn, yunikorn = tmp_path / "fs.xml", tmp_path / "queues.yaml"
@@ -414,7 +436,6 @@ def test_lint_of_the_policies_of_a_server(tmp_path: Path) -> None:
     [
         ([], "name a FILE, or pass a server's configuration with --config"),
         (["--config", "queuegate.yaml", "-"], "-: not allowed with --config"),
-        (["--config", "queuegate.yaml", "--users-from", "directory"], "--users-from needs a FILE"),
         (["--config", "queuegate.yaml", "--semantics", "hadoop"], "--semantics: not allowed with"),
         (["--config", "nosuch.yaml"], "nosuch.yaml"),
     ],

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from queuegate.cli import main
+from queuegate_server.cli.convert import convert
 from queuegate_server.cli.diff import diff
-from queuegate_server.cli.policy_files import convert, lint, validate
+from queuegate_server.cli.policy_files import lint, validate
 from queuegate_server.cli.prove import prove
 from tests.support.generators.yarn_files import prop
 

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from queuegate.cli import main
 from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.cli.convert import convert
 from queuegate_server.cli.diff import diff
-from queuegate_server.cli.policy_files import convert, lint, validate
+from queuegate_server.cli.policy_files import lint, validate
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import FormatOptions, check_file, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions

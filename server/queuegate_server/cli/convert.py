@@ -1,0 +1,89 @@
+"""`queuegate-server convert`: converts the queues of a YARN cluster to a YuniKorn queues.yaml."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
+from queuegate_server.cli.command import FILE, Failure, read_or_fail, reading_options, write_file
+from queuegate_server.formats.diagnostics import ParseError
+from queuegate_server.formats.envelope import open_envelope
+from queuegate_server.formats.registry import YUNIKORN, FormatOptions, detect_format
+from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--to",
+    type=click.Choice([YUNIKORN]),
+    default=YUNIKORN,
+    show_default=True,
+    expose_value=False,
+    help="The format to write.",
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(sorted(SCHEDULERS)),
+    help="The format of the file. [default: detected from its content]",
+)
+@reading_options
+@click.option(
+    "--daemon-user",
+    default="",
+    metavar="USER",
+    help="The user that the ResourceManager runs as, always an administrator of the cluster.",
+)
+@click.option(
+    "--output-file",
+    type=FILE,
+    help="The file to write. [default: standard output]",
+)
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def convert(
+    *,
+    file: str,
+    format_name: str | None,
+    output_file: Path | None,
+    force: bool,
+    options: FormatOptions,
+) -> None:
+    """Convert the queues of a YARN cluster to a YuniKorn queues.yaml.
+
+    FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user may
+    submit to and administer the same queues as before. Where YuniKorn cannot express an ACL, the
+    result grants less, and the loss is reported on standard error with file, line and column.
+
+    Exit status: 0 the same access, 1 written, but some access could not be expressed, 2 wrong
+    usage, or a file that cannot be read, converted or written.
+    """
+    data, name = read_or_fail(file)
+    detected = format_name or detect_format(data)
+    if detected not in SCHEDULERS:
+        raise Failure(
+            f"{name}: not a YARN scheduler file: pass a fair-scheduler.xml or a"
+            " capacity-scheduler.xml"
+        )
+    try:
+        data, name, _, _ = open_envelope(data, name)
+    except ParseError as error:
+        fault = error.diagnostic(name)
+        raise Failure(str(fault), [fault]) from None
+    result = convert_to_yunikorn(
+        detected, data, name, options.yarn, options.acl_names_of(DEFAULT_PARTITION)
+    )
+    for diagnostic in (*result.diagnostics, *result.lost):
+        click.echo(str(diagnostic), err=True)
+    if not result.text:
+        sys.exit(EXIT_FAILURE)
+    if output_file is None:
+        click.echo(result.text, nl=False)
+    else:
+        write_file(output_file, result.text, "--force overwrites it", force=force)
+    for remark in result.remarks:
+        click.echo(f"note: {remark}", err=True)
+    sys.exit(EXIT_NO if result.lost else 0)
