@@ -66,8 +66,8 @@ def prove(
     lists the users that exist. With --old-yarn-site, `no new access compared with` uses that
     file for the old policy.
 
-    A false claim is refuted by a counterexample: a person, a command that shows the decision for
-    that person, and the file and line of the ACL that grants access.
+    A false claim is refuted by one counterexample, even if there are others: a person, a command
+    that shows the decision for that person, and the file and line of the ACL that grants access.
 
     Exit status: 0 all claims proved, 1 a claim is refuted, 2 wrong usage, or a file that cannot
     be read or is not valid.
@@ -122,7 +122,8 @@ def _lines(file: str, proofs: list[Proof]) -> Iterator[str]:
                 yield printable(f"  note: {shown.note}")
             yield f"  $ {printable(shown.command)}"
     refuted = sum(bool(each.refutation) for each in proofs)
-    yield f"{len(proofs)} claim{'' if len(proofs) == 1 else 's'}: {refuted} refuted"
+    others = " (one counterexample each; there may be others)" if refuted else ""
+    yield f"{len(proofs)} claim{'' if len(proofs) == 1 else 's'}: {refuted} refuted{others}"
 
 
 def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:
@@ -158,7 +159,7 @@ def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:
 
 
 def _markdown(proofs: list[Proof]) -> Iterator[str]:
-    yield "| claim | | shown by |"
+    yield "| claim | | one counterexample |"
     yield "|---|---|---|"
     for each in proofs:
         shown = "<br>".join(
@@ -174,7 +175,7 @@ def _diagnostic(file: str, proof: Proof) -> Diagnostic:
     place = next((each.place for each in shown if each.place.line), None)
     place = place or Place(file, stated.line, stated.column)
     facts = "; ".join(each.text for each in shown)
-    message = f"{quoted(stated.text)} ({file}:{stated.line}) is refuted: {facts}"
+    message = f"{quoted(stated.text)} ({file}:{stated.line}) is refuted, for example: {facts}"
     remedy = "; ".join(each.command for each in shown)
     return Diagnostic(
         *place, Severity.ERROR, message, f"see it with: {remedy}", shown[0].answer.use.queue

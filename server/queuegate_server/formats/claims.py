@@ -21,11 +21,12 @@ from queuegate.policy.claims import (
     Within,
 )
 from queuegate.policy.decision import Access
+from queuegate.policy.names import similar_name
 from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Exclusion, Inclusion, OpenWorld, Subject
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_nodes import Node, ScalarNode
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
 
@@ -41,6 +42,11 @@ FORMS: Final = (
 )
 """The syntax of claims. `admin` may replace `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
+_CLAIMS_KEY: Final = "claims"
+_MISSING_KEY: Final = (
+    f"has no key `{_CLAIMS_KEY}`",
+    f"write `{_CLAIMS_KEY}:` on a line of its own, and each claim below it, after a dash",
+)
 AND_BELOW: Final = ".**"
 """The queue path suffix that includes all queues below."""
 
@@ -96,6 +102,8 @@ def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
     document = read_yaml(data, file)
     for each in document.diagnostics:
         diagnostics.error(each, each.message, each.remedy)
+        if _CLAIMS_KEY.encode() not in data:
+            diagnostics.error(None, *_MISSING_KEY)
     if not document.diagnostics:
         with diagnostics:
             return _Reader(diagnostics).file(document.root)
@@ -116,13 +124,16 @@ class _Reader:
         readers: Readers = {
             "partition": ("partition", Fields.text),
             "facts": ("facts", Fields.texts),
-            "claims": ("claims", Fields.texts),
+            _CLAIMS_KEY: ("claims", Fields.texts),
         }
-        mapping = self._fields.mapping("the file", root) if root else None
+        mapping = root if isinstance(root, MappingNode) else None
         values = self._fields.values(mapping, readers, "a claims file")
-        if not values.get("claims") and not self._diagnostics.error_count:
+        keys = mapping.entries if mapping else {}
+        if not any(similar_name(key.lower(), (_CLAIMS_KEY,)) for key in keys):
+            self._diagnostics.error(root, *_MISSING_KEY)
+        elif not values.get("claims") and not self._diagnostics.error_count:
             message = "has no claims"
-            self._diagnostics.error(root, message, "write them as a list below `claims:`")
+            self._diagnostics.error(root, message, f"write them as a list below `{_CLAIMS_KEY}:`")
         claims = [claim for node in values.get("claims") or () for claim in self._claim(node)]
         partition = values.get("partition")
         return ClaimsFile(

@@ -75,4 +75,4 @@ def test_the_review_of_a_pull_request(tmp_path: Path) -> None:
     assert "| ❌ | <code>default: root.analytics</code> |" in (tmp_path / "summary").read_text()
     status, annotations = step("Claims")
     assert status == 1
-    assert "is refuted: somebody in interns may submit root.analytics" in annotations
+    assert "is refuted, for example: somebody in interns may submit root.analytics" in annotations

@@ -66,7 +66,8 @@ def test_a_refutation_shows_the_acl_and_the_command(capsys: pytest.CaptureFixtur
         "  queues.yaml:5:19: somebody in platform may submit root.ml: the admin ACL of root lists"
         ' the group "platform"'
     )
-    assert done.stdout.splitlines()[1:] == [shown, f"  $ {command}", "1 claim: 1 refuted"]
+    summary = "1 claim: 1 refuted (one counterexample each; there may be others)"
+    assert done.stdout.splitlines()[1:] == [shown, f"  $ {command}", summary]
     assert queuegate(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out.startswith("allowed: ")
 
@@ -80,8 +81,10 @@ def test_documents() -> None:
     assert (decision["file"], decision["line"]) == ("queues.yaml", 5)
     (result,) = json.loads(prove("-o", "sarif").stdout)["runs"][0]["results"]
     assert result["level"] == "error"
+    assert "is refuted, for example: somebody in platform may submit" in result["message"]["text"]
     assert prove("-o", "github").stdout.startswith("::error file=queues.yaml,line=5,col=19,")
     table = prove("-o", "markdown").stdout.splitlines()
+    assert table[0] == "| claim | | one counterexample |"
     assert [line.split("|")[2].strip() for line in table[2:]] == ["✅ proved", "❌ refuted"]
 
 

@@ -109,7 +109,20 @@ def test_facts() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "claims.yaml: error: has no claims"),
+        ("", "claims.yaml: error: has no key `claims` (write `claims:` on a line of its own, and"),
+        *(
+            (text, "claims.yaml:1:1: error: has no key `claims` (write `claims:`")
+            for text in (
+                "- nobody may submit root",
+                "nobody may submit root",
+                "nobody may submit root\nnobody may admin root",
+                "only group: ml may submit root",
+                "facts:\n- a within b",
+                "partition: default",
+            )
+        ),
+        ("facts:\n- a within b\nnobody may submit root", "claims.yaml: error: has no key `claims`"),
+        ("partition: default\n- nobody may submit root", "claims.yaml: error: has no key `claims`"),
         ("claims: []", "claims.yaml:1:1: error: has no claims"),
         ("claim: [x]", 'claims.yaml:1:1: error: unknown key "claim"'),
         ("claims: [only ml may submit root]", "claims.yaml:1:10: error: "),
