@@ -1,8 +1,8 @@
-"""Commands refused by Redis, with causes and remedies for operators.
+"""Explains to operators why Redis refuses a command, and how to fix it.
 
 Redis may refuse a command because of an ACL, a renamed command, a read-only replica, or
-insufficient memory. Depending on the command, a queuegate replica then works alone, follows no
-events or shares no groups.
+insufficient memory. Depending on the command, the replica then works alone, does not follow
+events, or does not share groups.
 """
 
 import logging
@@ -16,9 +16,10 @@ from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseErro
 _LOG = logging.getLogger("queuegate_server.fleet")
 
 REMEMBERED_SECONDS: Final = 10.0
-"""How long a refusal is reported. A replica tries each command several times in this period."""
+"""How long a refusal is reported after it last occurred, in seconds. A replica tries each command
+several times in this period."""
 PROBE_INTERVAL: Final = 3.0
-"""Seconds between two probes of the commands not needed to follow the fleet."""
+"""Seconds between probes of the commands that heartbeats do not use."""
 MAX_TEXT: Final = 200
 """The maximum length of a Redis error in messages."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
@@ -46,7 +47,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " has ended",
     r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
-"""Remedies by a pattern of whole words in an error code, exception name or message."""
+"""Remedies, keyed by regular expressions for whole words in the exception's name or text."""
 _UNREACHABLE: Final[Mapping[str, str]] = {
     r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
     " fleet.sentinel_password_file",
@@ -55,11 +56,11 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
     r"Error -?[0-9]+ connecting": "check that Redis is running at the address in fleet.url",
     r"Cluster mode is not enabled": "fleet.url must begin with redis:// or rediss://",
 }
-"""Remedies for driver errors, by a pattern in their text."""
+"""Remedies for driver errors, keyed by regular expressions for whole words in their text."""
 
 
 def refusal(command: str, error: BaseException) -> str:
-    """Return a sentence if the error shows that Redis refused the command; otherwise ""."""
+    """Return an error message if Redis refused the command; "" for any other error."""
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
     text = str(error)
@@ -73,7 +74,7 @@ def refusal(command: str, error: BaseException) -> str:
 
 
 def unreachable(error: BaseException) -> str:
-    """Return a sentence for an error other than a refusal, with a remedy if one is known."""
+    """Describe an error other than a refusal, with a remedy if one is known."""
     remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, str(error))
     sentence = f"{type(error).__name__}: {sanitize(str(error))}"
     return f"{sentence}: {remedy}" if remedy else sentence
@@ -91,18 +92,18 @@ def sanitize(text: str) -> str:
 
     The result is truncated to MAX_TEXT characters.
     """
-    text = _NOISE.sub("", text.partition(" : <")[0])[:MAX_TEXT]  # the driver appends its pool
+    text = _NOISE.sub("", text.partition(" : <")[0])[:MAX_TEXT]  # drop the driver object's repr
     return "".join(each if each.isprintable() else " " for each in text).strip().removesuffix(".")
 
 
 class Refusals:
-    """Commands that Redis currently refuses, shared by all connections of this replica."""
+    """The commands that Redis currently refuses on any of this replica's connections."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without refusals. `clock` is in seconds."""
+        """Start with no refusals. `clock` returns seconds."""
         self._clock = clock
         self._refused: dict[str, tuple[str, float]] = {}
-        """A sentence and the time of the last refusal, by command."""
+        """The error message and the time of each command's last refusal."""
 
     @property
     def sentences(self) -> Sequence[str]:
@@ -112,7 +113,7 @@ class Refusals:
         return list(dict.fromkeys(sentence for sentence, _ in self._refused.values()))
 
     def add(self, command: str, sentence: str) -> None:
-        """Record that a command was refused, and log it once."""
+        """Record that a command was refused, and log the refusal if it is new."""
         if sentence not in self.sentences:
             _LOG.warning("%s", sentence)
         self._refused[command] = sentence, self._clock()
@@ -122,7 +123,7 @@ class Refusals:
         self._refused.pop(command, None)
 
     def note_probe(self, errors: Mapping[str, str]) -> None:
-        """Record the error of each probed command; empty if the command succeeded."""
+        """Record a probe's results: each command's error, or "" if the command succeeded."""
         for command, error in errors.items():
             if error:
                 self.add(f"probe {command}", refusal(command, ResponseError(error)))

@@ -16,13 +16,13 @@ from queuegate_server.sync.change_log import ChangeLog, StateChange
 LEASE: Final = 2.0
 """How long after sending a heartbeat a replica may use its caches, in seconds."""
 ISOLATED_MAX_AGE: Final = 5.0
-"""How long a replica that follows no events may use a lookup's result, in seconds after the start
-of the lookup. Barriers wait this long because invalidations do not reach such a replica."""
+"""How long a replica that follows no events may use a lookup's result, in seconds from the
+lookup's start. Barriers wait this long because invalidations do not reach such a replica."""
 HEARTBEAT_INTERVAL: Final = 0.5
 MAX_ABANDONED_HISTORIES: Final = 10_000
-"""The maximum number of remembered former histories."""
+"""The maximum number of former histories whose epochs are kept."""
 CLOCK_MARGIN: Final = 0.1
-"""Seconds that other replicas add to a lease, for clocks that run at different rates."""
+"""Seconds that other replicas add to a lease, in case clocks run at different rates."""
 
 
 class ReplicaLog:
@@ -36,13 +36,13 @@ class ReplicaLog:
         self._ahead: dict[int, LogPosition] = {}
         """Events known to exist but not yet applied, by number."""
         self._last_known: Sequence[LogPosition] = ()
-        """The position when this replica stopped following, and the later events known then."""
+        """The last applied event when following stopped, and the later events known then."""
         self._abandoned_histories: deque[bytes] = deque(maxlen=MAX_ABANDONED_HISTORIES)
         """The epochs of former histories."""
         self._changes = ChangeLog()
         """The newest applied events, by number."""
         self._nonces: deque[bytes] = deque()
-        """The nonces of these events, preceded by the nonce of the event before the oldest."""
+        """The nonces of the events in `_changes`, and before them, the preceding event's nonce."""
         self._pending: tuple[int, float] | None = None
         """The number of the newest unapplied head, and when the heartbeat that returned it was
         sent."""
@@ -51,9 +51,9 @@ class ReplicaLog:
         """Return whether a history lacks an event that this replica knew while following it.
 
         A Redis server promoted in a failover may lack events that a barrier relied on. Outdated
-        groups stored in it would then look valid. (If its log has grown beyond the events read
-        here, such groups are rejected as too old.) A Redis server restored from a backup may
-        contain a former history, without the events of later histories.
+        groups stored there would then look valid. (If the server has since added more events than
+        are read here, such groups are rejected as too old.) A Redis server restored from a backup
+        may contain a former history, without the events of later histories.
         """
         if head.epoch in self._abandoned_histories:
             return True
@@ -68,7 +68,7 @@ class ReplicaLog:
     def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event] | None:
         """Return the events that this replica missed while it followed no history.
 
-        Return None if the events do not connect the last applied event to the head, because other
+        Return None if the events do not connect the last applied event to the head, because more
         events may have been missed.
         """
         if not self._last_known or self._last_known[0].epoch != head.epoch:
@@ -83,7 +83,7 @@ class ReplicaLog:
         return missed if before == last.nonce else None
 
     def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
-        """Start following a history. Its missed events must have been applied and the lease ended.
+        """Start following a history. The caller must first apply missed events and end the lease.
 
         Args:
             events: The newest events up to the head, used to validate other replicas' values.
@@ -109,7 +109,7 @@ class ReplicaLog:
         self.lease_until = -math.inf
 
     def apply(self, event: Event) -> bool:
-        """Record the next event as applied; return False if it is out of order."""
+        """Record an event as applied; return False if it does not follow the last applied event."""
         if not self.fits(event):
             return False
         self._note(event)
@@ -125,7 +125,7 @@ class ReplicaLog:
         return self._is_next(event) and not self.shows_loss(event)
 
     def shows_loss(self, event: Event) -> bool:
-        """Return whether the next event shows that Redis has lost an event known here."""
+        """Return whether the next event's nonces show that Redis has lost an event known here."""
         if self.position is None or not self._is_next(event):
             return False
         known = self._ahead.get(event.position.sequence, event.position)
@@ -155,8 +155,8 @@ class ReplicaLog:
     def has_applied(self, event: LogPosition) -> bool:
         """Return whether exactly this event has been applied.
 
-        For an event older than this log, the number suffices, because after a loss, this replica
-        has read the events in the log or started with an empty cache.
+        For an event older than this log, a matching number suffices because, after a loss, this
+        replica has either read the events in the log or started with an empty cache.
         """
         return (
             self._follows(event)
@@ -167,8 +167,8 @@ class ReplicaLog:
     def note_known(self, event: LogPosition) -> None:
         """Record that an event exists because it was appended here or reported by Redis."""
         if self._follows(event) and event.sequence > self._changes.head:
-            # Keep the first known nonce. A different nonce shows that Redis has lost an event, so
-            # an event with that nonce does not fit.
+            # Keep the first known nonce, so an event that arrives with a different nonce is
+            # rejected. Redis must then have lost the known event.
             self._ahead.setdefault(event.sequence, event)
 
     @property
@@ -179,7 +179,7 @@ class ReplicaLog:
     def renew_lease(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
         """Extend the lease, either now or once the events up to the head have been applied.
 
-        Return False if history was lost.
+        Return False if the followed history was lost.
 
         Args:
             head: The newest event in Redis.
@@ -220,7 +220,7 @@ class ReplicaLog:
             self._nonces.popleft()
 
     def _nonce(self, sequence: int) -> bytes | None:
-        """Return the nonce of an event in this log, or of the event before the oldest."""
+        """Return an event's nonce; None unless the event is in this log or directly before it."""
         index = sequence - self._changes.tail
         return self._nonces[index] if 0 <= index < len(self._nonces) else None
 
@@ -238,10 +238,10 @@ def _contiguous_suffix(events: list[Event], head: LogPosition) -> list[Event]:
 
 
 class ReplicaLease:
-    """Implementation of `identity.shared.CacheLease` for all caches of a replica.
+    """The lease on all of a replica's caches; implements `identity.shared.CacheLease`.
 
-    Each use compares the expiry with the clock, because a process resumed after a pause must notice
-    the expiry before it responds.
+    The expiry is compared with the clock at each use, because a process resumed after a pause must
+    notice the expiry before it responds.
     """
 
     __slots__ = ("_on_end", "ends_at", "generation", "max_age")
@@ -269,7 +269,7 @@ class ReplicaLease:
         return True
 
     def end(self) -> None:
-        """End the lease: all cached entries must be revalidated before use."""
+        """End the lease. All cached entries must then be revalidated before use."""
         self.ends_at = math.inf
         self.generation += 1
         for callback in self._on_end:

@@ -1,8 +1,9 @@
 """Lua scripts that run in Redis.
 
 Anyone who can write to Redis can store anything under the fleet's keys. Scripts therefore bound the
-number and size of returned values, truncate an oversized value one byte above the limit, and delete
-keys of the wrong type. Scripts that use the fleet's state take `Keys.state` as their keys.
+number and size of returned values, truncate an oversized value to one byte more than the limit so
+that the caller can reject it, and delete keys of the wrong type. Scripts that use the fleet's state
+take `Keys.state` as their keys.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """A replica's reactions to Redis replies, events and losses.
 
 Pure: the inputs are replies, events and times; the outputs are requests to Redis and work for this
-process, executed by `member.py` and `follower.py`. `tests/resilience/fleet/` searches all orders of
-messages, losses and restarts.
+process. `member.py` and `follower.py` execute both. `tests/resilience/fleet/` explores all orders
+of messages, losses and restarts.
 """
 
 import math
@@ -25,13 +25,14 @@ from queuegate_server.fleet.replica_log import (
 )
 
 CLEANING_INTERVAL: Final = 0.05
-"""Seconds between heartbeats while Redis holds too many statuses; each removes some statuses."""
+"""Seconds between heartbeats while Redis holds too many statuses; each heartbeat removes some."""
 JOIN_POLL_SECONDS: Final = 0.05
 """Seconds between heartbeats while this replica determines whether others are running."""
 STARTING_SECONDS: Final = 10.0
-"""How long a replica that follows no events reports that it is starting. Joining takes less."""
+"""How long after its start a replica that follows no events reports that it is starting. Joining
+takes less."""
 MAX_EXPECTED: Final = 10_000
-"""The maximum number of own events that a replica recognizes when they arrive. Older events are
+"""The maximum number of its own events that a replica recognizes when they arrive. Older events are
 applied like other replicas' events."""
 MAX_UNSENT: Final = 1_000
 """The maximum number of unsent changes. If there are more, all are widened to cover all users."""
@@ -126,14 +127,14 @@ class FleetSession:
         self._has_left = True
 
     def merge(self, reply: LogState, now: float) -> list[ReplicaStatus]:
-        """Merge the statuses in a reply; return those to remove from Redis."""
+        """Merge a reply's statuses into `peers`; return the statuses to remove from Redis."""
         self._clock, is_complete = reply.clock, reply.is_complete
         return self.peers.merge(reply.statuses, now, epoch=reply.epoch, is_complete=is_complete)
 
     def handle_heartbeat(
         self, heartbeat: steps.Heartbeat, reply: LogState, now: float
     ) -> steps.NewHistory | steps.Loss | steps.UnsentChanges | steps.NewestEvents | None:
-        """Handle a heartbeat's reply after `merge`; return the next step."""
+        """Handle a heartbeat's reply, already passed to `merge`; return the next step."""
         self.pause = HEARTBEAT_INTERVAL if reply.is_complete else CLEANING_INTERVAL
         head, known = reply.head, heartbeat.known
         if self.log.position is None or known is None:
@@ -190,8 +191,8 @@ class FleetSession:
 
         The reload must precede `confirm_through`, because a join also confirms unfinished reloads.
         """
-        # Groups looked up while working alone may predate an event. Gates invalidate all groups,
-        # including groups sent before the missed events were known.
+        # Groups looked up while working alone may predate an event. Ending the lease also makes
+        # gates invalidate all groups, even those sent before the missed events were known.
         self.lease.end()
         self.log.follow(join.events, join.head, join.sent_at)
         self._extend_lease()
@@ -219,14 +220,14 @@ class FleetSession:
         return True
 
     def confirm_through(self, head: LogPosition) -> bool:
-        """Confirm all changes up to the head of a join; return False if its history was lost."""
+        """Confirm all changes up to a join's head; return False if the history was lost since."""
         if not self.log.has_applied(head):
             return False
         self.confirmations.add_through(head)
         return True
 
     def malformed(self, error: MalformedEntry, epoch: bytes, now: float) -> steps.Loss | None:
-        """Handle a malformed entry, read at time `now` from the history `epoch`."""
+        """Handle a malformed entry, read at time `now` from the history with epoch `epoch`."""
         position = self.log.position
         if position is None or position.epoch != epoch:
             return None  # the entry belongs to a former history
@@ -249,7 +250,7 @@ class FleetSession:
         return entry if is_stray else None
 
     def stop(self, cause: str, begin: bytes | None = None) -> steps.Loss:
-        """Stop following because of a loss or an event that cannot be applied.
+        """Stop following the history, because events were lost or one cannot be applied.
 
         `begin` is the epoch of the history to replace, if any.
         """
@@ -266,14 +267,14 @@ class FleetSession:
         self.confirmations.clear()
 
     def _extend_lease(self) -> None:
-        """Extend the caches' lease to the expiry of the log's lease."""
+        """Extend the caches' lease until the log's lease expires."""
         self.lease.ends_at = self.log.lease_until
         self.lease.max_age = math.inf
 
     def append(
         self, change: Change, nonce: bytes, head: LogPosition | None = None
     ) -> steps.Append | None:
-        """Return a request to append a change that has taken effect here; None without a history.
+        """Return a request to append a change in effect here; None if no history is followed.
 
         The change is appended after `head`, by default the newest known event.
         """
@@ -288,7 +289,7 @@ class FleetSession:
     def handle_append(
         self, request: steps.Append, reply: LogState
     ) -> steps.Append | LogPosition | None:
-        """Handle the reply to an append after `merge`.
+        """Handle the reply to an append, already passed to `merge`.
 
         Return the event if it was appended, a request to retry, or None if the history has ended.
         """
@@ -301,7 +302,7 @@ class FleetSession:
         return request._replace(head=head, has_next_turn=head == before)
 
     def not_appended(self, nonce: bytes) -> None:
-        """Forget the nonce of an event that was certainly not appended."""
+        """Forget the nonce of an event that is known not to have been appended."""
         self._own.pop(nonce, None)
 
     def send_later(self, change: Change) -> None:
@@ -314,14 +315,14 @@ class FleetSession:
                 self.keep_unsent(each._replace(users=frozenset()))
 
     def keep_unsent(self, change: Change, nonce: bytes = b"") -> None:
-        """Keep an unsent change, and the nonce used in the attempt to send it."""
+        """Queue an unsent change, with the nonce of the failed attempt to send it, if any."""
         self.unsent.setdefault(change, nonce or self.new_nonce())
 
     def pop_unsent(self) -> tuple[Change, bytes]:
         """Remove and return the oldest unsent change and its nonce.
 
-        It is removed before being sent, because an equal change made during the attempt must be
-        sent separately.
+        It is removed before being sent, because an identical change made during the attempt must
+        be sent separately.
         """
         change = next(iter(self.unsent))
         return change, self.unsent.pop(change)
@@ -331,7 +332,7 @@ class FleetSession:
         return FleetBarrier(self.peers, event, now, has_event=self.log.has_event, **timeouts)
 
     def has_reached_all(self, barrier: FleetBarrier, now: float, seconds: float = 0.0) -> bool:
-        """Return whether no other replica uses pre-change state.
+        """Return whether all other replicas have stopped using the state before the change.
 
         Each replica may take `seconds` to apply the change. The barrier may rely on expired leases
         only if a later heartbeat shows that Redis still has the event. Otherwise, some leases may

@@ -6,7 +6,7 @@ that predates an invalidation is therefore never used after it, no matter which 
 result or how slow the lookup or write was.
 
 A replica that finds no value locks the lookup. Other replicas wait briefly for the result, so
-replicas that need a user at the same time perform a single lookup.
+replicas that need the same user at once perform a single lookup.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Fence(Protocol):
 
 
 class ValueUnavailable(Exception):
-    """A value could not be read in time."""
+    """The store is unavailable or did not respond in time."""
 
 
 class InvalidValue(Exception):
@@ -62,10 +62,10 @@ class ValueStore(Protocol):
         """Return a key's value, or None. Raises ValueUnavailable."""
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Create a key for `seconds`; return False if it exists. Raises ValueUnavailable."""
+        """Lock a key for `seconds`; return False if it is locked. Raises ValueUnavailable."""
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
-        """Store a value soon. `make` returns the value, or None if it has become outdated."""
+        """Store a value soon, for `seconds`. `make` returns the value; None if outdated by then."""
 
 
 class GroupCounts:
@@ -110,7 +110,7 @@ class PartitionGroups:
         return result
 
     def begin(self, user: str) -> Callable[[SharedResult], None] | None:
-        """Record the log position at which a lookup starts; see `SharedGroups.begin`."""
+        """Record the log position before a lookup; return a function that stores the result."""
         position = self._position()
         return None if position is None else partial(self._publish, user, position)
 
@@ -128,7 +128,10 @@ class PartitionGroups:
         self._store.put(key, make, result.expires_at - result.resolved_at)
 
     async def _find(self, user: str) -> SharedResult | None:
-        """Return another replica's result; None to query the resolver. Raises ValueUnavailable."""
+        """Return another replica's result; None if this replica must query the resolver.
+
+        Raises ValueUnavailable.
+        """
         if self._position() is None:
             raise ValueUnavailable
         try:
@@ -144,7 +147,10 @@ class PartitionGroups:
         return await self._await_locked(user)
 
     async def _await_locked(self, user: str) -> SharedResult | None:
-        """Wait for another replica's result; return None if it is late. Raises ValueUnavailable."""
+        """Wait for another replica's result; return None if it does not arrive in time.
+
+        Raises ValueUnavailable.
+        """
         result, pause, left = None, POLL_SECONDS, WAIT_SECONDS
         while result is None and left > 0:
             await asyncio.sleep(min(pause, left))
@@ -191,16 +197,16 @@ class ValueCodec:
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys
-        # A plain hash would let gates and Redis clients verify guesses at the settings.
+        # Keyed, because a plain hash would let gates and Redis clients verify guessed settings.
         self.resolver_fingerprint: Final = signer.mac(b"settings", resolver.encode())
         self._wall = wall
 
     def key(self, user: str) -> str:
-        """Return a user's key."""
+        """Return the key of a user's value."""
         return self._keys.user(self.partition, user)
 
     def lookup_lock(self, user: str, position: LogPosition) -> str:
-        """Return the key that locks a user's lookup as of an event."""
+        """Return the key of the lock on a user's lookup at a log position."""
         return self._keys.lookup(self.partition, user, position.sequence)
 
     def encode(self, key: str, position: LogPosition, result: SharedResult) -> bytes | None:

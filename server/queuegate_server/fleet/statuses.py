@@ -37,10 +37,11 @@ class StatusReader:
     async def read(
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
-        """Decode the statuses in a reply. Raises ValueError.
+        """Decode the statuses in a reply.
 
         `content` holds the fields and values, and `lengths` their lengths as decimal numbers.
-        `is_complete` states whether the reply holds all statuses in Redis.
+        `is_complete` states whether the reply holds all statuses in Redis. Raises ValueError if the
+        lengths do not match the content.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)
@@ -53,7 +54,7 @@ class StatusReader:
                 await asyncio.sleep(PAUSE_SECONDS)
             try:
                 status = decode_status(self._signer, value)
-                # Anyone can copy a replica's status to another field.
+                # Check the field, because anyone can copy a replica's status to another field.
                 is_written = status.instance.encode() == name
             except MalformedValue:
                 is_written = False
@@ -70,8 +71,8 @@ class StatusReader:
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
         """Return the arguments of the script that removes statuses.
 
-        The script removes the given statuses unless they have been rewritten since, and invalid
-        statuses selected in the newest reply.
+        The script removes the given statuses, and the invalid statuses selected in the newest
+        reply, unless they have been rewritten since.
         """
         arguments: list[str | bytes] = []
         for status in statuses:
@@ -86,8 +87,8 @@ class StatusReader:
     def _select_removable(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
         """Count new invalid statuses, and select unchanged invalid statuses for removal.
 
-        A status that changes with each heartbeat is kept, because a misconfigured replica writes it
-        with another secret, and both sides should report the mistake.
+        An invalid status that changes with each heartbeat is kept: it comes from a replica
+        configured with another secret, and both sides should report the mistake.
         """
         before = self._unsigned or {}
         if self._unsigned is not None:
@@ -98,7 +99,7 @@ class StatusReader:
 
 
 def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the fields and values of a hash. Raises ValueError."""
+    """Yield a hash's fields with their values. Raises ValueError if a length is wrong."""
     numbers = [int(each) for each in lengths.split()]
     if sum(numbers) != len(content) or any(each < 0 for each in numbers):
         raise ValueError("the lengths do not match the content")
@@ -110,5 +111,5 @@ def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sha1(value: bytes) -> str:
-    # SHA-1 is the only hash available in Redis scripts. It only distinguishes successive values.
+    # SHA-1 is the only hash in Redis scripts. It suffices to tell successive values apart.
     return hashlib.sha1(value, usedforsecurity=False).hexdigest()

@@ -1,4 +1,7 @@
-"""A replica's next steps: requests to send to Redis, and work for its own process."""
+"""A replica's next steps: requests to send to Redis, and work for its own process.
+
+Functions named here are methods of `FleetSession`.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,7 +32,7 @@ class Heartbeat(NamedTuple):
 
 
 class NewHistory(NamedTuple):
-    """Request: start a new history, and call `has_begun` with its epoch."""
+    """Request: start a new history, then call `has_begun` with its epoch."""
 
     before: bytes
     """The epoch of the history to replace; empty if there is none."""
@@ -52,7 +55,7 @@ class UnsentChanges(NamedTuple):
 
 
 class NewestEvents(NamedTuple):
-    """Request: read the newest events up to the head, and call `read`."""
+    """Request: read the newest events up to the head, then pass them to `read`."""
 
     head: LogPosition
     sent_at: float
@@ -60,14 +63,14 @@ class NewestEvents(NamedTuple):
 
 
 class Join(NamedTuple):
-    """Work: apply the missed invalidations, and call `join`."""
+    """Work: apply the missed invalidations, then call `join`."""
 
     events: list[Event]
     """The newest events, up to the head."""
     head: LogPosition
     sent_at: float
     missed: Sequence[Event] | None
-    """The events that were not applied. If these are unknown (None), all groups must be
+    """The events that this replica missed. If they are unknown (None), all groups must be
     invalidated. Ending the lease is not enough, because stale groups are used while the resolver
     fails."""
 
@@ -78,7 +81,7 @@ class Join(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Request: append a change after the event `head`, and call `handle_append`."""
+    """Request: append a change after the event `head`, then call `handle_append`."""
 
     head: LogPosition
     change: Change
@@ -88,11 +91,11 @@ class Append(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Work: apply the event's change, and call `apply`."""
+    """Work: apply the event's change, then call `apply`."""
 
     event: Event
     is_own: bool
-    """Whether this replica appended the event, so its change has already taken effect."""
+    """Whether this replica appended the event. If so, the change is already in effect here."""
     pending: PendingInvalidation
 
     @property

@@ -1,9 +1,9 @@
-"""Runs Redis commands for the fleet's events and statuses. `FleetSession` decides which to run.
+"""Runs Redis commands for the fleet's events and statuses. `FleetSession` chooses them.
 
-An event is appended only if its writer knows the newest event, so the MAC can cover the position
-and the numbers have no gaps. A writer that finds a newer event gets the next turn, so replicas
-close to Redis cannot starve a distant replica. If an outsider has added an entry with a higher
-number, Redis rejects new events, and a new history starts.
+An event is appended only if its writer knows the newest event, so the MAC can cover the event's
+position, and event numbers have no gaps. A writer that finds a newer event gets the next turn, so
+replicas close to Redis cannot starve a distant replica. If an outsider has added an entry with a
+higher number, Redis rejects new events, so the script starts a new history.
 """
 
 import asyncio
@@ -105,8 +105,8 @@ class Stream:
         after = f"{position.sequence}-0"
         entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
-            # The size of a blocking read cannot be bounded, so it returns one entry. The connection
-            # rejects an oversized entry, and the script above reports it on the next call.
+            # The size of a blocking read cannot be bounded, so read only one entry. If it is
+            # oversized, the connection rejects it, and `_entries` returns it on the next call.
             reply = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
                 *("STREAMS", self._keys.events, after),
@@ -116,9 +116,9 @@ class Stream:
         return await self._decode(position.epoch, entries)
 
     async def recent(self, head: LogPosition) -> list[Event]:
-        """Return the newest events up to the head, but none older than a malformed event.
+        """Return the newest events up to the head, oldest first.
 
-        Reads as many as fit within RECENT_SECONDS and about MAX_RECENT_BYTES.
+        Reading stops at a malformed event, after RECENT_SECONDS or after about MAX_RECENT_BYTES.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + RECENT_SECONDS
@@ -138,14 +138,14 @@ class Stream:
         return newest_first[::-1]
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
-        """Remove the given statuses, and stale statuses not written by a replica of this fleet."""
+        """Remove the given statuses, and unchanged statuses that no replica of this fleet wrote."""
         if args := self._statuses.removal(statuses):
             keys = (self._keys.replicas,)
             await self._store.run_script(scripts.REMOVE, keys, args, seconds=COMMAND_BUDGET)
 
     async def probe(self) -> Mapping[str, str]:
         """Try the commands not used by every heartbeat; return each command's error, or ""."""
-        # EVAL is one of them, because a script that another replica has loaded is run by its hash.
+        # EVAL is tested as well, because scripts that are already loaded are run by their hash.
         reply = await self._store.execute(
             *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )
@@ -162,7 +162,7 @@ class Stream:
     async def _query(
         self, script: Script, args: Sequence[str | bytes | float], seconds: float
     ) -> LogState:
-        """Run a script that returns the fleet's state, with known replicas' statuses first."""
+        """Run a script that returns the fleet's state. Known replicas' statuses come first."""
         args, before = (*args, *self._statuses.known), time.time()
         reply = await self._store.run_script(script, self._keys.state, args, seconds=seconds)
         after = time.time()
@@ -192,7 +192,7 @@ class Stream:
         return events
 
     async def _state(self, reply: Any, before: float, after: float) -> LogState:
-        """Decode a script's reply. Raises ValueError or TypeError."""
+        """Decode a script's reply. Raises ValueError or TypeError if it is malformed."""
         epoch, sequence, nonce, time_of_redis, complete, lengths, content, *appended = reply
         is_sound = (
             len(epoch) == EPOCH_BYTES
@@ -221,7 +221,7 @@ def _size(entry: Any) -> int:
 
 
 def _pairs(flat: Any) -> Mapping[bytes, bytes]:
-    """Return an entry's fields, given as a list or a mapping depending on the command."""
+    """Return an entry's fields as a mapping; some commands return them as a flat list."""
     if isinstance(flat, Mapping):
         return flat
     return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -19,7 +19,7 @@ _LOOKUPS: Final = AbandonableThreadPool(2, "fleet-probe")
 
 
 async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
-    """Return a sentence if a host in `fleet.url` uses TLS but the scheme does not, or vice versa.
+    """Return an error message if the scheme in `fleet.url` does not match a host's use of TLS.
 
     Return an empty string if no such mistake is detected.
     """
@@ -48,11 +48,11 @@ async def _speaks_plainly(host: str, port: int) -> bool:
 async def _speaks_tls(host: str, port: int) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent after the handshake
+    context.verify_mode = ssl.CERT_NONE  # no data follows the handshake
     try:
         _, writer = await _connect(host, port, ssl=context, server_hostname=host)
     except ssl.SSLError as error:
-        # An alert also proves that the server uses TLS; it may require a certificate.
+        # An alert also proves that the server uses TLS. It may require a client certificate.
         return "ALERT" in (error.reason or "")
     writer.transport.abort()
     return True

@@ -19,8 +19,8 @@ MAX_READS: Final = 4
 """The maximum number of concurrent batch reads, each on its own connection."""
 READ_BATCH: Final = 64
 MAX_READ_BYTES: Final = 1024 * 1024
-"""The maximum size of a batch in bytes. Groups beyond it are looked up instead. This limit and
-READ_BATCH keep the event loop responsive."""
+"""The maximum size of a batch in bytes. Groups beyond it are looked up in the resolver. This limit
+and READ_BATCH keep the event loop responsive."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
@@ -69,11 +69,11 @@ class BatchingStore:
         return await self._request("GET", key)
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Create a key; return False if it already exists. Raises ValueUnavailable."""
+        """Lock a key for `seconds`; return False if it is locked. Raises ValueUnavailable."""
         return await self._request("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
-        """Store a value soon, unless too many are waiting; see `ValueStore`."""
+        """Queue a value unless the circuit is open or the queue is full; see `ValueStore`."""
         if not self.is_available or len(self._unwritten) >= MAX_UNWRITTEN:
             self.writes["dropped"] += 1
             return
@@ -82,7 +82,7 @@ class BatchingStore:
             self._writing = asyncio.create_task(self._write())
 
     async def close(self) -> None:
-        """Stop reading and writing."""
+        """Cancel reads and writes, and close the connection."""
         self.is_available = False
         tasks = {each for each in (self._connecting, self._writing) if each} | self._reading
         for task in tasks:
@@ -143,8 +143,8 @@ class BatchingStore:
     async def _run(
         self, commands: "Sequence[_Command]", seconds: float
     ) -> "Mapping[_Command, bytes | None]":
-        """Read values and create locks; return the results. Raises StoreUnavailable."""
-        ordered = sorted(commands, key=lambda command: command[0])  # GET before SET
+        """Run reads and locks in one script; return each result. Raises StoreUnavailable."""
+        ordered = sorted(commands, key=lambda command: command[0])  # the script reads first
         locks = [each[2] for each in ordered if each[0] == "SET"]
         keys = [str(each[1]) for each in ordered]
         args = (len(keys) - len(locks), MAC_BYTES + MAX_VALUE_BYTES, MAX_READ_BYTES, *locks)
@@ -195,7 +195,7 @@ class BatchingStore:
         """Close the circuit once Redis responds on all connections."""
         was_logged = self.circuit_openings > 0
         if was_logged:
-            # A demoted master still responds but rejects writes.
+            # Reconnect, because a demoted master still responds but rejects writes.
             self._connection.reconnect()
             now = asyncio.get_running_loop().time()
             is_frequent, self._opened_at = now < self._opened_at + FREQUENT, now
@@ -205,7 +205,7 @@ class BatchingStore:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
                 if was_logged:
-                    # Redis may respond to PING but refuse reads or writes.
+                    # Probe, because Redis may respond to PING but refuse reads or writes.
                     probe = f"{self._connection.tag}:probe"
                     commands = [("GET", probe), ("SET", probe, PROBE_MILLISECONDS)]
                     await self._run(commands, CONNECT_BUDGET)

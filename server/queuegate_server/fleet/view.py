@@ -1,4 +1,4 @@
-"""A replica's view of the fleet, for people and monitoring."""
+"""A replica's view of the fleet, for display and monitoring."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -10,7 +10,7 @@ replica sends no heartbeats."""
 
 
 class ReplicaView(NamedTuple):
-    """A replica of the fleet."""
+    """A replica as seen by the observing replica."""
 
     name: str
     state: ReplicaState
@@ -32,7 +32,7 @@ class FleetView(NamedTuple):
     replicas: Sequence[ReplicaView]
     """All replicas, sorted by name."""
     mistakes: Sequence[str] = ()
-    """Sentences about configuration mistakes of replicas and Redis."""
+    """Messages about configuration mistakes in replicas and Redis."""
     cause: str = ""
     """Why the observing replica cannot use Redis; empty if it can."""
 
@@ -43,12 +43,12 @@ class FleetView(NamedTuple):
 
     @property
     def checksums(self) -> set[str]:
-        """The policy checksums of replicas that are not silent."""
+        """The policy checksums of all replicas that send heartbeats."""
         return {each.checksum for each in self.replicas if each.state != "silent"}
 
     @property
     def problems(self) -> Sequence[str]:
-        """Sentences about why the fleet is unhealthy."""
+        """Messages that say why the fleet is unhealthy."""
         return [*self._states(), *self._policies(), *self.mistakes]
 
     @property
@@ -59,7 +59,7 @@ class FleetView(NamedTuple):
     def _states(self) -> Iterator[str]:
         silent = [each for each in self.replicas if each.state == "silent"]
         if own := [each for each in silent if each.is_self]:
-            # This replica's information about other replicas is outdated.
+            # Report nothing else, because information about other replicas is outdated.
             yield f"replica {_names(own)} cannot use Redis and works alone: {self.cause}"
             return
         if silent:
