@@ -1,4 +1,4 @@
-"""A pod's owner and queue, determined as in YuniKorn.
+"""Determines a pod's owner and queue as YuniKorn does.
 
 From a pod to a decision:
 
@@ -140,7 +140,7 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
 
 
 def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = False) -> UserInfo:
-    """Return a pod's owner, given its `metadata` as in Kubernetes' JSON.
+    """Return a pod's owner, given its `metadata` from the Kubernetes API.
 
     The owner is the user in the annotation. A pod without a user, or with an invalid annotation,
     belongs to `nobody`. Invalid annotations are logged.
@@ -222,15 +222,15 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
 
 
 def provided_queue(name: str, *, parent: str = "root") -> str:
-    """Return the path of the queue selected by YuniKorn's placement rule `provided`.
+    """Return the path of the queue selected by YuniKorn's `provided` placement rule.
 
     A name starting with `root.` is a path. Any other name, even `root`, refers to a queue directly
     below a parent, and dots in it become `_dot_`.
 
     Args:
         name: The name given by a pod or an application.
-        parent: The path of the queue selected by the rule's parent, such as `root.dev` if a rule
-            `tag` selects the namespace `dev`. `root.` is prepended if missing.
+        parent: The path of the queue selected by the rule's parent, such as `root.dev` if a `tag`
+            rule selects the namespace `dev`. `root.` is prepended if missing.
 
     Returns:
         The path; empty without a name. Paths are not validated; a server rejects invalid
@@ -283,7 +283,7 @@ def _text(member: str, value: object) -> str:
 
 
 def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
-    """Parse a list of names as Go does if a member is repeated. A null element keeps the value at
+    """Parse a list of names. As in Go, if the member is repeated, a null element keeps the value at
     the same index in the earlier list. `kept` contains the earlier values; an empty or null list
     clears it.
     """

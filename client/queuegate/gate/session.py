@@ -1,5 +1,5 @@
-"""The gate's side of the protocol. It tracks the gate's lease and the state from which the gate may
-decide.
+"""The gate's side of the protocol. Tracks the gate's lease and the state on which the gate may base
+decisions.
 
 Performs no I/O; it takes messages and times, and returns messages. The server's side is
 `queuegate_server/sync/session.py`; `sync.proto` defines the rules.
@@ -40,7 +40,7 @@ class GateRights(NamedTuple):
     local_decisions: bool = False
     """Whether the gate may decide."""
     assert_groups: bool = False
-    """Whether the gate may use groups given in a question."""
+    """Whether the gate may use groups supplied with a check."""
     report_decisions: bool = False
     """Whether the gate must report its decisions."""
 
@@ -49,7 +49,7 @@ class Replica(Protocol):
     """A gate's copy of the server's state."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return the complete policies, as announced to the server in `SyncOpen`."""
+        """Return the completely received policies, to be announced to the server in `SyncOpen`."""
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
         """Drop all groups outside the given partitions, and stop using policies until the server
@@ -57,10 +57,10 @@ class Replica(Protocol):
         """
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part of a policy. The policy takes effect once it is complete."""
+        """Add a part of a policy. The policy takes effect once all its parts have been added."""
 
     def drop_parts(self) -> None:
-        """Drop the parts of the incomplete policy."""
+        """Drop the received parts of a policy that is not yet complete."""
 
     def drop_policies(self) -> None:
         """Drop all policies and groups, including policies that await the server's confirmation."""
@@ -69,10 +69,12 @@ class Replica(Protocol):
         """Apply the given rights, and drop decisions made under other rights."""
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Store a user's groups. Their lifetime starts at `asked_at`, when they were requested."""
+        """Store a user's groups. Their lifetime is measured from `asked_at`, the time of the
+        request.
+        """
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop the given users' groups, or if no users are given, all groups in the partition."""
+        """Drop the given users' groups, or all groups in the partition if no users are given."""
 
 
 class GateSession:
@@ -132,7 +134,7 @@ class GateSession:
         return sync_pb2.SyncRequest(open=message)
 
     def ping(self, now: float) -> sync_pb2.SyncRequest:
-        """Return a ping to send at or after `now`, in monotonic seconds."""
+        """Return a ping. It must not be sent before `now`, in monotonic seconds."""
         if len(self._pings) == MAX_PINGS:
             del self._pings[min(self._pings)]
         self._last_ping += 1
@@ -140,7 +142,9 @@ class GateSession:
         return sync_pb2.SyncRequest(ping=sync_pb2.SyncPing(id=self._last_ping))
 
     def want(self, partition: str, users: Iterable[str], now: float) -> sync_pb2.SyncRequest:
-        """Return a request for users' groups, to send at or after `now`, in monotonic seconds."""
+        """Return a request for users' groups. It must not be sent before `now`, in monotonic
+        seconds.
+        """
         for key in [key for key, at in self._wanted.items() if now >= at + WANT_AGAIN]:
             del self._wanted[key]
         for key in [key for key, until in self._deferred.items() if now >= until]:
@@ -150,8 +154,8 @@ class GateSession:
         return sync_pb2.SyncRequest(want=sync_pb2.SyncWant(partition=partition, users=names))
 
     def is_wanted(self, partition: str, user: str, now: float) -> bool:
-        """Return whether a user's groups need not be requested now, because they are pending or
-        were unavailable recently.
+        """Return whether to postpone a request for a user's groups, because they are pending or
+        were recently unavailable.
         """
         key = (partition, user)
         if now < self._deferred.get(key, -math.inf):
@@ -161,7 +165,7 @@ class GateSession:
 
     @property
     def waiting(self) -> int:
-        """The number of users whose groups are pending, or were unavailable recently."""
+        """The number of users whose groups are pending or were recently unavailable."""
         return len(self._wanted) + len(self._deferred)
 
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
@@ -207,9 +211,9 @@ class GateSession:
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Give up the lease, and stop using policies until the server confirms them. Called if the
-        server does not recognize this gate's state or rejects the gate. Drops all groups outside
-        the given partitions.
+        """Give up the lease, drop all groups outside the given partitions, and stop using policies
+        until the server confirms them. Called if the server rejects this gate or does not recognize
+        its state.
         """
         self._epoch = b""
         if not keep_groups_of:
@@ -220,7 +224,7 @@ class GateSession:
         self._replica.reset(keep_groups_of)
 
     def drop_everything(self) -> None:
-        """Give up the lease and all state. The server sends the state again on the next stream."""
+        """Give up the lease and drop all state. The server resends the state on the next stream."""
         self.reset()
         self._part_of = ""
         self._replica.drop_policies()
@@ -229,7 +233,7 @@ class GateSession:
         if not self._is_open and kind not in ("opened", None):
             raise ValueError("the first message must be `opened`")
         if self._part_of and kind in ("pong", "checkpoint"):
-            # Either message would confirm the policy, although it is incomplete here.
+            # Either message would confirm a policy that this gate has not completely received.
             raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
 
     def _accept_stream(self, opened: sync_pb2.SyncOpened) -> None:
@@ -258,8 +262,8 @@ class GateSession:
         self._replica.drop_parts()
 
     def _receive_groups(self, groups: sync_pb2.UserGroups, now: float) -> None:
-        """Apply a user's groups. Their lifetime starts when they were requested, since this process
-        may have been suspended before the response was read.
+        """Apply a user's groups. Their lifetime is measured from the request, because this process
+        may have been suspended before it read the response.
         """
         key = (groups.partition, groups.user)
         asked_at = self._wanted.pop(key, None)
@@ -273,7 +277,7 @@ class GateSession:
             self._replica.set_groups(groups, asked_at)
 
     def _start_lease(self, ping_id: int) -> None:
-        """Extend the lease. It is measured from the time when the acknowledged ping was sent."""
+        """Extend the lease. Its duration is measured from when the acknowledged ping was sent."""
         for earlier in [each for each in self._pings if each < ping_id]:
             del self._pings[earlier]
         sent_at = self._pings.pop(ping_id, None)
@@ -282,9 +286,7 @@ class GateSession:
 
 
 def _select_policies(held: Iterable[sync_pb2.HeldPolicy]) -> list[sync_pb2.HeldPolicy]:
-    """Return the policies to announce on a new stream, within the limits. The server resends the
-    rest.
-    """
+    """Return as many policies as may be announced on a new stream. The server resends the rest."""
     announced: list[sync_pb2.HeldPolicy] = []
     size = 0
     for policy in held:

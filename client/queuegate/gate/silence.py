@@ -17,7 +17,7 @@ class SilenceWatch:
     """Tracks when the server last responded. All times are from one monotonic clock."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
-        """Create a watch without a stream.
+        """Create a watch. It starts with the first call of `restart`.
 
         Args:
             named: The partitions to follow; all if empty.
@@ -74,8 +74,8 @@ class SilenceWatch:
             self._last_pong = min(now, self._last_pong + late)
 
     def fault(self, now: float) -> str:
-        """Return why the stream is dead; empty if it is alive."""
-        # A server that keeps sending policies without a pong never grants a lease.
+        """Return the reason why the stream is dead, or an empty string if it is alive."""
+        # Policies alone are not enough: a server that never sends a pong never grants a lease.
         if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
             seconds = bounds.MAX_TRANSFER_SECONDS
         elif now - self._last_progress > SILENCE:

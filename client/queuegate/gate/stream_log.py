@@ -36,7 +36,9 @@ class StreamLog:
         self._obstacle = ""
 
     def opened(self, opened: sync_pb2.SyncOpened) -> None:
-        """Log named partitions missing from the server, and why the gate may not decide."""
+        """Log the followed partitions that the server lacks, and any reason why the gate may not
+        decide.
+        """
         missing = self._named.difference(opened.partitions)
         if not missing <= self._missing:
             _LOG.warning(
@@ -55,7 +57,9 @@ class StreamLog:
         self._obstacle = obstacle
 
     def ended(self, why: str) -> None:
-        """Log why a stream ended, unless that was logged since the last stable stream."""
+        """Log why a stream ended, unless the reason has been logged since the last stable
+        stream.
+        """
         if why not in self._ends and len(self._ends) < MAX_ENDS:
             self._ends.add(why)
             _LOG.warning("a gate's stream has ended: %s", why)

@@ -90,7 +90,7 @@ class Acl(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the ACL grants access to nobody."""
+        """Whether the ACL grants nobody access."""
         return not (self.allows_all or self.users or self.groups or self.proxies)
 
 
@@ -136,8 +136,8 @@ def check(text: str) -> None:
 
 
 def has_only_valid_names(text: str, names: AclNames) -> bool:
-    """Return whether all entries are valid names. If so, `parse` has no invalid names to report and
-    can wait until the ACL is needed.
+    """Return whether all entries are valid names. If so, parsing can be deferred until the ACL is
+    needed, because there are no invalid names to report.
     """
     # A `*` surrounded by white space is the wildcard, not a name.
     return _VALID_NAMES[names].fullmatch(text) is not None and text.strip(WHITE_SPACE) != WILDCARD
@@ -167,7 +167,7 @@ def _share(names: frozenset[str]) -> frozenset[str]:
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return an ACL's users and groups, restricted to the given set of names."""
+    """Return the users and groups in an ACL whose names are in the set `names`."""
     user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
@@ -176,6 +176,6 @@ def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset
 
 
 def names_for(kind: str, name: str) -> AclNames | None:
-    """Return the smallest set that contains a user's or group's name, or None."""
+    """Return the strictest set that allows the name of a user or group, or None if no set does."""
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
     return next((names for names in AclNames if patterns[names].fullmatch(name)), None)

@@ -38,7 +38,7 @@ class Action(StrEnum):
 
 
 class AccessListKind(StrEnum):
-    """The source of a list of names."""
+    """The origin of an `AccessList`."""
 
     OWNER = "owner"
     VIEW = "view"
@@ -51,7 +51,7 @@ class AccessListKind(StrEnum):
 
 
 class AccessList(NamedTuple):
-    """An ACL that grants access, and the path of the queue to which it belongs, if any."""
+    """An ACL that may grant access, with the path of its queue, if any."""
 
     kind: AccessListKind
     queue: str
@@ -149,8 +149,8 @@ def decide_application(
 def evaluate(
     lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
 ) -> ApplicationDecision:
-    """Decide according to the first list that names everyone, the user or the service. If no list
-    does, decide according to the first list that names one of the user's groups.
+    """Grant access by the first list that names everyone, the user or the service. If no list does,
+    grant access by the first list that names one of the user's groups.
     """
     for count, listed in enumerate(lists, start=1):
         acl = listed.acl
@@ -203,8 +203,8 @@ def _parse(acl: Acl | str, semantics: Semantics) -> Acl:
 
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
-    """Yield the ACLs of a queue and its ancestors. Under documented semantics, also yield the ACL
-    of the cluster's administrators.
+    """Yield the ACLs of a queue and its ancestors. Under documented semantics, also yield the
+    cluster administrators' ACL.
     """
     for queue in partition.upwards(path):
         if submit:

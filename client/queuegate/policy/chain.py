@@ -1,8 +1,9 @@
 """Compile and evaluate the ACLs from a queue up to the root, for one kind of access.
 
-Wildcards and users on all levels are evaluated before groups, so a listed user gets access even
+Wildcards and users are evaluated before groups, at all levels, so a listed user gets access even
 while the directory is down. A service acting for the user is evaluated only if nothing else grants
-access, or while the groups are unknown. If several levels match, the nearest wins.
+access, or while the groups are unknown. If several levels match, the level nearest to the queue
+wins.
 """
 
 import weakref
@@ -45,7 +46,7 @@ class ChainIndexes:
     __slots__ = ("_chains", "_misses", "_names")
 
     def __init__(self) -> None:
-        # Weak references, since the chains refer to this object.
+        # Weak references avoid reference cycles, because the chains refer to this object.
         self._chains: deque[tuple[weakref.ref[Chain], int]] = deque()
         self._names = 0
         self._misses = 0
@@ -71,7 +72,7 @@ class ChainIndexes:
 
 
 class OwnLevel(NamedTuple):
-    """The names that a queue's own ACLs add to a chain, and the end of the chain, if any."""
+    """The names that a queue's own ACLs add to a chain. An ACL that allows everyone ends it."""
 
     end: Decision | None = None
     """The decision that ends the chain, if an ACL allows everyone."""
@@ -86,7 +87,7 @@ def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> Ow
     Args:
         queue: The queue path.
         acls: The queue's ACLs in evaluation order.
-        otherwise: `Chain.otherwise` of the chain above.
+        otherwise: The value of `Chain.otherwise` in the chain above.
     """
     if otherwise is ACLS_DISABLED:
         return OwnLevel()
@@ -106,7 +107,7 @@ def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> Ow
 
 
 class Chain:
-    """A level of listed names, linked to the levels above it.
+    """The names listed at one level of the queue tree, linked to the levels above it.
 
     Queues without ACLs share their parent's chain. Immutable except for the index, which merges the
     names of all levels of a frequently evaluated chain.
@@ -219,7 +220,7 @@ class Chain:
         return _match_group(listed, groups)
 
     def _service_grant(self, service: str) -> Decision | None:
-        """Return the grant by the nearest level that lists a service, or None."""
+        """Return the grant made by the nearest level that lists the service, or None."""
         for level in self.levels():
             if service in level.services:
                 return _grant(_USER, level.queue, f"~{service}")
@@ -238,7 +239,7 @@ def _match_group(listed: dict[str, str], groups: Sequence[str]) -> Decision:
 
 
 class ChainEnd(Chain):
-    """The end of a chain, with the decision if no level matches."""
+    """The end of a chain. Its `otherwise` is the decision if no level matches."""
 
     __slots__ = ()
 

@@ -1,9 +1,9 @@
-"""Claims about who may use queues, each either proved or refuted by a counterexample.
+"""Claims about who may use queues. Each claim is proved, or refuted by a counterexample.
 
 A single matching name grants access, and additional names never revoke it. Every false claim
 therefore has a counterexample that depends on a single grant (or two, for a claim about two
-queues), so checking each grant once proves a claim for everyone. `worlds.py` defines the people who
-may exist.
+queues), so checking each grant once is enough to prove a claim for everyone. `worlds.py` defines
+the people who may exist.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """The user, or any member of the group, may not use the queues, regardless of their other
+    """The given user, or anyone in the given group, may not use the queues, even through other
     groups.
     """
 
@@ -85,7 +85,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class NoNewAccess:
-    """Everyone with access to a queue had access in the old version."""
+    """Everyone with access to a queue already had it in the old version of the partition."""
 
     old: Partition
 
@@ -180,8 +180,8 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """Yield the same kind of access to each queue below that the claim covers, existing or yet to
-    be created.
+    """Yield the same kind of access to each lower queue covered by the claim, existing or yet to be
+    created.
     """
     if uses.with_below:
         start = uses.queue + SEPARATOR
@@ -196,12 +196,12 @@ def _refute_exclusion(
     applies: tuple[Subject, ...],
     excused: frozenset[Subject],
 ) -> Refutation | None:
-    """Return a person with access who matches all subjects in `applies` and none in `excused`.
+    """Return a refutation: a person with access who matches all of `applies` and none of `excused`.
 
     Each name is checked once, at the first queue that lists it. If everyone may use the topmost
     queue, no other queue is checked.
     """
-    # Splitting an empty list yields an empty name.
+    # Treat the empty name as checked, because splitting an empty list yields it.
     checked = {kind: {""} for kind in SubjectKind}
     for kind, name in excused:
         checked[kind].add(name)
@@ -238,11 +238,11 @@ def _is_recovery(partition: Partition, use: Use) -> bool:
 def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
-    """Return a person who lacks access to the queue, or to one of the queues below it. Queues below
-    are checked only if they inherit no grants.
+    """Return a refutation: a person who matches the subject but lacks access to the queue or to a
+    queue below it. Queues below are checked only if they inherit no grants.
     """
     checked = [Use(uses.access, uses.queue)]
-    # Queues below a queue that is yet to be created do not inherit its grants.
+    # Queues do not inherit grants from a queue that is yet to be created.
     is_created = partition.creates(uses.queue)
     checked += (
         use for use in _below(partition, uses) if is_created or _is_recovery(partition, use)

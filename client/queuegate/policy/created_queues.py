@@ -2,12 +2,12 @@
 
 The rules follow Hadoop 3.4 (`CapacitySchedulerQueueManager`, `AutoCreatedQueueTemplate`). Below a
 configured *creator* queue, a submission creates the missing queues of its path. Their ACLs come
-from templates keyed by the parent's path. The path's last levels may be `*` to match any name; the
-template with the fewest `*` takes precedence. ACLs configured at the path of a created queue have
-no effect.
+from templates keyed by the parent's path. The last levels of a template's path may be `*`, which
+matches any name; the template with the fewest `*` takes precedence. ACLs configured at the path of
+a created queue have no effect.
 
-In the path of a request, a level `*` represents any name not mentioned in a template, so a few
-paths can represent all queues that may be created.
+In a requested path, a level `*` represents any name not mentioned in a template, so a few paths can
+represent all queues that may be created.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class TemplateKind(StrEnum):
     """Parent queues below a creator with `auto-queue-creation-v2.enabled`. Takes precedence over
     `ANY`."""
 
-    # A faster hash, as in Access.
+    # Faster than Enum.__hash__, as in Access.
     __hash__ = str.__hash__
 
 
@@ -54,7 +54,7 @@ class Creator(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A template's ACLs as texts, each None if not set."""
+    """A template for the ACLs of created queues. An ACL is None if the template does not set it."""
 
     kind: TemplateKind
     path: str
@@ -137,7 +137,7 @@ class QueueCreation:
 
         Args:
             path: The path of a queue, configured or not.
-            nearest: The path of the queue if configured, or of its nearest configured ancestor.
+            nearest: The path of the nearest configured queue at or above `path`.
             queues: The paths of all configured queues.
         """
         starts = {creator: creator for creator in self.creators if is_at_or_below(creator, path)}
@@ -200,7 +200,7 @@ def trailing_wildcards(path: str) -> int:
 
 
 def _created_acls(path: str, templates: Sequence[Template]) -> CreatedAcls:
-    """Return a created queue's ACLs, each from the first template that sets it."""
+    """Return a created queue's ACLs. Each is taken from the first template that sets it."""
     submits = ((each.submit_acl, each) for each in templates if each.submit_acl is not None)
     admins = ((each.admin_acl, each) for each in templates if each.admin_acl is not None)
     submit_acl, submit_template = next(submits, (_NOBODY, None))

@@ -1,9 +1,9 @@
 """Decide who may use a queue.
 
-From the queue up to the root, the submit ACL or the admin ACL grants submission, and the admin ACL
-grants administration (YuniKorn `pkg/scheduler/objects/queue.go`, CheckSubmitAccess and
-CheckAdminAccess). `chain.py` defines the order of evaluation. Submission to YuniKorn's recovery
-queue or any queue below it is always denied.
+At the queue and at each of its ancestors, the submit ACL and the admin ACL both grant submission,
+and only the admin ACL grants administration (YuniKorn `pkg/scheduler/objects/queue.go`,
+CheckSubmitAccess and CheckAdminAccess). `chain.py` defines the order of evaluation. Submission to
+YuniKorn's recovery queue or any queue below it is always denied.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,9 +47,10 @@ def decide(
 
 
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
-    """Return the ancestor whose ACLs were evaluated instead of a missing queue's.
+    """Return the path of the ancestor whose ACLs were evaluated instead of a missing queue's.
 
-    Empty if the queue exists or will be created, or if the decision does not depend on its path.
+    The path is empty if the queue exists or will be created, or if the recovery queue's rule
+    applied.
     """
     if path in partition.queues or decision is IN_RECOVERY_QUEUE:
         return ""

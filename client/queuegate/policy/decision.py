@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.names import RECOVERY_QUEUE
 
 RULES: Final = 3
-"""The version of the decision rules, incremented whenever the decisions of any policy change. Gates
+"""The version of the decision rules, incremented whenever decisions change for any policy. Gates
 with an older version then query the server instead.
 """
 
@@ -51,7 +51,7 @@ class Reason(StrEnum):
     UNKNOWN_QUEUE = auto()
     """Denied: the target queue of a move does not exist."""
 
-    # A faster hash, as in Access.
+    # Faster than Enum.__hash__, as in Access.
     __hash__ = str.__hash__
 
 

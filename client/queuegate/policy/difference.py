@@ -1,8 +1,8 @@
 """Compare two versions of a partition to find out who gains or loses access to each queue.
 
 A queue inherits all its ancestors' grants, so its difference follows from its parent's difference
-and the names in its own ACLs. If the ACLs are unchanged and the parent has no difference, a single
-comparison is enough.
+and the names in its own ACLs. If its ACLs are unchanged and its parent has no difference, the queue
+has none either.
 
 A queue that exists in only one version is compared with its nearest existing ancestor in the other
 version, or with the queue that the other version would create from templates. A path with a `*`
@@ -51,7 +51,7 @@ NOBODY: Final = Selection()
 
 @dataclass(slots=True, eq=False)
 class QueueDifference:
-    """A difference in access to a queue, without any difference inherited from its parent."""
+    """The part of a queue's access difference that is not inherited from its parent."""
 
     queue: str
     access: Access
@@ -93,7 +93,7 @@ def compare(
         new: The new version, for the same scheduler.
         access: The kind of access.
         expand: Maps the names in an ACL to the names to compare. The default, `by_name`, keeps
-            them; an expander from `people` replaces groups with their members.
+            them; an expander returned by `people` replaces groups with their members.
     """
     differences: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):
@@ -133,8 +133,8 @@ class _Level:
         return _NOBODY.union(*parts)
 
     def remove_from(self, names: Names) -> Names:
-        """Return the names that are not listed at this level; the same object if nothing is
-        removed.
+        """Return `names` without the names listed at this level. If none are listed, return the
+        same object.
         """
         for part in self.parts:
             if not names.isdisjoint(part):
@@ -213,7 +213,7 @@ class _Reader:
             return _OPEN
         users, groups, proxies = _NOBODY, _NOBODY, _NOBODY
         if path == ROOT:
-            # The level of the cluster's administrators is above the root.
+            # Include the cluster's administrators, whose level is above the root.
             users, groups = map(frozenset, chain.merged())
         elif created:
             acls = [acl for queue in created for acl in self._acls(queue)]
@@ -237,7 +237,7 @@ class _Reader:
 def walk(
     old: Partition, new: Partition, access: Access, expand: Expander = by_name
 ) -> Iterator[ComparedQueue]:
-    """Yield each queue of either version with a difference in access, parents first."""
+    """Yield each queue in either version to which access differs, parents first."""
     sides = _Reader(old, access, expand), _Reader(new, access, expand)
     is_one_grammar = old.parse_acl is new.parse_acl
     compared: dict[str, ComparedQueue] = {}
@@ -348,7 +348,9 @@ def _new_in(selection: Selection, inherited: Selection) -> Selection:
 def _inherited(
     parent: ComparedQueue, gained: Selection, lost: Selection
 ) -> tuple[tuple[QueueDifference, ...], tuple[QueueDifference, ...]]:
-    """Return the ancestors' differences inherited by a queue in full, and in part."""
+    """Return the ancestors' differences that a queue inherits in full, and those it inherits in
+    part.
+    """
     above = parent.whole if parent.starting is None else (*parent.whole, parent.starting)
     if gained is parent.gained and lost is parent.lost:
         return above, parent.part
@@ -364,7 +366,7 @@ def _inherited(
 
 
 def _includes(selection: Selection, above: Selection) -> bool:
-    """Return whether a queue's selection includes all of an ancestor's."""
+    """Return whether a queue's selection includes an ancestor's entire selection."""
     if above.everyone:
         return selection == above
     if selection.everyone:

@@ -47,7 +47,7 @@ GRANTED = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An evaluated ACL, or the rule for the recovery queue or for disabled ACLs."""
+    """An evaluated ACL, or the rule that applied instead (recovery queue or disabled ACLs)."""
 
     queue: str
     """The queue path; empty for the ACL of the cluster's administrators."""
@@ -114,7 +114,8 @@ def explain(
 
 def groups_listed_as_users(text: str, groups: Sequence[str]) -> list[str]:
     """Return the groups that an ACL lists as users, usually because a space is missing."""
-    # Hadoop also separates names with line breaks. In other grammars, names cannot contain them.
+    # Hadoop also splits at line breaks. Names in other grammars cannot contain any, so this parser
+    # suits all grammars.
     users = parse_yarn(text.partition(" ")[0], Semantics.HADOOP).users
     return sorted(users.intersection(groups))
 
@@ -132,7 +133,7 @@ def _acls_upwards(
 
 
 def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> StepOutcome | None:
-    """Return the ACL's outcome if it granted access, or None.
+    """Return the ACL's outcome if it granted access, otherwise None.
 
     Access is granted by the matched queue's first ACL that lists the subject.
     """

@@ -48,9 +48,9 @@ def is_queue_name(text: str) -> bool:
 
 
 def queue_path(text: str) -> str | None:
-    """Return a full path (`root`, or `root.` and valid names joined by dots) in lowercase.
+    """Return a full queue path in lowercase, or None if the text is not a full path.
 
-    Returns None if the text is not a full path.
+    A full path is `root`, optionally followed by valid names with a dot before each.
     """
     # Check before lowercasing, because that turns the Kelvin sign (U+212A) into an ASCII `k`.
     if not text.isascii():

@@ -55,7 +55,7 @@ class Queue:
         )
 
     def read_acls(self, parse: Callable[[str], Acl]) -> tuple[Acl, Acl]:
-        """Return the queue's own submit and admin ACLs, without caching parsed texts.
+        """Return the queue's own submit and admin ACLs. ACLs parsed for this call are not cached.
 
         Args:
             parse: The partition's parser, without a cache.
@@ -67,8 +67,8 @@ class Queue:
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether another queue's ACLs list the same names. Both queues must use the same
-        grammar.
+        """Return whether another queue's ACLs that grant `access` list the same names. Both queues
+        must use the same grammar.
         """
         if not (
             _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class

@@ -30,7 +30,7 @@ class SubjectKind(StrEnum):
     PROXY = auto()
     """A service granted access on behalf of any user (Hadoop's `~name`)."""
 
-    # A faster hash, as in Access.
+    # Faster than Enum.__hash__, as in Access.
     __hash__ = str.__hash__
 
 
@@ -42,7 +42,7 @@ _new_tuple: Final = tuple.__new__
 
 
 class Grant(NamedTuple):
-    """A name in an ACL that grants access, called *via* in responses."""
+    """An ACL entry that grants access. Responses call it *via*."""
 
     queue: str
     """The path of the queue with the ACL; empty for the cluster's administrators."""
@@ -55,7 +55,7 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True)
 class EffectiveAcl:
-    """The names with access to a queue. If several ACLs list a name, the nearest applies."""
+    """The names with access to a queue. If several ACLs list a name, the nearest ACL applies."""
 
     partition: Partition
     path: str
@@ -218,15 +218,15 @@ def grant_of(
 
 
 def _queue(partition: Partition, path: str, deciding: str) -> Queue | None:
-    """Return the queue at the path `deciding`, configured or created; None for the cluster."""
+    """Return the configured or created queue at the path `deciding`; None for the cluster."""
     if (queue := partition.queues.get(deciding)) is not None:
         return queue
     return next((queue for queue in partition.created(path) if queue.path == deciding), None)
 
 
 def _grant(queue: Queue | None, access: Access, kind: SubjectKind, name: str) -> Grant:
-    """Return the grant for a name listed at a queue, or for a cluster administrator if there is no
-    queue.
+    """Return the grant for a name listed at a queue. If the queue is None, the name is in the
+    cluster administrators' ACL.
     """
     if queue is None:
         return Grant(CLUSTER, Access.ADMIN, kind, name)

@@ -49,7 +49,8 @@ class SparkAcls:
     admin: Acl
     uses_groups: bool
     """False if `spark.user.groups.mapping` names a custom class, because queuegate cannot call it.
-    As in Spark when the mapping fails, groups then grant no access."""
+    Groups then grant no access, as in Spark when the mapping fails.
+    """
 
     def decide(
         self, action: Action, user: str | None, groups: Sequence[str] | None

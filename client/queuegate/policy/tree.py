@@ -28,7 +28,7 @@ MAX_MISSING_PATHS: Final = 10_000
 """The maximum number of cached chains for missing paths, since callers can request any path."""
 MAX_PATH_LENGTH: Final = 256
 MAX_SHARED_ACLS: Final = 4_096
-"""The maximum number of cached ACLs, shared by queues with equal texts."""
+"""The maximum number of cached ACLs, shared by queues with identical ACL texts."""
 
 LONG_ACL: Final = 65_536
 """The minimum length at which an ACL takes milliseconds to parse."""
@@ -100,7 +100,7 @@ class Partition:
         return self.short_names.get(text) or yarn_queue_path(text)
 
     def accepts_user(self, name: str) -> bool:
-        """Return whether a request with groups may name this user.
+        """Return whether a request that supplies groups may contain this user name.
 
         YuniKorn's `ConvertUGI` rejects names that are invalid in limits. Under
         `acl_names: any`, only the wildcard is rejected.
@@ -139,7 +139,7 @@ class Partition:
         ]
 
     def created_acls(self, path: str) -> list[CreatedAcls]:
-        """Return the ACLs, with their templates, of the queues returned by `created`."""
+        """Return the ACLs of the queues returned by `created`, with their templates."""
         if self.creation is None or not self.creates(path):
             return []
         return self.creation.created(path, self._configured(path).path)
@@ -231,7 +231,8 @@ class Partition:
         nearest = self._configured(path).path
         chain = self._chain_of_configured(nearest, access, chains)
         for queue in reversed(created):
-            # Add a level for each ACL, so that the chains of many paths share a template's names.
+            # Add one level per ACL. The chains of many paths can then share a template's sets of
+            # names.
             chain = chain.extend(queue.path, (queue.admin_acl,))
             if access is _SUBMIT:
                 chain = chain.extend(queue.path, (queue.submit_acl,))
@@ -255,7 +256,7 @@ class Partition:
 
 
 class PartitionBuilder:
-    """Builds a partition from its queues. They may be added in several calls."""
+    """Builds a partition from queues added in one or more calls."""
 
     def __init__(
         self,
@@ -274,7 +275,7 @@ class PartitionBuilder:
             resolver_type: The type of the group resolver named in the configuration.
             cluster: The YARN cluster, or None for a YuniKorn partition.
             resolver_place: The line and column of `resolver_type`.
-            parse_acl: Parses ACLs configured as texts. Must accept all of them.
+            parse_acl: Parses ACLs configured as text. Must not fail on any of them.
             acl_names: The names allowed in the ACLs of a YuniKorn partition.
         """
         self._name = name
@@ -315,7 +316,7 @@ class PartitionBuilder:
                 self._short_names[name] = name if name in self._short_names else path
 
     def add_sorted_paths(self, paths: Iterable[str]) -> None:
-        """Add queue paths in sorted order. `build` does not sort paths that were all added here."""
+        """Add queue paths in sorted order. If all are added here, `build` does not sort them."""
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:

@@ -47,7 +47,7 @@ class World(Protocol):
     """The people for whom a claim must hold."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield people who match all subjects. It is enough to yield minimal people."""
+        """Yield people who match all subjects. Those with the fewest groups are enough."""
 
 
 class Inclusion(NamedTuple):
@@ -66,7 +66,9 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenWorld:
-    """Any person may exist, with any name and groups, unless excluded by stated facts."""
+    """A world in which any person may exist, with any name and groups, unless stated facts exclude
+    it.
+    """
 
     inclusions: tuple[Inclusion, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
@@ -92,7 +94,7 @@ class OpenWorld:
             )
 
     def _with_inclusions(self, subjects: Iterable[Subject]) -> dict[Subject, None]:
-        """Return the subjects, followed by all groups that include them, even indirectly."""
+        """Return the subjects, followed by all groups that include them directly or indirectly."""
         known = dict.fromkeys(subjects)
         waiting = [*known]
         while waiting:
@@ -106,7 +108,7 @@ class OpenWorld:
 
 @dataclass(frozen=True)
 class ClosedWorld:
-    """Only the people in a directory exist."""
+    """A world in which only the people in a directory exist."""
 
     directory: Mapping[str, tuple[str, ...]]
     """Each user's groups."""

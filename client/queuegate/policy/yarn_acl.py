@@ -30,8 +30,8 @@ def parse_yarn(text: str, semantics: Semantics) -> Acl:
 
     Any text is a valid ACL. Under documented semantics, only the exact text `*` allows everyone,
     text after a second space is ignored, and entries are not trimmed. Hadoop splits at the first
-    space, trims both lists and their entries, and treats a trimmed list `*` as everyone. In the
-    user list, `~name` grants access to the service `name` acting on behalf of any user.
+    space, trims both lists and their entries, and allows everyone if either trimmed list is `*`. In
+    the user list, `~name` grants access to the service `name` acting on behalf of any user.
     """
     if text == WILDCARD:
         return Acl(text=text, allows_all=True)
@@ -80,7 +80,7 @@ def _entries(field: str) -> list[str]:
 
 
 def describe_difference(text: str) -> str:
-    """Describe how the two semantics differ for an ACL; empty if they agree."""
+    """Describe how the two semantics differ for an ACL, or return an empty string if they agree."""
     documented = parse_yarn(text, Semantics.DOCUMENTED)
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if (documented.allows_all, documented.users, documented.groups, documented.proxies) == (

@@ -1,1 +1,1 @@
-"""Generated stubs of the contract `queuegate.v1`; renew them with `make proto`."""
+"""Generated stubs for the `queuegate.v1` contract. Regenerate them with `make proto`."""

@@ -1,4 +1,4 @@
-"""Limits an HTTP port's connections, which count from the moment they are accepted."""
+"""Limits the number of connections to an HTTP port. Each counts as soon as it is accepted."""
 
 import asyncio
 import logging
@@ -39,8 +39,8 @@ def complete_headers(response: web.StreamResponse) -> None:
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"
     response.force_close()
-    # Replace aiohttp's Connection header. With it, a client would send its next request on a
-    # connection that is being closed.
+    # Replace aiohttp's Connection header. With it, a client would reuse a connection that is being
+    # closed.
     response.headers["Connection"] = "close"
 
 
@@ -198,8 +198,8 @@ class Connections(Generic[C]):
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
-        """Start a connection. At the limit, abort the oldest, so that idle connections cannot block
-        others.
+        """Start a connection. At the limit, abort the oldest connection, so that idle connections
+        cannot block new ones.
         """
         if len(self._open) >= self._bounds.connections:
             next(iter(self._open)).cut()
@@ -252,7 +252,7 @@ class ProbeConnection(Connection):
         self.cut_after(seconds)
 
     def release(self) -> None:
-        """Count the connection again, as the newest one, while the client reads the response."""
+        """Count the connection again, as the newest, while the client reads the response."""
         if self.transport is not None:
             self._open[self] = None
 
@@ -276,7 +276,7 @@ _PROBES: Final = Bounds(MAX_CONNECTIONS, backlog=512, handshake_seconds=3.0, han
 def probe_connections(
     address: HostPort, certificate: CertificateReloader | None, line_bytes: int
 ) -> Connections[ProbeConnection]:
-    """Bind the operations port. See `Connections`, and `ProbeConnection` for `line_bytes`."""
+    """Bind the operations port. `Connections` and `ProbeConnection` document the arguments."""
     return Connections(
         address,
         certificate,

@@ -33,7 +33,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class AdminSource(Protocol):
-    """The source of the data served on the port. Each method returns within a few seconds."""
+    """The source of the data served on the port. Each method must return within a few seconds."""
 
     async def readiness(self) -> dict[str, Any]:
         """Return a JSON object with `ready` and details."""
@@ -49,8 +49,8 @@ class AdminSource(Protocol):
 class Site:
     """An application that shares the port but has its own limits.
 
-    A request has a probe's time limit until the application has authenticated the caller and enters
-    the context `app[ADMIT](request)`.
+    A request is subject to the probes' time limit until the application has authenticated the
+    caller and enters the context `app[ADMIT](request)`.
     """
 
     prefix: str
@@ -131,7 +131,9 @@ class AdminServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Apply the probes' limits, because connections allow the site's higher limits."""
+        """Apply the probes' limits to other paths, because connections allow the site's higher
+        limits.
+        """
         site = self._site
         if site is None:
             return await handler(request)
@@ -144,7 +146,7 @@ class AdminServer:
 
     @contextmanager
     def _admit(self, request: web.Request) -> Iterator[None]:
-        """Extend a site request's time limit. Raises HTTPServiceUnavailable."""
+        """Admit a request to the site and extend its time limit. Raises HTTPServiceUnavailable."""
         connection, site = request.protocol, self._site
         if site is None or not isinstance(connection, ProbeConnection):
             raise TypeError("the connection is not a ProbeConnection of a site")

@@ -43,7 +43,7 @@ class Readiness:
         self._reloader = reloader
 
     def report_settings(self, errors: Sequence[Diagnostic], pending: Sequence[str]) -> None:
-        """Record the current errors in the settings, and the keys that require a restart."""
+        """Record the settings' current errors, and the changed keys that require a restart."""
         self.settings_errors, self.pending_settings = errors, pending
 
     @property
@@ -63,7 +63,7 @@ class Readiness:
             "ready": self.is_ready,
             "phase": self.phase,
             "policy": policy or {"loaded": False},
-            # A policy is served only after its partitions' resolvers have been opened.
+            # If a policy is served, its partitions' resolvers have been opened.
             "resolvers": {
                 "initialised": policy is not None,
                 "unusable": [

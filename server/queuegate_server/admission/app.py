@@ -1,7 +1,7 @@
 """The webhook's HTTP endpoints and metrics.
 
 If a review fails, the webhook returns an HTTP error; with `failurePolicy: Fail`, the API server
-then rejects the object.
+then rejects the request.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _Review = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
 class AdmissionMetrics:
-    """The metrics, in a separate registry. No label contains a user, group or namespace."""
+    """The webhook's metrics, in their own registry. No label names a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
         """Register the metrics. `settings` and `certificate` count their own reloads."""
@@ -93,7 +93,7 @@ class AdmissionMetrics:
 
 
 class _Reloads(Collector):
-    """A collector for a watched value's reloads, excluding the initial load."""
+    """Counts a watched value's reloads, excluding the initial load."""
 
     def __init__(self, name: str, what: str, watched: WatchedValue[Any, Any]) -> None:
         self._name = f"queuegate_admission_{name}_reloads"
@@ -109,7 +109,7 @@ class _Reloads(Collector):
 
 
 class Webhook:
-    """A handler for admission reviews."""
+    """Handles admission reviews."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ class Webhook:
         metrics: AdmissionMetrics,
         acl_names: AclNames,
     ) -> None:
-        """Create the endpoints.
+        """Create the handler.
 
         Args:
             settings: Returns the current settings.
-            namespaces: The cache of namespace annotations; None to ignore annotations.
+            namespaces: The cache of namespace annotations; None to ignore namespace annotations.
             metrics: The webhook's metrics.
             acl_names: The set of names allowed in queue ACLs.
         """

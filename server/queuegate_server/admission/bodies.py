@@ -1,9 +1,9 @@
 """Reads request bodies and writes responses, with limits on memory and time.
 
-Nearly all reviews are small and are read immediately. A large review holds a slot from before its
-body is read until the response is sent. If no slot is free, the request waits, because the API
-server would sleep for a second after a rejection. A waiting request is rejected shortly before the
-API server would time out.
+Nearly all reviews are small and are read immediately. A large review must acquire a slot before its
+body is read, and holds it until the response is sent. If no slot is free, the request waits,
+because the API server would sleep for a second after a rejection. A waiting request is rejected
+shortly before the API server would time out.
 """
 
 import asyncio
@@ -44,12 +44,14 @@ class LargeBodies:
     """Slots for large bodies at one endpoint."""
 
     def __init__(self) -> None:
-        """Create the slots, which are free at first."""
+        """Create the slots, all of them free."""
         self._slots = asyncio.Semaphore(LARGE_BODIES)
 
     @asynccontextmanager
     async def slot(self, request: web.Request) -> AsyncIterator[None]:
-        """Hold a slot if the body may be large. Raises RequestRefusal if no slot becomes free."""
+        """Hold a slot within the context if the body may be large. Raises RequestRefusal if no slot
+        becomes free.
+        """
         length = request.content_length
         if length is not None and length <= SMALL_BODY_BYTES:
             yield
@@ -76,8 +78,8 @@ async def read_body(request: web.Request) -> bytes:
         raise RequestRefusal(415, "malformed", "the body must not be compressed")
     length = request.content_length
     small = length is not None and length <= SMALL_BODY_BYTES
-    # `request.read()` would store the body in the request. Requests are in reference cycles, so the
-    # body would stay in memory until the next garbage collection.
+    # `request.read()` would store the body in the request. Requests are part of reference cycles,
+    # so the body would stay in memory until the next garbage collection.
     body = bytearray()
     try:
         async with asyncio.timeout(_SMALL_BODY_SECONDS if small else _LARGE_BODY_SECONDS):
@@ -85,7 +87,7 @@ async def read_body(request: web.Request) -> bytes:
                 body += part
                 if len(body) > MAX_BODY_BYTES:
                     raise _too_large()
-                # Iterating over buffered chunks would not yield to the event loop.
+                # Yield to the event loop, because iterating over buffered chunks does not.
                 await asyncio.sleep(0)
             return bytes(body)
     except TimeoutError:

@@ -34,7 +34,7 @@ _MAX_LINES: Final = 20
 
 
 async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> AdmissionResponse:
-    """Validate a scheduler ConfigMap; other ConfigMaps are allowed unread.
+    """Validate a scheduler ConfigMap. Other ConfigMaps are allowed without inspection.
 
     If there are errors, the response is a denial that lists them. Raises OSError if the parser
     process cannot be started.
@@ -62,7 +62,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         warnings.append(warning)
     # Check all keys, because the scheduler's other ConfigMap may select any of them.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
-    # The scheduler accepts neither a manifest nor gzip data as the value of a key.
+    # Reject manifests and gzip data, because the scheduler does not accept them as values.
     job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
@@ -95,7 +95,9 @@ def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
 
 
 def _values(texts: Mapping[str, str], binary: Mapping[str, str]) -> Mapping[str, bytes]:
-    """Return the values as mounted in pods. Raises ValueError; the message names the key."""
+    """Return the values as they appear when mounted in a pod. Raises ValueError; the message names
+    the key.
+    """
     values = {key: text.encode() for key, text in texts.items()}
     for key in filter(is_compressed, binary):
         try:

@@ -37,12 +37,12 @@ so their buffers would otherwise not be freed in time."""
 
 
 class WebhookConnection(Connection):
-    """A connection that is aborted if its first request is late."""
+    """A connection that is aborted if its first request does not arrive in time."""
 
     __slots__ = ("_late",)
 
     def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
-        """Add this connection to `connections`, ordered by idle time (longest first)."""
+        """Add this connection to `connections`, which is ordered by idle time (longest first)."""
         super().__init__(
             server,
             connections,
@@ -55,7 +55,7 @@ class WebhookConnection(Connection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time limit for the first request."""
         super().connection_made(transport)
-        # The class of TLS transports is private.
+        # Cast, because the class of TLS transports is private.
         cast("Any", transport).set_read_buffer_limits(READ_BUFFER_BYTES)
         loop = asyncio.get_running_loop()
         self._late = loop.call_later(_FIRST_REQUEST_SECONDS, self.cut)
@@ -100,7 +100,7 @@ class WebhookConnections(Connections[WebhookConnection]):
         self._until_collection = _CONNECTIONS_PER_COLLECTION
 
     def refusal(self, request: web.Request) -> str:
-        """Return why the client's certificate is rejected; empty if accepted."""
+        """Return why the client's certificate is rejected, or an empty string if it is accepted."""
         if not self._client_names:
             return ""
         if request.transport is None:

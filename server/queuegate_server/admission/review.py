@@ -119,7 +119,7 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
 def read_review(body: bytes) -> AdmissionRequest:
     """Decode the AdmissionRequest in a body. Raises MalformedReview.
 
-    An invalid object is decoded as an UnreadableObject. If a rule reads it, the request is denied.
+    An invalid object is decoded as an UnreadableObject. The request is denied if a rule reads it.
     """
     try:
         review = _REVIEW.decode(body)
@@ -174,10 +174,12 @@ def _read_maps(node: dict[str, Any]) -> None:
 
 
 def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name: str) -> Any:
-    """Decode a list or map of strings. Limited in length: each entry becomes a Python object."""
+    """Decode a list or map of strings. The length is limited, because each entry becomes a Python
+    object.
+    """
     if raw is None:
         return None
-    # Each entry has at least one unescaped quotation mark, and usually four.
+    # Count unescaped quotation marks. Each entry has at least one, and usually four.
     text = bytes(raw)
     if text.count(b'"') - text.count(b'\\"') > 4 * MAX_ENTRIES:
         raise msgspec.ValidationError(f"{name}: more than {MAX_ENTRIES} entries")
@@ -203,7 +205,7 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return as many warnings as the API server accepts, and the number of omitted warnings."""
+    """Return as many warnings as the API server accepts, followed by the number of omitted ones."""
     written: list[str] = []
     left = _MAX_WARNINGS - _REST
     for warning in warnings:

@@ -78,7 +78,9 @@ def deny(message: str) -> AdmissionResponse:
 
 
 def concerns(request: AdmissionRequest) -> bool:
-    """Return whether a request can set the annotation. Other requests are allowed unread."""
+    """Return whether a request can set the annotation. Other requests are allowed without
+    inspection.
+    """
     has_annotations = request.kind in METADATA or request.kind in {BINDING, REVISION}
     return has_annotations and request.operation not in _SETS_NOTHING
 
@@ -149,7 +151,9 @@ class _Scope:
         )
 
     def _selected(self, annotation: str, wanted: Patterns, unwanted: Patterns) -> bool:
-        """Return whether the namespace is selected by its annotation or, if unset, the patterns."""
+        """Return whether the namespace is selected by its annotation, or by the patterns if it has
+        none.
+        """
         stated = self.namespace_annotations.get(annotation)
         if stated is not None:
             return stated == "true"
@@ -189,7 +193,9 @@ def _decide_creation(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
-    """Deny a binding with user metadata, which would replace the pod's metadata unreviewed."""
+    """Deny a binding that contains user metadata. It would replace the pod's metadata without
+    review.
+    """
     binding = pod_metadata(POD, scope.request.new)
     if binding.user_info is not None:
         return deny(_CHANGED)

@@ -137,8 +137,8 @@ def read_settings(
 ) -> AdmissionSettings:
     """Parse the settings in the ConfigMaps. Raises AdmissionSettingsError.
 
-    A key takes precedence over its environment variable. An empty value means an empty list, or a
-    boolean's default.
+    A key takes precedence over its environment variable. An empty value stands for an empty list
+    or, for a boolean, its default.
     """
     environment = environment or {}
     faults: list[str] = []
@@ -163,9 +163,10 @@ def read_settings(
 def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return the name and value of a setting's key, or of its environment variable.
+    """Return the name and value of a setting's key if it is set, otherwise of its environment
+    variable.
 
-    The value is None if neither is set.
+    The value is None if the variable is not set either.
     """
     if key in values:
         return key, values[key]

@@ -36,7 +36,7 @@ _MAX_KEY: Final = 100
 _MAX_QUOTED: Final = 60
 _NOBODY: Final = "\x01 \x01"
 """A text that cannot be the name of a user, group or namespace."""
-# Constructs that may contain an unpaired bracket, or that are a complete pair of brackets.
+# Constructs to skip as a unit, because brackets inside them need not be paired.
 _COMPLETE: Final = re.compile(
     r"""(?s:
       \\Q.*?(?:\\E|\Z)                                      # a literal
@@ -54,7 +54,7 @@ def lint_settings(
 ) -> tuple[str, ...]:
     """Return one-line warnings about settings that are probably mistakes.
 
-    Per setting, only the first pattern with each kind of mistake is reported.
+    For each setting, only the first pattern with each kind of mistake is reported.
 
     Args:
         values: The ConfigMaps' contents. Keys for the scheduler are ignored.
@@ -116,7 +116,7 @@ def _is_cut(pattern: str) -> bool:
 
 
 def _too_much(pattern: str, *, names_people: bool) -> str:
-    """Describe the names that a pattern probably matches by mistake; empty if there are none."""
+    """Describe the names that a pattern probably matches by mistake, or return "" if none."""
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:

@@ -36,7 +36,7 @@ Patch = tuple[Mapping[str, Any], ...]
 
 
 class UnreadableObject(ValueError):
-    """The object does not have the structure of its kind; the message states where."""
+    """The object does not match the schema of its kind; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,10 @@ def pod_metadata(kind: str, value: object) -> PodMetadata:
 
 
 def revision_values(value: object, keys: Collection[str]) -> tuple[tuple[str, object], ...]:
-    """Return all members of a ControllerRevision's data, at any depth, with the given keys.
+    """Return all members with the given keys, at any depth, in a ControllerRevision's data.
 
-    The path is not checked, because controllers ignore its case. Raises UnreadableObject.
+    The members' paths are not checked, because controllers ignore the case of path elements. Raises
+    UnreadableObject.
     """
     if isinstance(value, UnreadableObject):
         raise value

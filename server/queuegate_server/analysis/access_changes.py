@@ -31,7 +31,7 @@ _MAX_SHOWN: Final = 10
 
 
 class AllowedGain(NamedTuple):
-    """A gain of access declared as intended."""
+    """A gain of access that the user has declared to be intended."""
 
     subject: Subject
     queue: str
@@ -39,7 +39,7 @@ class AllowedGain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffectedPeople:
-    """The people who gain access through a change, or the people who lose it."""
+    """The people whose access a change grants, or those whose access it removes."""
 
     everyone: bool
     subjects: tuple[str, ...]
@@ -52,7 +52,7 @@ class AffectedPeople:
         return self.everyone or bool(self.subjects)
 
     def in_words(self, sign: str) -> str:
-        """Describe the people after `sign` (+ or -), listing a bounded number of names."""
+        """Describe the people, with `sign` (+ or -) in front. Lists a bounded number of names."""
         if self.everyone and not self.subjects:
             but = f" but {_listed(self.but)}" if self.but else ""
             return f"{sign} everyone{but}"
@@ -140,7 +140,7 @@ def access_changes(
 
 
 def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Partition, Partition]]:
-    """Yield each partition's name with its old and new versions; a missing version is empty."""
+    """Yield each partition's name with its old and new versions. A missing version is empty."""
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())
         yield name, old.partitions.get(name, empty), new.partitions.get(name, empty)

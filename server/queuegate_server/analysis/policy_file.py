@@ -48,7 +48,9 @@ class PolicyFile:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return the position of the ACL that makes a grant for `path`, or its file if unknown."""
+        """Return the position of the ACL that makes a grant for `path`, or only its file if the
+        position is unknown.
+        """
         access = grant.acl or Access.ADMIN
         key = acl_key(self.partitions[partition], path, grant.queue, access)
         return self.positions.get(key) or Place(self.name)
@@ -85,14 +87,14 @@ class PolicyFile:
         return " ".join(map(_shell_word, words))
 
     def note(self, partition: str, person: Person) -> str:
-        """Return why reproducing a decision requires groups from a resolver; empty if not."""
+        """Return why reproducing a decision requires a resolver's groups, or "" if it does not."""
         why = self._why_not_in_request(partition, person)
         if not (why and person.groups):
             return ""
         return f"a server decides the same if its resolver returns these groups; {why}"
 
     def _why_not_in_request(self, partition: str, person: Person) -> str:
-        """Return why requests cannot contain the person's groups; empty if they can."""
+        """Return why requests cannot contain the person's groups, or "" if they can."""
         user = self.user(person)
         if not self.partitions[partition].accepts_user(user):
             why = f"{quoted(user)} is not a valid YuniKorn user name"
@@ -103,14 +105,16 @@ class PolicyFile:
         return f"--group cannot express {quoted(odd)}" if odd else ""
 
     def reading_words(self, partition: str) -> Sequence[str]:
-        """Return the options with which `queuegate check` reads the partition as done here."""
+        """Return the options that make `queuegate check` read the same partition from the same
+        file.
+        """
         more = ["--config", self.config] if self.config else _words(self.options, partition)
-        # The command rejects `-`, but accepts this path with `< FILE`.
+        # The command rejects `-`, but can read redirected standard input from this path.
         name = "/dev/stdin" if self.name == STDIN_NAME else self.name
         return ["--policy", name, *more]
 
     def user(self, person: Person) -> str:
-        """Return the person's user name; for an unnamed person, a name that appears in no ACL."""
+        """Return the person's user name. If the person is unnamed, return a name used in no ACL."""
         return person.user or self._unused("somebody")
 
     def _unused(self, name: str) -> str:
@@ -120,7 +124,7 @@ class PolicyFile:
 
     @cached_property
     def _texts(self) -> bytes:
-        """All text in which a user name may appear, searched for an unused name."""
+        """All text in which a user name may appear. Searched to find an unused name."""
         yarn = self.options.yarn
         site = yarn.site[0] if yarn.site else b""
         return b"\n".join(

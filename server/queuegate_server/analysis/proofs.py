@@ -39,10 +39,10 @@ class Proof:
 
 
 class CannotProve(Exception):
-    """Raised for claims that cannot be evaluated against the policy."""
+    """The claims cannot be evaluated against the policy."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """`diagnostics` locates the invalid claims."""
+        """Create the error. `diagnostics` contains the positions of the invalid claims."""
         super().__init__(message)
         self.diagnostics = diagnostics
 
@@ -103,7 +103,7 @@ class Prover:
             yield Proof(stated, refutation, shown)
 
     def _note_missing(self, stated: StatedClaim, claim: object) -> None:
-        """Add a note for each nonexistent queue in the claim, as its name may be misspelled."""
+        """Note each nonexistent queue in the claim, because its name may be misspelled."""
         names = ("uses", "first", "second", "inner", "outer")
         for use in (getattr(claim, name, None) for name in names):
             if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:

@@ -11,11 +11,11 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command. For a command of the client, the error says to run `queuegate NAME`."""
+        """Find a command. For a client command, the error suggests running `queuegate NAME`."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            # Slow to import, and only needed for this error.
+            # Imported here because it is slow to import and needed only for this error.
             from queuegate.cli.commands import queuegate  # noqa: PLC0415
 
             name = args[0]

@@ -225,7 +225,7 @@ def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
 
 
 def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:
-    """Return a change's position in the new file, or in the old file for a removal."""
+    """Return a change's position in the new file or, for a removal, in the old file."""
     partition, queue, _, access, template = difference
     key, above = AclKey(partition, queue, access, template), AclKey(partition, queue, None)
     places = (new.positions.get(key), old.positions.get(key), new.positions.get(above))
@@ -235,13 +235,14 @@ def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:
 def _load(
     old: str, new: str, options: FormatOptions, config: Path | None, old_site: Path | None
 ) -> tuple[PolicyFile, PolicyFile]:
-    """Load two comparable policies. Raises Failure."""
+    """Load both policies. Raises Failure if they cannot be read or compared."""
     if old == new == STDIN:
         raise Failure("only one of the two can be standard input")
     before = policies.load(old, options, config, old_site)
     after = policies.load(new, options, config)
     if before.is_yunikorn is not after.is_yunikorn:
-        # Queue names are compared differently, and only YARN has cluster administrators.
+        # They are not comparable: queue names follow different rules, and only YARN has cluster
+        # administrators.
         raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
     return before, after
 
@@ -250,7 +251,7 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
     """Yield the differences, sorted by partition and queue.
 
     ACLs are compared by meaning, ignoring order, duplicates and names that grant nothing. A missing
-    ACL is the same as an empty one.
+    ACL is treated as an empty one.
     """
     for name in sorted({*old.partitions, *new.partitions}):
         before, after = old.partitions.get(name), new.partitions.get(name)
@@ -297,7 +298,7 @@ def _queues(
 def _templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
     """Yield the differences between templates for queues that will be created on demand.
 
-    Templates used in neither policy are not compared.
+    Templates that neither policy uses are not compared.
     """
     before, after = old.partitions.get(partition), new.partitions.get(partition)
     was, now = ((each and each.creation) or QueueCreation({}) for each in (before, after))
