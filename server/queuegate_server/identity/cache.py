@@ -1,9 +1,9 @@
 """A partition's group cache.
 
-`cachetools` keeps the entries in LRU order. This module adds a TTL for each outcome, failures
-stored alongside groups, statistics, and separate bounds for users with groups and for names without
-groups, so that a flood of unknown names cannot evict users. Groups sent by callers are never
-cached, because one caller's claim must not affect another's decision.
+`cachetools` keeps the entries in LRU order. This module adds statistics, a TTL that depends on the
+outcome, failed lookups stored alongside the last known groups, and separate bounds for users with
+groups and for names without groups, so that a flood of unknown names cannot evict users. Groups
+sent by callers are never cached, because one caller's claim must not affect another's decision.
 """
 
 import math
@@ -46,8 +46,8 @@ NEVER: Final = -math.inf
 class CacheEntry:
     """A cached lookup outcome with its lifetime. Only the cache modifies it.
 
-    Callers hold the entry itself instead of a copy, so an entry that is replaced, invalidated or
-    evicted expires for all callers.
+    Callers hold the entry itself, not a copy. When it is replaced, invalidated or evicted, it
+    expires for all of them at once.
     """
 
     user: str
@@ -66,7 +66,7 @@ class CacheEntry:
     """The generation of the `CacheLease` when the outcome was stored."""
 
     def stale_until(self, options: CacheOptions) -> float:
-        """Return when the groups become too stale to use while the resolver is unavailable."""
+        """Return when the groups become too stale to use even if the resolver is unavailable."""
         return self.expires_at + options.max_stale
 
     def expire(self) -> None:
@@ -76,7 +76,7 @@ class CacheEntry:
 
 @dataclass(slots=True)
 class Occupancy:
-    """Usage of one half of the cache: known users, or unknown names and failed lookups."""
+    """Usage of one half of the cache (known users, or unknown names and failed lookups)."""
 
     entries: int = 0
     """The current number of entries, including expired ones."""
@@ -101,7 +101,7 @@ class CacheStats:
 
 
 class GroupCache:
-    """Caches the groups of up to `max_entries` users, and equally many names without groups."""
+    """Caches up to `max_entries` users with groups, and up to as many names without groups."""
 
     def __init__(
         self,
@@ -114,13 +114,13 @@ class GroupCache:
         """Create an empty cache.
 
         Args:
-            options: TTLs and bounds. May be replaced at any time; existing entries keep their TTLs,
-                and entries beyond a lowered bound are evicted as others are stored.
+            options: TTLs and bounds. May be replaced at any time. Existing entries then keep their
+                TTLs, and those in excess of a lowered bound are evicted as others are stored.
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
             chance: Returns random numbers in [0, 1).
-            lease: The cache lease. Entries stored before it last ended must be revalidated. None:
-                it never ends.
+            lease: The cache lease. Entries stored before a lease ended must be revalidated. None:
+                the lease never ends.
         """
         self.lease: Final = lease or EndlessLease()
         self.options = options
@@ -151,10 +151,10 @@ class GroupCache:
         A failure never replaces a usable entry.
 
         Args:
-            flight: The lookup. It is outdated if, since it started, the user was invalidated or a
-                later lookup has completed.
+            flight: The lookup. It is outdated if the user has been invalidated, or a later lookup
+                has completed, since it started.
             outcome: The lookup's outcome.
-            shared: The result from another server that contained the outcome, if any.
+            shared: Another server's result, if the outcome was taken from one.
         """
         user = flight.key
         if flight.is_outdated:
@@ -165,7 +165,7 @@ class GroupCache:
         if isinstance(outcome, KnownUser):
             outcome = self._shared(outcome)
         entry = self.find(user)
-        # If the outcome has changed, renewing the old entry would revive decisions based on it.
+        # Never renew an entry with a different outcome: this would revive decisions based on it.
         if entry is None or entry.outcome != outcome:
             entry = CacheEntry(user, outcome)
         self._renew(entry, shared, flight.started_at)
@@ -194,8 +194,8 @@ class GroupCache:
     def invalidate_all(self) -> Iterator[int]:
         """Invalidate all entries in steps, yielding the number of usable entries in each step.
 
-        The cache is empty immediately, but decisions based on the entries remain valid until the
-        iterator is exhausted.
+        The cache is emptied immediately, but each entry's holders may use it until its step has
+        run.
         """
         return self._drain([*self._groups.take_all(), *self._negative.take_all()], self.clock())
 
@@ -249,7 +249,7 @@ class GroupCache:
     def _renew(
         self, entry: CacheEntry, shared: SharedResult | None = None, started_at: float | None = None
     ) -> CacheEntry:
-        """Set an entry's TTL, no longer than a shared result's remaining TTL; return the entry."""
+        """Restart an entry's TTL, capped at the shared result's remaining TTL. Return the entry."""
         options = self.options
         refresh_after = 1.0
         if isinstance(entry.outcome, KnownUser):
@@ -274,7 +274,7 @@ class GroupCache:
         return entry
 
     def _shared(self, known: KnownUser) -> KnownUser:
-        """Return an equal outcome already in use, if any, to save memory."""
+        """Intern an outcome to save memory, because many users have the same groups."""
         shared = self._shared_groups.get(known.groups)
         if shared is None:
             shared = KnownUser(tuple(map(sys.intern, known.groups)))
@@ -286,7 +286,7 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """Cache shards of similar size. `put` limits them, because an LRUCache's limit is fixed."""
+    """The shards of a cache. `put` enforces the size limit, because an LRUCache's is fixed."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
         self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]
@@ -320,7 +320,7 @@ class _Shards:
         return entry
 
     def take_all(self) -> list[_Shard]:
-        """Remove and return all shards."""
+        """Return all shards, and replace them with empty ones."""
         shards, self.shards = self.shards, [LRUCache(math.inf) for _ in self.shards]
         self._occupancy.entries = 0
         return shards

@@ -13,7 +13,7 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 class ResolverChain:
     """A chain of guarded resolvers, queried in order.
 
-    If one resolver fails, the lookup fails, because that resolver might have found the user.
+    If a queried resolver fails, the lookup fails, because that resolver might know the user.
     """
 
     def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
@@ -29,8 +29,8 @@ class ResolverChain:
         self.is_local: bool = all(member.is_local for member in members)
         self._members = tuple(members)
         self._mode = mode
-        # With `first`, users found by the first resolver can be refreshed even if the others are
-        # overloaded.
+        # With `first`, only the first resolver's load counts, so that users it finds can be
+        # refreshed even if the others are overloaded.
         always_queried = self._members if mode == "union" else self._members[:1]
         self.load = _ChainLoad([each.load for each in always_queried])
 

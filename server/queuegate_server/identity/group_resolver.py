@@ -45,7 +45,7 @@ _ABANDONED: Final = LookupFailure(
 
 
 class Resolution(NamedTuple):
-    """A cache entry with a user's groups, and its status."""
+    """The cache entry to use for a user, and how it was obtained."""
 
     entry: CacheEntry
     """The entry. Invalidating the user expires it."""
@@ -90,8 +90,8 @@ class GroupResolver:
     def known(self, user: str) -> CacheEntry | None:
         """Return a user's cache entry; None if it is missing or has expired.
 
-        If the entry is due for a refresh, starts one in the background. A local resolver is queried
-        immediately instead, even if there is no entry.
+        If the entry is due for a refresh, starts one in the background. A local resolver is instead
+        queried immediately if the entry is missing, expired or due for a refresh.
         """
         now, lease = self._clock(), self._lease
         if now >= lease.ends_at:
@@ -148,10 +148,10 @@ class GroupResolver:
         return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
 
     def copy_until(self, resolution: Resolution) -> float:
-        """Return when another process's copy of a resolution expires (monotonic clock).
+        """Return when copies of a resolution in other processes expire (monotonic clock).
 
-        The copy expires with the entry, or slightly later while the resolver is unavailable, to
-        avoid constant renewal of all copies.
+        They expire with the entry. While the resolver is unavailable, they expire slightly later,
+        to avoid constant renewal.
         """
         entry = resolution.entry
         if self._is_local:
@@ -164,7 +164,7 @@ class GroupResolver:
         if resolution.stale:
             return stale_until
         if max_age < math.inf:
-            return entry.expires_at  # nothing would invalidate a stale copy
+            return entry.expires_at  # this server might miss its invalidation
         has_failed = entry.failure is not None and now < entry.failure.expires_at
         if has_failed or not self._source.load.capacity:
             return max(entry.expires_at, stale_until)
@@ -188,9 +188,9 @@ class GroupResolver:
         return self._cache.invalidate(users)
 
     async def invalidate_all(self) -> int:
-        """Invalidate all users like `invalidate`, in steps that yield to other tasks.
+        """Invalidate all users; return how many had usable entries.
 
-        Completes even if the caller is cancelled.
+        Works in steps, yielding to other tasks. Completes even if the caller is cancelled.
         """
         self._flights.outdate_all()
         self._refreshes.clear()
@@ -209,7 +209,7 @@ class GroupResolver:
         return await asyncio.shield(task)
 
     def end_lease(self) -> None:
-        """Stop sharing and caching the results of lookups in progress."""
+        """Prevent lookups in progress from being joined by later callers, and from being cached."""
         self._flights.outdate_all()
 
     def reconfigure(self, options: CacheOptions) -> None:
@@ -232,7 +232,7 @@ class GroupResolver:
         await self._flights.close()
 
     async def _query(self, user: str) -> Resolution:
-        """Query the resolver, bypassing the cache."""
+        """Query the resolver even if the cache has a usable entry."""
         try:
             entry = await self._flights.join(user, alone=partial(self._lookup.run, min_life=None))
         except FlightCancelled:
@@ -247,7 +247,7 @@ class GroupResolver:
                 self._refresh(entry.user)
             return Resolution(self._use(entry), cached=True, stale=False)
         failure = self._failure(entry, now)
-        # While the resolver is unavailable or busy, a lookup would not change the result.
+        # While the resolver is unavailable or busy, waiting for a lookup would be futile.
         if self._has_groups(entry, now) and (
             failure is not None
             or (
@@ -259,7 +259,7 @@ class GroupResolver:
         return None if failure is None else Resolution(failure, cached=True, stale=False)
 
     def _stale(self, user: str) -> Resolution | None:
-        """Return a user's usable cached groups after a failed or slow lookup."""
+        """Return a user's cached groups if they may be used after a failed or slow lookup."""
         entry, now = self._cache.find(user), self._clock()
         if entry is None or not self._has_groups(entry, now):
             return None
@@ -280,7 +280,7 @@ class GroupResolver:
         )
 
     def _failure(self, entry: CacheEntry, now: float) -> CacheEntry | None:
-        """Return the recent failed lookup that must not be retried yet, if any."""
+        """Return the user's failed lookup if it is too early to retry it; otherwise None."""
         failure = entry.failure
         if failure is None or now >= failure.expires_at:
             return None

@@ -144,7 +144,7 @@ class CircuitBreaker:
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up a user; while the breaker is open, return LookupFailure immediately."""
+        """Look up a user, or return LookupFailure immediately if the breaker is open."""
         if self.refuses:
             remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
             return LookupFailure(f"paused after repeated failures, for another {remaining} s")
@@ -191,7 +191,7 @@ class Bulkhead:
     """Limits the number of concurrent lookups (`max_concurrent`) and queued lookups
     (`max_waiting`). A queued lookup waits for up to `lookup_timeout`.
 
-    The queue absorbs bursts of new users, such as a batch after startup. It is bounded so that
+    The queue absorbs bursts of new users, for example after startup. It is bounded so that
     callers fail fast if the source is slow, and kept short while the source is overloaded.
     """
 
@@ -258,7 +258,7 @@ class Bulkhead:
 
 
 class ResolverLoad:
-    """The load on a resolver."""
+    """A resolver's load, used to limit refreshes."""
 
     def __init__(
         self,
@@ -278,8 +278,8 @@ class ResolverLoad:
     def capacity(self) -> int:
         """The number of refreshes that may run now.
 
-        Most slots are reserved for users without a cache entry. While the circuit breaker is open,
-        no refreshes may run.
+        The other slots are reserved for users without a cache entry. While the circuit breaker is
+        open, no refreshes may run.
         """
         if self._breaker.refuses:
             return 0
@@ -306,15 +306,15 @@ class GuardedResolver:
         clock: Callable[[], float] = time.monotonic,
         observe: Callable[[Outcome, float], None] | None = None,
     ) -> None:
-        """Build the guards.
+        """Wrap a resolver in guards.
 
         Args:
             name: The resolver's display name.
             resolver: The resolver. If it is local (`is_local`), only ExceptionContainment is used.
             options: The guards' limits.
             clock: A monotonic clock, in seconds.
-            observe: Called with the outcome and duration in seconds of each lookup, including
-                rejected ones.
+            observe: Called with each lookup's outcome and duration in seconds, even if the guards
+                rejected the lookup.
         """
         self.name = name
         self.resolver = resolver
@@ -349,7 +349,7 @@ class GuardedResolver:
         return await self._listings.all_users(limit)
 
     async def open(self) -> None:
-        """Open the resolver within 30 s. On failure, close it and raise the exception."""
+        """Open the resolver, with a timeout of 30 s. If this fails, close it and reraise."""
         try:
             async with asyncio.timeout(OPEN_TIMEOUT) as limit:
                 await self.resolver.open()
@@ -360,7 +360,7 @@ class GuardedResolver:
             raise
 
     async def close(self) -> None:
-        """Close the resolver within two seconds."""
+        """Close the resolver, with a timeout of 2 s. Exceptions are logged."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self.resolver.close()

@@ -1,4 +1,4 @@
-"""Looks up users in the fleet's shared groups, then with the resolver, and caches the results."""
+"""Looks up users, first in the fleet's shared groups and then with the resolver."""
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source
@@ -7,8 +7,8 @@ from queuegate_server.runtime.single_flight import Flight
 
 
 class Lookup:
-    """Looks up users and caches the results. A result is not cached if, in the meantime, the user
-    was invalidated or a newer lookup completed.
+    """Looks up users and caches the results. A result is not cached if the user has been
+    invalidated, or a newer lookup has completed, since the lookup started.
     """
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:

@@ -34,7 +34,7 @@ class PartitionIdentity(Protocol):
 
     @property
     def resolver(self) -> str | None:
-        """The name of a resolver in the settings, if any."""
+        """The name of the partition's resolver; None if the settings name none."""
 
     @property
     def cache(self) -> CacheOptions:
@@ -53,7 +53,7 @@ class IdentitySettings(Protocol):
 
 
 class ResolverKey(NamedTuple):
-    """The key of a resolver or chain."""
+    """Identifies a resolver or chain."""
 
     name: str
     """The resolver's name in the settings, or its type in the policy."""
@@ -110,8 +110,8 @@ class ResolverManager:
             wall: The wall clock, in seconds.
             observe: Returns the lookup observer for a resolver, given the resolver's name or type
                 and where it is defined (`settings` or `policy`).
-            lease: The lease for all caches; None: it never expires.
-            share: Returns the groups shared within a fleet; None without a fleet.
+            lease: The lease for all caches; None: they need no lease.
+            share: Creates the groups that a partition shares within the fleet; None: no fleet.
             around: Wraps each new resolver, given its name and the resolver itself.
             resolver_type: Returns the resolver type with the given name. Raises BadResolverType.
         """
@@ -161,7 +161,7 @@ class ResolverManager:
         return chosen
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
-        """Close group resolvers that are not in `used`, and resolvers no longer needed."""
+        """Close the group resolvers not in `used`, and the resolvers that only they needed."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
@@ -171,7 +171,7 @@ class ResolverManager:
         await asyncio.gather(*(each.close() for each in unused_resolvers))
 
     async def close(self) -> None:
-        """Close everything."""
+        """Close all group resolvers and resolvers."""
         await self.close_unused(())
 
     async def _group_resolver(self, partition: Partition) -> GroupResolver:
@@ -187,7 +187,7 @@ class ResolverManager:
         return groups
 
     def _shared(self, partition: str, key: ResolverKey, source: GroupSource) -> SharedGroups | None:
-        """Return a partition's shared groups; None if they must not be shared."""
+        """Return the groups that a partition shares in the fleet; None if it must not share any."""
         if self._share is None or source.is_local:
             return None
         settings: list[tuple[str, str, str, str]] = []
@@ -241,7 +241,7 @@ class ResolverManager:
 def unusable_resolvers(
     settings: IdentitySettings, partitions: Mapping[str, Partition]
 ) -> list[UnusableResolver]:
-    """Return an error for each partition whose resolver has unusable settings. Opens nothing."""
+    """Return the errors in the partitions' resolver settings, without opening any resolver."""
     unusable: list[UnusableResolver] = []
     for partition in partitions.values():
         for key in _members(settings, _key(settings, partition)):

@@ -1,11 +1,11 @@
 """Bounded lists of group members, and of all users.
 
-Resolvers that can list members implement `members`, as in `Listings`. It may raise ListingLimit;
-all pending groups are then marked as incomplete. Resolvers that can list users implement
-`all_users`. It raises CannotListUsers if the list may be incomplete. Both may raise other
+Resolvers that can list members implement `members`, with the signature in `Listings`. If it raises
+ListingLimit, all pending groups are marked as incomplete. Resolvers that can list users implement
+`all_users`; it must raise CannotListUsers if the list may be incomplete. Both may raise other
 exceptions, must not block the event loop, and must stop when cancelled. Lists may include users who
-are not in the group or do not exist, because each user is looked up before being shown. A list that
-may lack users must be reported as incomplete.
+are not in the group or do not exist, because each user is looked up before being shown. A list from
+which members may be missing must be marked as incomplete.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_SEARCHES: Final = 10_000
 MAX_USERS: Final = 200_000
 """The maximum number of users per listing."""
 MAX_LISTINGS: Final = 2
-"""The maximum number of concurrent listings per resolver; low, because checks take priority."""
+"""The maximum number of concurrent listings per resolver. Low, because checks take priority."""
 LISTING_SECONDS: Final = 15.0
 """The time limit for listing members, including the wait for other listings."""
 USERS_SECONDS: Final = 300.0
@@ -41,7 +41,7 @@ class CannotListUsers(Exception):
 
 
 class GroupMembers:
-    """The known members of a group."""
+    """The members of a group that have been listed so far."""
 
     __slots__ = ("missing", "users")
 
@@ -53,7 +53,7 @@ class GroupMembers:
 
 
 class MemberListing:
-    """A bounded listing of group members. Groups count as incomplete until marked as done."""
+    """A bounded listing of group members. Each group is incomplete until it is marked as done."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class MemberListing:
         max_members: int = MAX_MEMBERS,
         max_searches: int = MAX_SEARCHES,
     ) -> None:
-        """Create an empty listing of the given groups, with limits on members and requests."""
+        """Create an empty listing with limits on the numbers of memberships and requests."""
         self.groups: Mapping[str, GroupMembers] = {name: GroupMembers() for name in groups}
         self._max_members = max_members
         self._max_searches = max_searches
@@ -99,11 +99,11 @@ class MemberListing:
         self.searches += 1
 
     def done(self, group: str, missing: str = "") -> None:
-        """Mark a group as done, with the reason (`missing`) if members may be missing."""
+        """Mark a group as done. If members may be missing, `missing` is the reason."""
         self.groups[group].missing = missing
 
     def give_up(self, missing: str) -> None:
-        """Mark all pending groups as done but incomplete; `missing` is the reason."""
+        """Mark all pending groups as done but incomplete, for the reason `missing`."""
         for name in self.pending:
             self.done(name, missing)
 
@@ -114,7 +114,7 @@ class MemberListing:
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:
-        """Add the results of a forked listing, obtained from the resolver named `source`."""
+        """Add the results of a forked listing, which was filled by the resolver named `source`."""
         self.searches += other.searches
         for name, group in other.groups.items():
             for user, nested in group.users.items():

@@ -49,7 +49,7 @@ class ResolverOptions(Section):
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
         """Return contradictions between settings.
 
-        Each is keyed by one of the settings, and consists of a message and a remedy.
+        Each is a message and a remedy, keyed by the name of one of the settings involved.
         """
         return {}
 

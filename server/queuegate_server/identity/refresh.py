@@ -1,8 +1,8 @@
 """Refresh-ahead: looks up cached users again in the background.
 
-After an outage, all cached groups may have expired. If every check then had to look up its user,
-lookups would queue up and delay the checks. Instead, checks use the cached groups while refreshes
-run in FIFO order, with bounded rate and concurrency.
+After an outage, all cached groups may have expired. If every check then had to wait for a lookup,
+checks would be delayed by a long queue of lookups. Instead, checks use the cached groups while
+refreshes run in FIFO order, at a limited rate and concurrency.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Final
 from queuegate_server.identity.resolver import Load
 
 MAX_QUEUED: Final = 100_000
-"""The maximum queue length. A user who does not fit may be queued at the next check."""
+"""The maximum queue length. A user rejected by a full queue may be queued at the next check."""
 
 
 def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
@@ -26,7 +26,7 @@ class RefreshQueue:
     Args:
         start: Starts a user's lookup and returns its task; None if the refresh is no longer needed.
         load: Limits the rate and concurrency of refreshes.
-        call_later: Schedules a call, like `loop.call_later`.
+        call_later: Schedules a call; has the signature of `loop.call_later`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RefreshQueue:
     def add(self, user: str) -> bool:
         """Start or queue a user's refresh; return whether it has started.
 
-        Does nothing while the resolver must not be queried.
+        Returns False without queueing the user if the resolver must not be queried now.
         """
         if user in self._queue or self._start is None or not (capacity := self._load.capacity):
             return False
@@ -75,7 +75,7 @@ class RefreshQueue:
             self._timer = None
 
     def _schedule(self) -> None:
-        """Schedule a wake-up when the rate limit allows a refresh, unless all slots are in use."""
+        """Wake up when the rate limit allows the next refresh, unless all slots are in use."""
         if self._queue and self._timer is None and self._running < max(1, self._load.capacity):
             self._timer = self._call_later(self._load.wait(), self._wake_up)
 

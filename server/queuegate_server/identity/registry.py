@@ -1,9 +1,9 @@
 """Resolver types: built-in types, and entry points in other distributions.
 
-A resolver type is a class with an attribute `Options`, a subclass of `ResolverOptions`. Its
+A resolver type is a class whose attribute `Options` is a subclass of `ResolverOptions`. Its
 constructor takes an instance of `Options` and does no I/O. Built-in types are imported on demand
-so that reading the settings does not require every driver. Other distributions register their types
-in the entry-point group `queuegate.resolvers`.
+so that only the drivers in use need to be installed. Other distributions register their types in
+the entry-point group `queuegate.resolvers`.
 """
 
 import importlib
@@ -50,12 +50,12 @@ class BadResolverType(Exception):
 
 
 class ResolverType(Protocol):
-    """A class whose instances are resolvers."""
+    """The interface of a resolver type (a class whose instances are resolvers)."""
 
     Options: type[ResolverOptions]
 
     def __call__(self, options: ResolverOptions, /) -> Resolver:
-        """Build a resolver."""
+        """Construct a resolver with the given options."""
 
 
 def types() -> frozenset[str]:

@@ -9,7 +9,7 @@ from queuegate_server.identity.members import MemberListing
 
 @dataclass(frozen=True, slots=True)
 class KnownUser:
-    """The outcome for an existing user."""
+    """The outcome of a lookup that found the user."""
 
     groups: tuple[str, ...]
     """All of the user's groups, primary group first, without duplicates."""
@@ -17,7 +17,7 @@ class KnownUser:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchUser:
-    """The outcome for a user who definitely does not exist."""
+    """The outcome of a lookup that established that the user does not exist."""
 
     detail: str
     """A human-readable reason."""
@@ -25,9 +25,9 @@ class NoSuchUser:
 
 @dataclass(frozen=True, slots=True)
 class LookupFailure:
-    """The outcome if the source failed or its response was incomplete; the user may exist.
+    """The outcome if the source failed or its response was incomplete.
 
-    Must never be treated as an empty group list.
+    The user may exist, so a failure must never be treated as an empty group list.
     """
 
     detail: str
@@ -46,8 +46,8 @@ class Source(Protocol):
     async def resolve(self, user: str) -> Outcome:
         """Look up a user. Must not block the event loop, and must stop when cancelled.
 
-        Returns LookupFailure for every fault; an exception is a bug and is treated as
-        LookupFailure. `user` is any nonempty text.
+        Returns LookupFailure for every fault. An exception is a bug, and is treated as
+        LookupFailure. `user` may be any nonempty string.
         """
 
 
@@ -55,22 +55,22 @@ class Resolver(Source, Protocol):
     """A source of group memberships.
 
     The constructor does no I/O, so settings can be checked without the source. `open` tolerates
-    faults, so a server can start while the source is down.
+    an unavailable source, so a server can start while the source is down.
 
     A resolver without an external source sets the class attribute `is_local = True`. Its `resolve`
-    must never suspend and therefore needs no task, timeout or bulkhead. A resolver whose results
-    depend on the host sets `is_of_host = True`; its results are not shared within a fleet.
+    must never suspend, and therefore runs without a task, timeout or bulkhead. A resolver whose
+    results depend on the host sets `is_of_host = True`; its results are not shared in a fleet.
     """
 
     async def open(self) -> None:
-        """Prepare for lookups within 30 s. Must not raise if the source is down."""
+        """Prepare for lookups. Must finish within 30 s, and not raise if the source is down."""
 
     async def close(self) -> None:
         """Release all resources. Called once, even if `open` failed; must not hang."""
 
 
 class Load(Protocol):
-    """The load on a source, for limiting refreshes."""
+    """A source's load, used to limit refreshes."""
 
     @property
     def capacity(self) -> int:
@@ -84,7 +84,7 @@ class Load(Protocol):
         """Return the seconds until the next refresh may start; 0 if it may start now."""
 
     def acquire(self) -> bool:
-        """Acquire permission for one refresh from the rate limiter; return False if denied."""
+        """Return whether the rate limiter permits one more refresh now. If so, count it."""
 
 
 class GroupSource(Source, Protocol):

@@ -1,12 +1,13 @@
 """Groups from an LDAP directory: OpenLDAP, 389-DS, FreeIPA, Active Directory.
 
 resolver      the resolver's interface to the rest of the server
-options       the settings, checked without the network; defaults from presets and YuniKorn's Secret
+options       the settings, checked without network access
+defaults      default settings from presets and YuniKorn's Secret
 fields        validated types for the settings
 driver        checks that python-ldap and the libraries needed by the settings are installed
-directory     lookups: choice of server, retries
+directory     lookups, with choice of server and retries
 pool          the servers: background connections, failover, fail-back
-bind          opens bound connections; kerberos_child is a program that binds using Kerberos
+bind          opens and binds connections; binds with Kerberos in the program kerberos_child
 bridge        TCP, StartTLS and TLS; relays data between the server and libldap
 messages      splits the server's stream into messages and checks them
 certificates  trusted authorities, and advice on invalid certificates
@@ -19,7 +20,7 @@ user_lookup   looks up a user's entry, and lists all users
 schema        checks that the directory has the attributes named in the settings
 notes         hints on possible misconfigurations for `ldap-check`
 dn            parses and compares distinguished names; search bases
-group_kind    a kind of group: search filters and names
-group_lookup  looks up a user's groups: memberOf, searches, nested groups
-member_lookup looks up a group's users
+group_kind    search filters and names for one kind of group
+group_lookup  looks up a user's groups, using memberOf and searches, including nested groups
+member_lookup looks up a group's members
 """

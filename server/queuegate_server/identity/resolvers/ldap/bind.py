@@ -50,7 +50,7 @@ _OTHER_TICKET_FAULT: Final = (
 
 
 class Connector:
-    """A factory for bound connections."""
+    """Opens and binds connections."""
 
     def __init__(
         self, options: LdapOptions, threads: AbandonableThreadPool, observe: StepObserver
@@ -60,9 +60,9 @@ class Connector:
         self._observe = observe
 
     async def connect(self, url: ServerUrl) -> LdapConnection:
-        """Return a bound connection within `connect_timeout`. Raises LdapFault.
+        """Open and bind a connection, within `connect_timeout`. Raises LdapFault.
 
-        If the password is rejected but its file has changed in the meantime, retry once.
+        If the password is rejected but its file has changed in the meantime, retries once.
         """
         password = await self.password()
         try:
@@ -87,7 +87,7 @@ class Connector:
 
     async def _connect(self, url: ServerUrl, password: bytes) -> LdapConnection:
         seconds = self._options.connect_timeout
-        # On a timeout, the message includes the step that was still in progress.
+        # On a timeout, these are the names of the steps that were in progress.
         unfinished: list[str] = []
 
         def observe(step: LdapStep) -> None:
@@ -153,9 +153,9 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
     """Bind a descriptor's connection using Kerberos, in a child process. Raises LdapFault.
 
     During the bind, libkrb5 waits for the KDC without a time limit while the driver holds the GIL.
-    This would block the whole server, even in a thread. Therefore, a child process inherits
-    libldap's end of the socket pair and binds; it is killed on timeout or cancellation. This
-    process then uses the bound connection.
+    Even in a thread, this would block the whole server. Therefore, a child process inherits
+    libldap's end of the socket pair and binds. It is killed on timeout or cancellation. After it
+    exits, the server uses the bound connection.
     """
     seconds = math.ceil(options.connect_timeout) + 1
     try:
@@ -185,7 +185,7 @@ def _credentials(options: LdapOptions) -> dict[str, str]:
     variables: dict[str, str] = {}
     if options.keytab_file is not None:
         variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"
-        # The default cache is a file in a directory that may be read-only or shared.
+        # Do not use the default cache, because its directory may be read-only or shared.
         variables["KRB5CCNAME"] = "MEMORY:queuegate"
     if options.credentials_cache is not None:
         variables["KRB5CCNAME"] = options.credentials_cache

@@ -49,10 +49,10 @@ class MessageReceiver(Protocol):
         """Return whether to read the message with the given head. Raises ServerFault."""
 
     def take(self, head: MessageHead, message: bytes) -> bool:
-        """Return whether to forward a message. Raises ServerFault."""
+        """Check a message; return whether to forward it to libldap. Raises ServerFault."""
 
     def close(self, reason: str) -> None:
-        """Close the connection, because it is unusable after a fault."""
+        """Close the connection after a fault that makes it unusable."""
 
 
 class _End(asyncio.Protocol):
@@ -86,19 +86,19 @@ class _End(asyncio.Protocol):
             self.peer.release()
 
     def hold(self) -> None:
-        """Pause reading. Calls nest: each needs a `release` before reading resumes."""
+        """Pause reading until `release` has been called as often as this method."""
         self._holds += 1
         if self._holds == 1 and self.transport and not self.transport.is_closing():
             self.transport.pause_reading()
 
     def release(self) -> None:
-        """Undo one `hold`. Reading resumes when all are undone."""
+        """Undo one call to `hold`; resume reading if it was the last."""
         self._holds -= 1
         if self._holds == 0 and self.transport and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Close the peer once it has sent all pending data."""
+        """Record why the connection was lost. Close the peer after it has sent pending data."""
         self.transport = None
         if self.lost is None:
             self.lost = (
@@ -128,7 +128,7 @@ class _End(asyncio.Protocol):
 
 
 class Bridge(_End):
-    """The bridge's end toward the server; `hand_over` adds libldap's end."""
+    """The server's end of a bridge; `hand_over` creates libldap's end."""
 
     def __init__(self, url: ServerUrl) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class Bridge(_End):
         """Closes libldap's end after the server's connection is lost; None until then."""
 
     def data_received(self, data: bytes) -> None:
-        """Check and forward data from the server."""
+        """Check data from the server, and forward it to libldap."""
         self._reader.add(data)
         if self._next_step is None and self._reader.size > LONG_BYTES and (wait := PACER.wait()):
             self._pause(wait)
@@ -155,14 +155,14 @@ class Bridge(_End):
             self._read_messages()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Close libldap's end after reading the remaining messages."""
+        """Close libldap's end after forwarding the remaining messages."""
         self.transport = None
         self._propagate_loss = partial(super().connection_lost, error)
         if self._next_step is None:
             self._finish()
 
     def _read_messages(self) -> None:
-        """Check messages for up to a few milliseconds, then pause and continue."""
+        """Check and forward messages, pausing every few milliseconds."""
         if self._next_step is not None:
             return
         start = time.monotonic()
@@ -212,7 +212,7 @@ class Bridge(_End):
         return True
 
     def take(self, head: MessageHead, message: bytes) -> bool:
-        """Return whether to forward a message to libldap. A reply to `request` is consumed."""
+        """Check a message; return whether to forward it. A reply to `request` is not forwarded."""
         try:
             check_message(message, _MAX_ELEMENTS_BEFORE_BIND)
         except TooManyElements:
@@ -225,7 +225,7 @@ class Bridge(_End):
         return False
 
     def close(self, reason: str = "") -> None:
-        """Close the connection: immediately if given a reason, otherwise after sending all data."""
+        """Abort the connection if given a reason; otherwise, close it after sending all data."""
         if reason:
             self.abort(reason)
             self._fail_request()
@@ -278,7 +278,7 @@ class Bridge(_End):
         return f"{tls.version()}, {tls.cipher()[0]}"
 
     async def hand_over(self) -> int:
-        """Return libldap's file descriptor. libldap must close it. Raises ServerFault."""
+        """Create libldap's end; return its descriptor for libldap to own. Raises ServerFault."""
         ours, theirs = socket.socketpair()
         try:
             for end in (ours, theirs):

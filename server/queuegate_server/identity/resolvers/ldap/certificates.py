@@ -48,7 +48,7 @@ _ADVICE: Final = {
 
 
 def certificate_advice(code: int) -> str:
-    """Return advice for the given verification error code."""
+    """Return advice on fixing a verification error, given OpenSSL's error code."""
     return _ADVICE.get(code, _OTHER_ADVICE)
 
 
@@ -78,7 +78,7 @@ def tls_context(
 
 
 def check_authorities(context: ssl.SSLContext) -> None:
-    """Raise ValueError if the context and OpenSSL's default directory have no CA certificates."""
+    """Raise ValueError if neither the context nor OpenSSL's default directory has a CA."""
     folder = ssl.get_default_verify_paths().capath or ""
     if not context.cert_store_stats()["x509_ca"] and not (folder and any(Path(folder).iterdir())):
         raise ValueError("this machine has no CA certificates: install them, or set ca_file")

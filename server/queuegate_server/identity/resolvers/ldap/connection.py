@@ -1,4 +1,4 @@
-"""A connection with concurrent requests and timeouts, without threads.
+"""A connection to a directory server, with concurrent requests and timeouts but no threads.
 
 It uses only python-ldap's asynchronous calls, on a nonblocking descriptor. Results are fetched
 when the event loop reports data, for up to a few milliseconds at a time.
@@ -50,12 +50,12 @@ class Query(NamedTuple):
 
 
 class LdapConnection:
-    """A connection through libldap."""
+    """A connection to a directory server through libldap."""
 
     def __init__(
         self, bridge: Bridge, descriptor: int, options: LdapOptions, observe: StepObserver
     ) -> None:
-        """Take ownership of the descriptor returned by `hand_over`."""
+        """Create a connection that owns `descriptor`, which `hand_over` returned."""
         self._bridge = bridge
         self.options = options
         self.observe = observe
@@ -101,7 +101,7 @@ class LdapConnection:
         return len(self._pending)
 
     async def bind(self, name: str, password: bytes) -> None:
-        """Bind; anonymously if the name and password are empty. Raises LdapFault."""
+        """Perform a simple bind, anonymous if name and password are empty. Raises LdapFault."""
         if password and not (self._bridge.encrypted or self.options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
         # The password is sent as bytes because it might not be valid UTF-8.
@@ -119,8 +119,8 @@ class LdapConnection:
     ) -> SearchResult:
         """Send one search request and return its complete result. Raises LdapFault.
 
-        The server is asked to send no more than `size_limit` entries (0: unlimited). `allowance` is
-        enforced by the client.
+        Asks the server for no more than `size_limit` entries (0: unlimited), but enforces only
+        `allowance`.
         """
         seconds = max(1, round(self.options.operation_timeout))
         self.used_at = time.monotonic()
@@ -138,7 +138,7 @@ class LdapConnection:
         )
 
     async def verify(self) -> None:
-        """Raise LdapFault and close the connection if the server no longer responds."""
+        """Check that the server responds; if not, close the connection and raise ServerFault."""
         try:
             await self._request(
                 lambda: self._ldap.search_ext(
@@ -204,7 +204,7 @@ class LdapConnection:
         )
         if not sent and self.in_flight:
             return fault
-        # A server that responds to other requests is merely slow; a silent server hangs.
+        # A server that responds to other requests is merely slow; a silent one seems to hang.
         if self.heard_at == heard_at:
             self.close(fault.detail)
         return fault
@@ -220,7 +220,7 @@ class LdapConnection:
         self.heard_at = time.monotonic()
 
     def _read(self) -> None:
-        """Fetch results from libldap, with pauses if this takes long."""
+        """Fetch results from libldap in short steps with pauses between them."""
         start = time.monotonic()
         while self.lost is None and self._read_one():
             if (worked := time.monotonic() - start) > STEP_SECONDS:
@@ -230,7 +230,7 @@ class LdapConnection:
         PACER.wait(time.monotonic() - start)
 
     def _resume_reading(self) -> None:
-        # Do not wait for the descriptor: libldap may have buffered all available data already.
+        # Read at once: libldap may have buffered all the data, and no event would then follow.
         if self.lost is None:
             self._loop.add_reader(self._descriptor, self._read)
             self._read()
@@ -249,7 +249,7 @@ class LdapConnection:
                 self.close(self._bridge.lost or to_fault(error).detail)
             return True
         except Exception as error:
-            # For example, a DN is not valid UTF-8. The error does not identify the request.
+            # The error (for example, a DN that is not valid UTF-8) does not identify the request.
             self.close(f"the server sent an unreadable response: {type(error).__name__}")
             return True
         if kind is None:
@@ -295,7 +295,7 @@ class _WritableDescriptor:
         self._closed = False
 
     async def wait(self) -> None:
-        """Wait for enough free space, or `close`."""
+        """Wait until enough space is free or `close` is called."""
         while not self._closed and not self._poll.poll(0):
             self._changed.clear()
             self._loop.add_writer(self._descriptor, self._wake)

@@ -2,7 +2,8 @@
 
 The Secret is mounted as a directory with one file per key. Required keys, optional keys and their
 defaults follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
-`pkg/common/security`. The files are read with the settings; only the password is read again later.
+`pkg/common/security`. The files are read when the settings are; the password is read again for
+each connection.
 """
 
 import re
@@ -64,14 +65,14 @@ _NUMBER: Final = re.compile(r"\+?0*([0-9]{1,5})")
 
 
 class BadSecrets(ValueError):
-    """Keys are missing or invalid. The message is a predicate, such as "cannot be read"."""
+    """The Secret is unreadable or invalid. The message is a predicate, such as "has no Host"."""
 
 
 def read_secrets(folder: Path) -> dict[str, Any]:
-    """Return resolver options for the keys in a Secret's directory. Blocks. Raises BadSecrets.
+    """Convert a Secret's keys to resolver options. Blocks. Raises BadSecrets.
 
-    Values are trimmed. As in YuniKorn, invalid values of optional booleans mean false. The password
-    remains in its file, TRIMMED_FILE, and is trimmed when read.
+    Values are trimmed. As in YuniKorn, invalid values of optional booleans mean false. The options
+    contain only the path of the password's file (TRIMMED_FILE); its content is trimmed when read.
     """
     try:
         texts = {
@@ -110,13 +111,13 @@ def read_secrets(folder: Path) -> dict[str, Any]:
 
 
 def _port(text: str) -> int:
-    """Return the port as parsed by Go's `Atoi`; 0 if it is invalid."""
+    """Parse a port like Go's `Atoi`; return 0 if it is invalid."""
     match = _NUMBER.fullmatch(text)
     number = int(match[1]) if match else 0
     return number if number <= _MAX_PORT else 0
 
 
 def preset_defaults(given: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the configured preset's defaults. Unknown presets are reported later."""
+    """Return the defaults from the preset in `given`. Unknown presets are reported later."""
     name = given.get("preset")
     return PRESETS.get(name, {}) if isinstance(name, str) else {}

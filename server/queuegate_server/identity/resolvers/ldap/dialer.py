@@ -25,7 +25,7 @@ async def open_bridge(
 ) -> Bridge:
     """Connect to a server, with TLS as configured. Raises LdapFault.
 
-    The caller must bound the time; cancellation leaves no connection open.
+    The caller must set a timeout. Cancellation leaves no connection open.
     """
     with timed_step("resolve", str(url), observe) as step:
         addresses = await resolve_host(url.host, url.port, threads)

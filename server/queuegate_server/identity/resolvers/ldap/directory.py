@@ -1,4 +1,4 @@
-"""Lookups in an open directory: choice of server, and retries. Requires the driver."""
+"""Looks up users in a directory: chooses a server, and retries. Requires the driver."""
 
 import asyncio
 import unicodedata
@@ -75,10 +75,10 @@ class Directory:
             raise CannotListUsers(fault.text) from None
 
     async def examine(self, url: ServerUrl, user: str) -> tuple[Outcome, list[str]]:
-        """Look up a user on one server through a new connection, within `lookup_timeout`.
+        """Look up a user on the given server through a new connection.
 
         Returns the outcome, and human-readable notes on possible misconfigurations. Raises
-        LdapFault if the query failed.
+        LdapFault if a query fails or the lookup exceeds `lookup_timeout`.
         """
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME, []
@@ -104,7 +104,7 @@ class Directory:
         self._threads.close()
 
     async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
-        """Call `work` with a connection; if the server fails, retry once, preferably on another."""
+        """Call `work` with a connection. If the server fails, retry once, preferably on another."""
         server, connection = await self.pool.connection()
         try:
             outcome = await work(connection)

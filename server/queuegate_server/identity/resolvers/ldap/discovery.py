@@ -53,14 +53,14 @@ def is_host(text: str) -> bool:
         ipaddress.ip_address(text)
         return True
     try:
-        # The system's resolver and TLS use the same encoding for internationalized names.
+        # Check the IDNA encoding, because the system's resolver and TLS also use it.
         return is_domain(text.encode("idna").decode())
     except UnicodeError:
         return False
 
 
 def parse_url(text: str) -> ServerUrl:
-    """Parse a URL. Raises ValueError."""
+    """Parse an LDAP URL. Raises ValueError; the message is a predicate."""
     if not text.isprintable() or " " in text:
         raise ValueError("contains spaces or control characters")
     try:
@@ -134,7 +134,7 @@ async def discover_servers(
     servers = tuple(
         ServerUrl(scheme, record.target.to_text(omit_final_dot=True), record.port)
         for record in records
-        # A root target means that the service is not available.
+        # The root domain as the target means that the service is not available.
         if isinstance(record, SRV) and record.target != name.root
     )
     if not servers:

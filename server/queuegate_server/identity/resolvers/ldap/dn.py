@@ -1,4 +1,4 @@
-"""Distinguished names (RFC 4514): parsing by the driver, and comparison regardless of spelling."""
+"""Parses distinguished names (RFC 4514) with the driver; compares them regardless of spelling."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _SHORT_NAMES: Final = {
 
 
 def long_dn(length: int) -> SetupFault:
-    """Return the fault for a DN that is too long. `length` is in bytes."""
+    """Return the fault for an overlong DN of `length` bytes."""
     return SetupFault(
         f"the directory sent a DN of {length} bytes, but the limit is {MAX_DN_BYTES}",
         "shorten it: it belongs to a user or group, or an attribute that lists them contains it",
@@ -55,7 +55,7 @@ def parse_dn(text: str) -> ParsedDn | None:
 
 
 def normalize(parsed: ParsedDn) -> NormalizedDn:
-    """Normalize case, spacing and width, because DN comparison ignores them (RFC 4518)."""
+    """Normalize case, spaces and character width, which DN comparison ignores (RFC 4518)."""
     return tuple(
         tuple(sorted((short_name(attribute), _fold(value)) for attribute, value, _ in rdn))
         for rdn in parsed

@@ -1,4 +1,4 @@
-"""Checks that the driver and the libraries required by the settings are installed."""
+"""Checks that python-ldap (the driver) and the libraries required by the settings are installed."""
 
 import ctypes
 import importlib

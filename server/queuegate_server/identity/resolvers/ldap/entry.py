@@ -26,7 +26,7 @@ class LdapEntry:
         return self._attributes.get(attribute.lower(), [])
 
     def value_range(self, attribute: str) -> "ValueRange | None":
-        """Return the values sent as `attribute;range=…`, or None.
+        """Return the values sent as `attribute;range=…`; None if no range was sent.
 
         Raises ServerFault if there are several ranges, or the bounds do not match the values.
         """
@@ -53,8 +53,8 @@ class LdapEntry:
     def check_names(self, requested: frozenset[str]) -> None:
         """Raise SetupFault if an attribute was sent under a name not in `requested`.
 
-        The name may be an alias, and treating the requested attribute as missing would give a wrong
-        result. `requested` contains lowercase names without ranges.
+        The name may be an alias of a requested attribute, whose values would then seem to be
+        missing. `requested` contains lowercase names without ranges.
         """
         has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
         for name in self._attributes:
@@ -66,7 +66,7 @@ class LdapEntry:
                     raise _option_fault(name)
                 continue
             is_alias = short_name(attribute) in map(short_name, requested)
-            # An OID may identify any attribute.
+            # An OID could identify any of the requested attributes.
             if has_oid or is_alias or "." in attribute:
                 raise SetupFault(
                     f"the directory sent the attribute {name:.200}, but was asked for "

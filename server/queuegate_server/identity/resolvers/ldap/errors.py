@@ -1,6 +1,7 @@
-"""Directory faults, and the conversion of driver errors to faults. Messages contain no secrets.
+"""Directory faults, and a function that converts driver errors to faults.
 
-Driver errors are identified by name so that this module need not import the driver.
+Messages contain no secrets. Driver errors are identified by class name, so that this module need
+not import the driver.
 """
 
 import re
@@ -32,7 +33,7 @@ class BadCredentials(ServerFault):
 
 
 class SetupFault(LdapFault):
-    """The query cannot succeed until the setup of the directory or of this server is corrected."""
+    """The query fails until the configuration of the directory or this server is corrected."""
 
 
 class NoSuchEntry(SetupFault):
@@ -104,7 +105,7 @@ def message_id(error: Exception) -> int:
 
 
 def to_fault(error: Exception) -> LdapFault:
-    """Return the fault for a driver error."""
+    """Convert a driver error to a fault."""
     name = type(error).__name__
     if name == "REFERRAL":
         return _referral(error)

@@ -1,4 +1,4 @@
-"""Validated types for the settings of the `ldap` resolver.
+"""Validated types for the `ldap` resolver's settings.
 
 Errors do not quote values, because a secret may have been set under the wrong key. The caller adds
 the key to the message.
@@ -33,7 +33,7 @@ _KEYTAB_VERSIONS: Final = (b"\5\1", b"\5\2")
 
 
 def is_dn(text: str) -> bool:
-    """Return whether a text is a distinguished name (RFC 4514); the root DN is empty."""
+    """Return whether a text is a distinguished name (RFC 4514) or empty (the root DN)."""
     return len(text) <= MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
 
 

@@ -1,4 +1,4 @@
-"""Search filters (RFC 4515), validated with the settings; user names are inserted safely."""
+"""Parses the search filters (RFC 4515) in the settings, and inserts user names safely."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +41,7 @@ def escape_bytes(value: bytes) -> str:
 
 
 def parenthesize(text: str) -> str:
-    """Add missing parentheses, because directories accept filters such as `uid=%s`."""
+    """Add missing outer parentheses, because directories accept filters such as `uid=%s`."""
     text = text.strip()
     return text if text.startswith("(") else f"({text})"
 
@@ -172,7 +172,7 @@ class UserFilter:
         return "*".join(self._parts)
 
     def users(self, values: Callable[[str], Iterable[str]], *, fold: bool) -> tuple[str, ...]:
-        """Return the user names for which the filter matches an entry.
+        """Return the names of all users for whom the filter would match an entry.
 
         `values` returns the entry's values for an attribute. If `fold` is set, the filter's text
         around the placeholder is compared ignoring case.
@@ -188,7 +188,7 @@ class UserFilter:
         return tuple(names)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
-        """Return (attribute, value) pairs. The user's entry must contain at least one of them."""
+        """Return (attribute, value) pairs, at least one of which the user's entry must contain."""
         return tuple(
             (name.attribute, user.join(map(_unescape, _PLACEHOLDER.split(name.value))))
             for name in self._names

@@ -1,4 +1,4 @@
-"""Kinds of groups: search filters, and group names in DNs."""
+"""Kinds of groups: filters for finding a member's groups, and parsing of group names."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -28,19 +28,19 @@ class GroupDn(NamedTuple):
 
 
 class GroupKind:
-    """A kind of group. Parsed DNs are cached, because many users are in the same groups."""
+    """One configured kind of group. Caches parsed DNs, because many users share groups."""
 
     def __init__(self, options: GroupOptions, *, lower_case: bool = False) -> None:
-        """Create a kind of group. `lower_case` converts group names to lowercase."""
+        """Create a kind of group. If `lower_case` is set, group names are lowercased."""
         self.options = options
         self._apply_case = str.lower if lower_case else str
-        # Servers always return the DN, so names from DNs need no attributes.
+        # Names taken from DNs need no attributes, because servers always return the DN.
         self.attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )
         """The group attributes to request."""
         base = SearchBase(options.group_base or "")
-        # Caching a method would create a reference cycle.
+        # Not a method, because caching one would create a reference cycle.
         parse = partial(_parse, options, base, self._apply_case)
         self._parse = parse
         self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)

@@ -1,6 +1,6 @@
-"""Looks up a user's groups from memberOf, group searches, nested groups and the primary group.
+"""Looks up a user's groups using memberOf, group searches, nested groups and the primary group.
 
-If the list may be incomplete, raises LdapFault instead.
+Raises LdapFault rather than return a list that may be incomplete.
 """
 
 import logging
@@ -137,7 +137,7 @@ class GroupLookup:
     async def _add_groups_with(
         self, kind: GroupKind, members: list[str], step: StepName
     ) -> list[str]:
-        """Add the groups with any of the given DNs as members; return the DNs of new groups."""
+        """Add the groups that list any of the given members' DNs; return the DNs of new groups."""
         parts = kind.member_filters(members)
         results = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
         return await self._add_entries(kind, chain.from_iterable(results))
@@ -156,7 +156,7 @@ class GroupLookup:
         if gid is not None:
             entries.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
             if not entries or gid.encode() not in entries[0].values(_GID):
-                # As in NSS, a nameless group is identified by its number.
+                # As in NSS, the number serves as the name of a group without a name.
                 self._add_name(gid, gid)
         await self._add_entries(kind, entries)
 
@@ -192,7 +192,7 @@ class GroupLookup:
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
-        """Add parent groups of all kinds, with one search per kind and level. Detects cycles."""
+        """Add parent groups level by level, with one search per kind. Cycles are not followed."""
         kinds = [kind for kind in self._kinds if kind.options.groups_from != "member_uid"]
         for _ in range(self._options.nested_depth):
             if not above:
@@ -261,7 +261,7 @@ class GroupLookup:
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:
-        """Add a group's DN (not its name); return None if already seen or outside `group_base`."""
+        """Mark a group as seen. Return None if it already was, or is outside `group_base`."""
         group = kind.parse(dn)
         if group is None:
             self._statistics.note_skipped(dn)
@@ -295,7 +295,7 @@ def _gid(entry: LdapEntry) -> str:
 def _ad_primary_group_filter(user: LdapEntry) -> str:
     """Return the filter for the group with a user's primaryGroupID.
 
-    The SIDs of the user and the group differ only in the last number (MS-ADTS 3.1.1.1.3,
+    The user's SID and the group's SID differ only in the last number (MS-ADTS 3.1.1.1.3,
     MS-DTYP 2.4.2).
     """
     numbers, sids = (user.values(name) for name in _AD_PRIMARY_GROUP)
@@ -312,7 +312,7 @@ def _ad_primary_group_filter(user: LdapEntry) -> str:
 
 
 def _any_of(parts: list[str]) -> Iterator[str]:
-    """Yield disjunctions of the given filters, each small enough for servers."""
+    """Yield disjunctions of the given filters, each small enough for servers to accept."""
     chunk: list[str] = []
     length = 0
     for part in parts:

@@ -23,7 +23,7 @@ StepName = Literal[
 
 @dataclass(slots=True)
 class LdapStep:
-    """A step performed on a server, with its result."""
+    """One step of a lookup or of opening a connection, with its result."""
 
     name: StepName
     server: str
@@ -43,7 +43,7 @@ StepObserver = Callable[[LdapStep], None]
 
 @contextmanager
 def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[LdapStep]:
-    """Measure and report a step, even if it fails or is cancelled."""
+    """Time a step, and report it to `observe` even if it fails or is cancelled."""
     step = LdapStep(name, server)
     start = time.perf_counter()
     try:
@@ -90,7 +90,7 @@ class LdapStatistics:
     """A rate limiter for log lines about entries, because one lookup may cause thousands."""
 
     def note_outside(self, dn: str, base: str) -> None:
-        """Count an ignored entry outside a base, and log it within the rate limit."""
+        """Count an entry ignored because it is outside a base; log it unless rate-limited."""
         self.outside_base += 1
         if self.log_rate.acquire():
             _LOG.warning(
@@ -98,13 +98,13 @@ class LdapStatistics:
             )
 
     def note_skipped(self, source: str) -> None:
-        """Count a group without a readable name, and log it within the rate limit."""
+        """Count a group without a readable name; log it unless rate-limited."""
         self.skipped_names += 1
         if self.log_rate.acquire():
             _LOG.warning("a group has no readable name: %.200r", source)
 
     def count(self, step: LdapStep) -> None:
-        """Count a step."""
+        """Add a step to the counters."""
         count = self.steps.setdefault((step.server, step.name), StepCount())
         count.seconds += step.seconds
         count.failed += bool(step.fault)

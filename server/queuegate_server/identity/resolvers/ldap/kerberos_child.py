@@ -15,7 +15,7 @@ if __name__ == "__main__":
     handle = ldap.initialize(f"ldap://{sys.argv[2]}", fileno=int(sys.argv[1]))
     # Use the configured host name, because reverse DNS could return a different name.
     handle.set_option(ldap.OPT_X_SASL_NOCANON, ldap.OPT_ON)
-    # The connection is already encrypted, and Active Directory rejects a second layer.
+    # Disable SASL encryption: the connection already uses TLS, and Active Directory rejects both.
     handle.set_option(ldap.OPT_X_SASL_SSF_MAX, 0)
     try:
         handle.sasl_non_interactive_bind_s("GSSAPI")
@@ -23,5 +23,5 @@ if __name__ == "__main__":
         facts = error.args[0] if error.args else {}
         text = f"{type(error).__name__} {facts.get('desc', '')}: {facts.get('info', '')}"
         os.write(sys.stdout.fileno(), text.encode())
-    # Freeing the handle, even in an orderly exit, would send an unbind request.
+    # Skip all cleanup, because freeing the handle would send an unbind request.
     os._exit(0)

@@ -1,5 +1,5 @@
-"""Splits the processing of large directory responses into short steps, with pauses in which calls
-are served.
+"""Splits the processing of large directory responses into short steps. Between them, it pauses so
+that gRPC calls can be served.
 
 gRPC delivers one call at a time, and each delivery takes several iterations of the event loop.
 Therefore, pauses are longer than steps, and all connections and lookups pause together.
@@ -29,7 +29,7 @@ class Pacer:
         self._free_at = 0.0
 
     def wait(self, worked: float = 0.0) -> float:
-        """Return the seconds until the next step may start, after a step of `worked` seconds."""
+        """Record a step of `worked` seconds; return the seconds until the next step may start."""
         now = time.monotonic()
         if worked > _SHORT_SECONDS:
             self._free_at = min(

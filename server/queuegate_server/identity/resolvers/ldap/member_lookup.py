@@ -41,7 +41,7 @@ _ADVICE: Final = "the members of smaller groups can be listed"
 
 
 class _Group(NamedTuple):
-    """A group whose members are listed."""
+    """A group whose members are being listed."""
 
     key: str
     """A key that is the same for all spellings of the DN."""
@@ -61,7 +61,7 @@ class _DirectMembers(NamedTuple):
 
 
 class MemberLookup:
-    """Lists group members through one connection."""
+    """Lists group members over one connection."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class MemberLookup:
     async def run(self) -> None:
         """List the members of the pending groups. Raises ListingLimit.
 
-        Raises ServerFault if the server failed. The groups still pending may then be listed using
-        another server.
+        Raises ServerFault if the server fails. The groups that are still pending can then be listed
+        using another server.
         """
         for name in self._listing.pending:
             try:
@@ -97,7 +97,7 @@ class MemberLookup:
             self._listing.done(name, missing)
 
     async def _list(self, name: str) -> str:
-        """Add a group's members; return the reason why some may be missing, or an empty text."""
+        """Add a group's members; return why some may be missing (empty if the list is complete)."""
         if self._options.primary_group == "user_name":
             self._listing.add(name, name)
         if self._options.primary_group == "gid_number":
@@ -172,7 +172,7 @@ class MemberLookup:
             (*kind.attributes, _GID),
             _MAX_SAME_NAME,
         )
-        # A gid that belongs to no group serves as the group's name.
+        # The name may itself be a gidNumber, which serves as the name of a group without a name.
         numbers = {name} if name.isascii() and name.isdecimal() else set()
         for entry in entries:
             numbers.update(filter(None, map(decode_value, entry.values(_GID))))
@@ -230,7 +230,7 @@ class MemberLookup:
     async def _ensure_readable(self, group: _Group) -> None:
         """Raise SetupFault if a group has members that the bind account may not read.
 
-        User lookups cannot detect this, because they only search the attribute.
+        Lookups of users cannot detect this, because they use the attribute only in filters.
         """
         attributes = group.kind.options.member_attribute
         present = "".join(f"({attribute}=*)" for attribute in attributes)
@@ -241,7 +241,7 @@ class MemberLookup:
             )
 
     async def _parse_dns(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
-        """Return the valid DNs among the given values, by normalized form."""
+        """Parse the valid DNs among the given values; return them by normalized form."""
         dns: dict[NormalizedDn, ParsedDn] = {}
         async for dn in self._session.in_steps(filter(None, map(decode_value, values))):
             if parsed := parse_dn(dn):
@@ -342,6 +342,6 @@ def _any_of(dns: Iterable[ParsedDn]) -> str:
 
 
 def _rid(entry: LdapEntry) -> int | None:
-    """Return the last number in a group's SID (MS-DTYP 2.4.2), or None."""
+    """Return the last number in a group's SID (MS-DTYP 2.4.2); None if it has no SID."""
     sids = entry.values(_SID)
     return int.from_bytes(sids[0][-_RID_BYTES:], "little") if sids else None

@@ -54,7 +54,7 @@ class MalformedMessage(ServerFault):
 
 
 class TooManyElements(Exception):
-    """The message has more entries, attributes and values than allowed."""
+    """The message has more elements than allowed (see `check_message`)."""
 
 
 class MessageHead(NamedTuple):
@@ -90,7 +90,7 @@ class MessageReader:
 
     @property
     def is_between_messages(self) -> bool:
-        """Whether the stream so far consists of complete messages."""
+        """Whether the data added so far ends at a message boundary."""
         return not self._buffer and not self._dropping
 
     @property
@@ -106,7 +106,7 @@ class MessageReader:
         """Yield each message's head with the complete message, or with None if it was discarded.
         Raises ServerFault.
 
-        The caller may stop iterating at any time, and call again for the rest.
+        The caller may stop iterating at any time, and later call this method again for the rest.
         """
         buffer = self._buffer
         while True:
@@ -205,12 +205,12 @@ def check_message(message: bytes, max_elements: int) -> int:
 
 
 def dn_bytes(entry: bytes) -> int:
-    """Return the length of the DN in a checked entry message."""
+    """Return the length in bytes of the DN in a checked entry message."""
     return _operation_part(entry)[1]
 
 
 def read_result(message: bytes) -> LdapReply:
-    """Return the result in a checked result message."""
+    """Decode a checked result message."""
     at, length = _operation_part(message)
     code = int.from_bytes(message[at : at + length], "big", signed=True)
     at, length = _read_length(message, at + length + 1)
@@ -226,7 +226,7 @@ def _operation_part(message: bytes) -> tuple[int, int]:
 
 
 class _Check:
-    """A checker for one message. Reads beyond the end raise IndexError."""
+    """Checks one message. Raises IndexError if a read goes beyond the message's end."""
 
     def __init__(self, message: bytes, max_elements: int) -> None:
         self._message = message
@@ -259,7 +259,7 @@ class _Check:
 
     def _entry(self, at: int, end: int) -> None:
         start, stop = self._open(_OCTETS, at, end)
-        # libldap would truncate the name at the NUL.
+        # Reject NULs, because libldap would truncate the DN there.
         if 0 in self._message[start:stop]:
             raise MalformedMessage(f"the DN {_escape(self._message[start:stop])} has a NUL")
         at = stop

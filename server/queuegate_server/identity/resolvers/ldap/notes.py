@@ -39,7 +39,7 @@ class Notes:
 
     async def about(self, user: str, outcome: Outcome, look_up: LookupFunction) -> list[str]:
         """Return notes on a lookup's outcome, omitting notes whose searches failed."""
-        # These steps are not reported, because normal lookups do not include them.
+        # Do not report the additional searches, because normal lookups do not include them.
         self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]

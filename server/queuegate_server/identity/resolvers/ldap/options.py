@@ -1,4 +1,4 @@
-"""Settings for the `ldap` resolver, checked without the network.
+"""Settings for the `ldap` resolver, validated without network access.
 
 Anything that would make every lookup fail regardless of the directory, such as a missing driver or
 an unreadable file, is a settings error.
@@ -189,7 +189,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
         if not isinstance(given, dict):
             return given
         if not given:
-            # As in YuniKorn, the policy names `ldap` and the settings do not define it.
+            # The policy names `ldap`, but the settings do not define it. As YuniKorn does, use
+            # the Secret.
             given = {"secrets_dir": DEFAULT_SECRETS}
         folder = given.get("secrets_dir")
         from_secrets: dict[str, Any] = {}
@@ -226,7 +227,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         return self
 
     def _conflicts(self) -> Mapping[str, object]:
-        """Return all messages about conflicting options, each mapped to whether it applies."""
+        """Map the message for each possible conflict between options to whether it applies."""
         encrypted = self.start_tls or all(parse_url(url).encrypted for url in self.urls)
         is_simple = self.bind == "simple"
         by_password = self.bind_dn or self.bind_password_file
@@ -270,8 +271,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
         }
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return contradictions: time limits that prevent failover because the lookup times out
-        first, and an attribute that lists names where DNs are required.
+        """Return contradictions: timeouts that leave no time for failover within `lookup_timeout`,
+        and a member attribute that contains names where DNs are required.
         """
         remedy = "raise lookup_timeout, or lower this setting"
         result: dict[str, tuple[str, str]] = {}
@@ -302,8 +303,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def _uses_tls(self) -> bool:
         return self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
 
-    # The files below are read for each new connection instead of being watched, because connections
-    # are rarely opened and must use the current content.
+    # Read these files for each new connection instead of watching them: connections are rarely
+    # opened, and must use the current content.
 
     def password(self) -> bytes:
         """Return the password file's current content; empty if no file is configured. Blocks.
@@ -326,15 +327,15 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def tls_context(self) -> ssl.SSLContext:
         """Return an SSL context with the current certificate files. Raises ValueError.
 
-        Blocks, for 20 ms with the system's certificates.
+        Blocks (for about 20 ms with the system's certificates).
         """
         context = tls_context(self.ca_file, self.tls_min_version, verify=self.verify_certificate)
         if self.ca_file is None and self.verify_certificate and self._uses_tls:
             check_authorities(context)
         if self.cert_file and self.key_file:
             try:
-                # With an empty password, an encrypted key is an error; with no password, OpenSSL
-                # would prompt for one.
+                # With an empty password, an encrypted key raises an error; without a password,
+                # OpenSSL would prompt for one.
                 context.load_cert_chain(self.cert_file, self.key_file, password="")
             except OSError as error:
                 raise ValueError(

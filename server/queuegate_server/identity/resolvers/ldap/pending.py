@@ -56,7 +56,7 @@ class Allowance:
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
-        """Allow for a number of entries or values of typical size.
+        """Create an allowance for a number of entries or values of typical size.
 
         Args:
             entries: The number of entries or values.
@@ -120,7 +120,7 @@ class PendingRequests:
         Args:
             abandon: Notifies the server of an abandoned request.
             close: Closes the connection, given the reason.
-            hear: Called when each message starts to arrive, including discarded messages.
+            hear: Called when a message starts to arrive, even if it is then discarded.
         """
         self._abandon = abandon
         self.close = close
@@ -144,7 +144,7 @@ class PendingRequests:
         return request.future
 
     def abandon(self, message: int) -> None:
-        """Abandon a request, unless it is complete."""
+        """Abandon a request and notify the server, unless the request has been settled."""
         request = self._pending.pop(message, None)
         if request is None:
             return
@@ -197,7 +197,7 @@ class PendingRequests:
         if head.id in self._late:
             self._drop(head)
             return False
-        # Charging before the message arrives avoids buffering oversized messages.
+        # Charge before the rest of the message arrives, so that no oversized one is buffered.
         return request is None or self._charge(head.id, request.allowance, head.size, 0)
 
     def take(self, head: MessageHead, message: bytes) -> bool:
@@ -225,7 +225,7 @@ class PendingRequests:
         return True
 
     def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
-        """Deduct from a request's allowance; if it is exceeded, fail the request."""
+        """Charge a request's allowance. If this exceeds it, fail the request and return False."""
         try:
             allowance.charge(size, elements)
         except SetupFault as fault:
@@ -234,7 +234,7 @@ class PendingRequests:
         return True
 
     def _hold(self, message: int, request: _Request, size: int) -> bool:
-        """Account for a partial response's memory; if the limit is exceeded, fail the request."""
+        """Count a response's memory. If this exceeds the limit, fail the request; return False."""
         if request.allowance.is_for_listing:
             return True
         request.held += size

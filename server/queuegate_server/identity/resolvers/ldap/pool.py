@@ -48,7 +48,7 @@ class ServerPool:
     async def connection(
         self, avoid: "ServerConnection | None" = None
     ) -> tuple["ServerConnection", LdapConnection]:
-        """Return a server, if possible not `avoid`, and its connection. Raises LdapFault."""
+        """Return a server (other than `avoid` if possible) and its connection. Raises LdapFault."""
         if not self.servers:
             raise self._discovery_fault
         faults: list[str] = []
@@ -62,7 +62,7 @@ class ServerPool:
         raise ServerFault("no directory server answers: " + "; ".join(faults), advice)
 
     async def use(self, urls: Sequence[ServerUrl]) -> None:
-        """Replace the servers with the given ones; close connections to removed servers."""
+        """Replace all servers, and close the connections to the previous ones."""
         old = self.servers
         self.servers = tuple(
             ServerConnection(url, self, is_preferred=position == 0)
@@ -103,8 +103,8 @@ class ServerPool:
 class ServerConnection:
     """The connection to one server. A background task opens, tests and replaces it.
 
-    The preferred server's connection is always kept open; other servers' connections, only while
-    needed.
+    The connection to the preferred server is always kept open. Connections to other servers are
+    kept open only while needed.
     """
 
     def __init__(self, url: ServerUrl, pool: ServerPool, *, is_preferred: bool) -> None:
@@ -139,7 +139,7 @@ class ServerConnection:
     async def connection(self) -> LdapConnection:
         """Return a recently tested connection. Raises LdapFault.
 
-        Waits for the first connection attempt, but does not wait for a failed server.
+        Waits for a connection to be opened. If the server has failed, raises the fault immediately.
         """
         self._wanted.set()
         while True:
@@ -149,7 +149,8 @@ class ServerConnection:
             if connection is not None and connection.lost is None:
                 silent = time.monotonic() - connection.heard_at
                 if silent > 2 * self._options.keepalive_interval:
-                    # The process was probably suspended, or the machine migrated.
+                    # Test the connection, because the process was probably suspended, or the
+                    # machine migrated.
                     with contextlib.suppress(LdapFault):
                         await connection.verify()
                 if connection.lost is None:
@@ -229,7 +230,7 @@ class ServerConnection:
         await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Wait before reconnecting to a failed server; back off if another server is available."""
+        """Wait before reconnecting to a failed server, with backoff if another is available."""
         options = self._options
         if isinstance(fault, BadCredentials):
             await self._wait_for_password()
@@ -286,7 +287,7 @@ class ServerConnection:
             self._connection = None
 
     async def _replace(self, old: LdapConnection) -> float:
-        """Replace a connection; return the seconds until the next replacement."""
+        """Try to replace a connection; return the seconds until the next attempt."""
         options = self._options
         try:
             new = await self._connector.connect(self.url)

@@ -1,4 +1,4 @@
-"""The `ldap` resolver. Modules that require the driver are imported by `open`."""
+"""The `ldap` resolver. Modules that require the driver are not imported until it is opened."""
 
 import logging
 import os

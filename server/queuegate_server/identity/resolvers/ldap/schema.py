@@ -1,9 +1,9 @@
 """Checks that the directory's schema contains the attributes named in the settings.
 
 A comparison with an unknown attribute matches nothing, but the server reports no error. If the
-settings misspell an attribute, users would seem not to exist or to have no groups. Therefore, when
-a lookup finds no user or no groups, the settings are compared with the schema. The schema is read
-once per connection; if it is unreadable, the check is skipped.
+settings misspelled an attribute, users would seem not to exist or to have no groups. Therefore,
+when a lookup finds no user or no groups, the settings are checked against the schema. The schema is
+read once per connection; if it is unreadable, the check is skipped.
 """
 
 import re
@@ -26,7 +26,7 @@ _IS_SCHEMA: Final = "objectclass"
 
 
 async def check_user_filter(connection: LdapConnection, options: LdapOptions) -> None:
-    """Raise SetupFault if no user can match `user_filter`, according to the server's schema."""
+    """Raise SetupFault if `user_filter` matches nothing because the schema lacks attributes."""
     known = await _known_attributes(connection)
     if known and (missing := missing_attributes(options.user_filter, known)):
         raise SetupFault(
@@ -37,7 +37,7 @@ async def check_user_filter(connection: LdapConnection, options: LdapOptions) ->
 
 
 async def check_groups(connection: LdapConnection, options: LdapOptions) -> None:
-    """Raise SetupFault if no group can be found, according to the server's schema."""
+    """Raise SetupFault if no group can be found because the schema lacks attributes."""
     known = await _known_attributes(connection)
     if not known:
         return
@@ -62,7 +62,7 @@ def _missing_for_groups(
 
 
 async def _known_attributes(connection: LdapConnection) -> frozenset[str]:
-    """Return the lowercase names of all attributes; empty if the schema is unreadable."""
+    """Return the schema's attribute names in lowercase; empty if the schema is unreadable."""
     async with connection.schema_lock:
         if connection.known_attributes is None:
             connection.known_attributes = await _read_schema(connection)
@@ -84,7 +84,7 @@ async def _read_schema(connection: LdapConnection) -> frozenset[str]:
             async for each in session.in_steps(types):
                 names.update(_names(each.decode("utf-8", "replace")))
     except (LdapFault, UnicodeDecodeError):
-        # The check is optional, because the lookup itself has succeeded.
+        # Skip the check, because the lookup itself has succeeded.
         return frozenset()
     return frozenset(names) if _IS_SCHEMA in names else frozenset()
 

@@ -1,4 +1,4 @@
-"""Bounded searches for one lookup on one connection. Results are complete, or a fault is raised."""
+"""Bounded searches for one lookup on one connection. They raise a fault on incomplete results."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ class LimitExceeded(SetupFault):
 class SearchSession:
     """The searches for one lookup. All methods raise LdapFault.
 
-    As a context manager, it prevents the connection from being closed due to age.
+    Must be entered as a context manager, so that the connection is not closed due to age.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class SearchSession:
     ) -> list[LdapEntry]:
         """Return the matching entries below any of the base's DNs, without duplicates.
 
-        If a faulty server sends entries from outside the base, they are included.
+        Entries from outside the base, which a faulty server may send, are not removed.
         """
         results = await gather(
             [
@@ -211,8 +211,8 @@ class SearchSession:
         """Return all values of an attribute, even if the server sends them in ranges.
 
         If there are many values, Active Directory leaves the attribute empty and sends
-        `attribute;range=0-1499`; the rest is requested until a range ends in `*`. If there are more
-        values than `limit` (None: `max_groups`), a fault with the given advice is raised.
+        `attribute;range=0-1499`. More ranges are then requested until one ends in `*`. If there are
+        more values than `limit` (None: `max_groups`), a fault with the given advice is raised.
         """
         if limit is None:
             limit = self.options.max_groups
@@ -306,13 +306,13 @@ class SearchSession:
 
 
 def _page_cookie(controls: Sequence[Any]) -> bytes | None:
-    """Return the cookie for the next page; empty after the last page, None without paging."""
+    """Return the next page's cookie: empty if there is no next page, None if nothing is paged."""
     pages = (each for each in controls if isinstance(each, SimplePagedResultsControl))
     return next((bytes(page.cookie) for page in pages), None)
 
 
 async def gather(calls: Sequence[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
-    """Run up to `at_once` calls concurrently; return all results. A failure cancels the rest."""
+    """Run calls, at most `at_once` concurrently; return the results. A failure cancels the rest."""
     if len(calls) == 1:
         return [await calls[0]]
     results: list[T | None] = [None] * len(calls)

@@ -45,7 +45,7 @@ class Users:
         self._folds_case = options.user_match == "casefold"
 
     def names(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the names that requests may use for the user with the given entry."""
+        """Return the names by which requests may refer to the user with the given entry."""
 
         def texts(attribute: str) -> Iterator[str]:
             return filter(None, map(decode_value, entry.values(attribute)))
