@@ -87,35 +87,6 @@ def test_an_acl_of_an_unlisted_queue(path: str, remedy: str) -> None:
     assert warning.remedy.startswith(remedy)
 
 
-MAPPINGS = "u:ann:root.prod.etl, g:ops:etl,u:%user:%user,g:x:root.users.%user,u:bob:root.auto.bob"
-
-
-@pytest.mark.parametrize(
-    ("more", "rules"),
-    [
-        ("", []),
-        (",u:joe:root.nowhere", ["u:joe:root.nowhere"]),
-        (",g:ops:etl2, u:joe:dup", ["g:ops:etl2", "u:joe:dup"]),
-        (",u:kim:root.auto.a.b,nonsense,u:x", ["u:kim:root.auto.a.b", "u:x"]),
-    ],
-)
-def test_a_mapping_to_a_missing_queue(more: str, rules: list[str]) -> None:
-    data = capacity(
-        ("root.queues", "prod,users,auto,one"),
-        ("root.prod.queues", "etl,dup"),
-        ("root.one.queues", "dup"),
-        ("root.auto.auto-create-child-queue.enabled", "true"),
-        ("root.auto.leaf-queue-template.acl_submit_applications", "ann"),
-        ("queue-mappings", MAPPINGS + more),
-    )
-    assert not check_file(CAPACITY, data, "f", with_lint=False)
-    warnings = check_file(CAPACITY, data, "f.xml", with_lint=True)
-    assert [each.message for each in warnings] == [
-        f'"{rule}" maps to a queue that does not exist' for rule in rules
-    ]
-    assert all(each.line == 7 for each in warnings)
-
-
 def test_lint_reports_acls_of_a_file_with_errors() -> None:
     acl = "<aclSubmitApps>bob, amy; joe</aclSubmitApps>"
     data = f"<allocations><queue name='root'/><queue name='c'>{acl}</queue></allocations>".encode()

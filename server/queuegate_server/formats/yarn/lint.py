@@ -8,6 +8,7 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
+from queuegate_server.formats.yarn.queue_mappings import check_mappings
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yarn.templates import template_property
@@ -24,7 +25,7 @@ def lint_scheduler(
         scheduler = loaded.file
         _open_root(scheduler, diagnostics)
         _closed_creators(loaded, diagnostics)
-        _missing_targets(loaded, diagnostics)
+        check_mappings(loaded, diagnostics)
     elif (invalid := _read_invalid(format_name, data, file, options)) is not None:
         scheduler = invalid
     else:
@@ -79,21 +80,6 @@ def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
             message = f"everyone may {effect} every queue: queues inherit what root grants"
             remedy = "write a single space here, and grant access to the queues below"
             diagnostics.warning(text, message, remedy, ROOT)
-
-
-def _missing_targets(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
-    """Warn about queues in queue-mappings that do not exist and will not be created."""
-    mappings, partition = loaded.file.mappings, loaded.partition
-    for entry in mappings.text.split(",") if mappings else ():
-        kind, _, rule = entry.strip().partition(":")
-        queue = rule.rpartition(":")[2].strip()
-        if kind not in {"u", "g"} or not queue or "%" in queue or "$" in queue:
-            continue
-        path = partition.path(queue)
-        if path is None or not (path in partition.queues or partition.creates(path)):
-            message = f"{quoted(entry.strip())} maps to a queue that does not exist"
-            remedy = "correct the queue: YARN rejects the applications that this rule places"
-            diagnostics.warning(mappings, message, remedy, path or "")
 
 
 def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:

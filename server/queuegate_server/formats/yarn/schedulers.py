@@ -49,7 +49,6 @@ _TOP_LEVEL_ELEMENTS: Final = frozenset(
         *("reservation-agent", "reservation-planner", "reservation-policy"),
     }
 )
-_MAPPINGS: Final = "queue-mappings"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _OTHER_CAPACITY_ACLS: Final = frozenset(
@@ -83,8 +82,8 @@ class SchedulerFile:
     has_short_names: bool = False
     """Whether a name without dots refers to the queue with that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)
-    mappings: Text | None = None
-    """The capacity scheduler's rules that choose a queue by user or group."""
+    properties: Mapping[str, Text] = field(default_factory=dict)
+    """The properties in a capacity-scheduler.xml and the yarn-site.xml that it overrides."""
 
 
 def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
@@ -222,7 +221,7 @@ def _read_capacity_scheduler(
         ADMIN,
         checks_submission_always=False,
         has_short_names=True,
-        mappings=properties.get(f"{PREFIX}{_MAPPINGS}"),
+        properties=properties,
     )
     paths = _paths(properties, ListReader(data, diagnostics.file), diagnostics)
     for path, position in paths.items():

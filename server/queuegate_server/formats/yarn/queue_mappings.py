@@ -1,0 +1,193 @@
+"""Checks the capacity scheduler's rules that choose the queue of an application.
+
+queuegate does not apply these rules. The checks are those of Hadoop 3.4, whose ResourceManager does
+not start with an invalid rule: `CapacitySchedulerConfiguration.parseLegacyMappingRules`,
+`MappingRuleCreator` and `MappingRuleValidationContextImpl`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final
+
+from queuegate.policy.created_queues import TemplateKind
+from queuegate.policy.names import SEPARATOR, parent_path
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.yarn.load import LoadedScheduler
+from queuegate_server.formats.yarn.properties import boolean
+from queuegate_server.formats.yarn.templates import PREFIX
+from queuegate_server.formats.yarn.variables import Text
+
+FORMAT: Final = f"{PREFIX}mapping-rule-format"
+JSON_RULES: Final = f"{PREFIX}mapping-rule-json"
+BY_USER_OR_GROUP: Final = f"{PREFIX}queue-mappings"
+PLACEMENT: Final = "yarn.scheduler.queue-placement-rules"
+BY_APPLICATION: Final = f"{PLACEMENT}.app-name"
+
+_READERS: Final = frozenset({"user-group", "app-name"})
+"""The placement rules that read mappings."""
+_BETWEEN_ENTRIES: Final = re.compile("[,\n]")
+_VARIABLES: Final = frozenset(
+    {"%user", "%primary_group", "%secondary_group", "%application", "%specified", "%default"}
+)
+_PLACEHOLDERS: Final[Mapping[str, str]] = {
+    "user": "%user",
+    "primaryGroup": "%primary_group",
+    "secondaryGroup": "%secondary_group",
+    "primaryGroupUser": "%primary_group.%user",
+    "secondaryGroupUser": "%secondary_group.%user",
+    "applicationName": "%application",
+}
+"""The last levels of a rule's target by policy. They follow `parentQueue`, if set."""
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "type": ("user", "group", "application"),
+    "policy": (*_PLACEHOLDERS, "specified", "defaultQueue", "custom", "setDefaultQueue", "reject"),
+    "fallbackResult": ("skip", "reject", "placeDefault"),
+}
+_REMEDY: Final = "correct it: the ResourceManager does not start with this rule"
+
+
+def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
+    """Warn about mappings with which the ResourceManager does not start, or that it ignores."""
+    properties = loaded.file.properties
+    placement = properties.get(PLACEMENT)
+    if placement and _READERS.isdisjoint(map(str.strip, placement.text.split(","))):
+        return
+    targets = _Targets(loaded)
+    stated, rules = properties.get(FORMAT), properties.get(JSON_RULES)
+    if stated and stated.text not in {"legacy", "json"}:
+        message = f"{FORMAT} is {quoted(stated.text)}, neither legacy nor json"
+        diagnostics.warning(stated, message, _REMEDY)
+    elif stated and stated.text == "json":
+        if rules and "${" not in rules.text:
+            for fault in _json_faults(rules.text, targets):
+                diagnostics.warning(rules, fault, _REMEDY)
+    else:
+        if rules:
+            message = f"{JSON_RULES} has no effect unless {FORMAT} is json"
+            diagnostics.warning(rules, message, f"set {FORMAT} to json, or remove it")
+        for key, types in ((BY_USER_OR_GROUP, ("u", "g")), (BY_APPLICATION, ())):
+            if text := properties.get(key):
+                _check_entries(text, types, targets, diagnostics)
+
+
+def _check_entries(
+    text: Text, types: tuple[str, ...], targets: "_Targets", diagnostics: Diagnostics
+) -> None:
+    """Check a list of entries `TYPE:NAME:QUEUE`, or `NAME:QUEUE` if there are no types."""
+    form = "u:USER:QUEUE or g:GROUP:QUEUE" if types else "APPLICATION:QUEUE"
+    for entry in _BETWEEN_ENTRIES.split(text.text):
+        rule = entry.strip(TRIMMED)
+        if not rule or "${" in rule:
+            continue
+        fields = [field for each in rule.split(":") if (field := each.strip(TRIMMED))]
+        if len(fields) != 2 + bool(types) or (types and fields[0] not in types):
+            message = f"{quoted(rule)} is not a mapping of the form {form}"
+            diagnostics.warning(text, message, _REMEDY)
+        else:
+            for fault in targets.faults(fields[-1]):
+                diagnostics.warning(text, f"{quoted(rule)} {fault}", _REMEDY)
+
+
+def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
+    try:
+        # Hadoop ignores text after the object.
+        described, _ = json.JSONDecoder().raw_decode(text.lstrip())
+    except RecursionError:
+        yield f"{JSON_RULES} is nested too deeply"
+        return
+    except ValueError as error:
+        yield f"{JSON_RULES} is not JSON: {error}"
+        return
+    rules = described.get("rules", []) if isinstance(described, dict) else None
+    if not isinstance(rules, list):
+        yield f'{JSON_RULES} is not an object with a list "rules"'
+        return
+    for number, rule in enumerate(rules, 1):
+        faults = _rule_faults(rule, targets) if isinstance(rule, dict) else ["is not an object"]
+        for fault in faults:
+            yield f"rule {number} of {JSON_RULES} {fault}"
+
+
+def _rule_faults(rule: Mapping[str, Any], targets: "_Targets") -> Iterator[str]:
+    for key, choices in _CHOICES.items():
+        value = rule.get(key)
+        if value in choices or (not value and key == "fallbackResult"):
+            continue
+        if value is None:
+            yield f'has no "{key}"'
+        else:
+            shown = f" {quoted(value)}" if isinstance(value, str) else ""
+            yield f"has a {key}{shown} that is none of {', '.join(choices)}"
+    matches = rule.get("matches")
+    if (not matches and not isinstance(matches, int | float)) or isinstance(matches, list | dict):
+        yield 'has no text "matches"'
+    elif matches == "*" and rule.get("type") == "group":
+        yield 'matches "*", which is not possible for groups'
+    needed = {"custom": "customPlacement", "setDefaultQueue": "value"}.get(str(rule.get("policy")))
+    if needed and rule.get(needed) is None:
+        yield f'has no "{needed}"'
+    yield from targets.faults(_target(rule))
+
+
+def _target(rule: Mapping[str, Any]) -> str:
+    """Return the queue to which a rule maps applications; `%default` if it names none."""
+    policy, parent, target = (rule.get(key) for key in ("policy", "parentQueue", "customPlacement"))
+    if policy == "custom" and isinstance(target, str):
+        return target
+    if isinstance(policy, str) and policy in _PLACEHOLDERS and isinstance(parent, str):
+        return f"{parent}{SEPARATOR}{_PLACEHOLDERS[policy]}"
+    return "%default"
+
+
+class _Targets:
+    """Judges the queues to which rules map applications."""
+
+    def __init__(self, loaded: LoadedScheduler) -> None:
+        self._partition = loaded.partition
+        self._parents = {parent_path(path) for path in loaded.partition.queues}
+        self._enabled = {
+            key for key, switch in loaded.file.templates.switches.items() if boolean(switch)
+        }
+
+    def faults(self, target: str) -> Iterator[str]:
+        """Yield why Hadoop refuses a target, as a verb with its object."""
+        levels = target.rstrip(SEPARATOR).split(SEPARATOR)
+        static = [*takewhile(lambda level: level not in _VARIABLES, levels)]
+        if "" in static:
+            yield "maps to a path with an empty level"
+        elif static:
+            yield from self._faults(static, is_whole=static == levels)
+
+    def _faults(self, levels: Sequence[str], *, is_whole: bool) -> Iterator[str]:
+        """Check the levels of a target, or those before its first variable."""
+        queues, names = self._partition.queues, self._partition.short_names
+        # The first level may be the name of a queue anywhere in the tree.
+        first = levels[0] if levels[0] in queues else names.get(levels[0], "")
+        path = SEPARATOR.join((first, *levels[1:]))
+        if first and first not in queues:
+            yield f"maps to {quoted(first)}, a name of several queues"
+        elif path not in queues:
+            if not self._is_created(path, is_whole=is_whole):
+                yield "maps to a queue that does not exist"
+        elif is_whole and self._is_parent(path):
+            yield "maps to a parent queue"
+        elif not (is_whole or self._is_parent(path)):
+            yield "maps to a queue below a leaf queue"
+
+    def _is_created(self, path: str, *, is_whole: bool) -> bool:
+        above = parent_path(path)
+        if above in self._partition.queues:
+            return self._creates(above)
+        return is_whole and self._creates_levels(parent_path(above))
+
+    def _is_parent(self, path: str) -> bool:
+        return path in self._parents or self._creates(path)
+
+    def _creates(self, path: str) -> bool:
+        return (path, TemplateKind.LEAF_OF_MANAGED) in self._enabled or self._creates_levels(path)
+
+    def _creates_levels(self, path: str) -> bool:
+        return (path, TemplateKind.ANY) in self._enabled
