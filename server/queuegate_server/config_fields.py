@@ -67,7 +67,7 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
 def note_absent_file(path: Path, info: ValidationInfo) -> bool:
     """Return whether a missing file is acceptable because the settings are for another machine.
 
-    Callers that check such settings pass a set as the validation context. The path is added to it.
+    For such settings, the validation context is a set. The path is added to it.
     """
     # os.path.exists does not raise if a folder in the path cannot be entered.
     if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110
@@ -89,7 +89,7 @@ class Section(BaseModel):
 
 
 def distinct(what: str) -> AfterValidator:
-    """Return a validator that raises ValueError for repeated items."""
+    """Return a validator that rejects repeated items. `what` is a noun for error messages."""
 
     def check(items: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
         for position, item in enumerate(items):
@@ -101,9 +101,9 @@ def distinct(what: str) -> AfterValidator:
 
 
 def seconds(value: object) -> float:
-    """Convert a duration (text with units, or a number) to finite, nonnegative seconds.
+    """Convert a duration (text with units, or a number) to seconds.
 
-    Raises PydanticCustomError for any other value.
+    Raises PydanticCustomError if the value is not a finite, nonnegative duration.
     """
     if isinstance(value, str) and _DURATION.fullmatch(value):
         return sum(

@@ -58,8 +58,8 @@ def convert(
     submit to and administer the same queues as before. Where YuniKorn cannot express an ACL, the
     result grants less, and the loss is reported on standard error with file, line and column.
 
-    Exit status: 0 the same access, 1 written, but some access could not be expressed, 2 wrong
-    usage, or a file that cannot be read, converted or written.
+    Exit status: 0 converted with the same access, 1 converted, but some access could not be
+    expressed, 2 wrong usage, or a file that cannot be read, converted or written.
     """
     data, name = read_or_fail(file)
     detected = format_name or detect_format(data)

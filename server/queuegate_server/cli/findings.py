@@ -1,4 +1,4 @@
-"""Writes diagnostics in the formats available with `--output`, for people, programs and GitHub."""
+"""Writes a command's findings in the format chosen with `--output`."""
 
 import functools
 import html
@@ -24,12 +24,12 @@ _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def output_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output`. Its machine-readable formats also apply to command failures."""
+    """Add `--output` to a command. Its machine-readable formats also report failures."""
     return _output_option(command, [TEXT, JSON, "sarif", "github"], "")
 
 
 def output_option_with_markdown(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output` with an additional format, a Markdown table for pull requests."""
+    """Add `--output` to a command, including a Markdown table format for pull requests."""
     formats = [TEXT, JSON, MARKDOWN, "sarif", "github"]
     return _output_option(command, formats, " a table for a pull request,")
 
@@ -63,7 +63,7 @@ def _output_option(
 
 
 def code(text: str) -> str:
-    """Return text from a file, formatted as code in a Markdown table cell."""
+    """Escape text and format it as code for a Markdown table cell."""
     escaped = html.escape(printable(text)).replace("|", "&#124;").replace("`", "&#96;")
     return f"<code>{escaped}</code>"
 
@@ -84,10 +84,10 @@ def write(
         output: The format.
         command: The command's name, used as the SARIF rule.
         diagnostics: The findings.
-        text: The human-readable lines; None to write the diagnostics.
+        text: The lines for the text format; by default, the diagnostics.
         markdown: The lines of the Markdown table.
-        document: The JSON document; None to write the diagnostics.
-        more: Additional members for the JSON document that contains the diagnostics.
+        document: The JSON document; by default, an object that lists the diagnostics.
+        more: Additional members for the default JSON document.
     """
     if output == TEXT:
         lines = map(str, diagnostics) if text is None else text
@@ -104,7 +104,7 @@ def write(
 
 
 def _annotation(command: str, diagnostic: Diagnostic) -> str:
-    """Return a GitHub workflow command with escaped values."""
+    """Return the GitHub workflow command that shows the diagnostic as an annotation."""
     properties = {"file": diagnostic.file}
     if diagnostic.line:
         properties |= {"line": str(diagnostic.line), "col": str(diagnostic.column)}
@@ -119,7 +119,7 @@ def _message(diagnostic: Diagnostic) -> str:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    for char in f"%\r\n{more}":  # the percent sign must be first
+    for char in f"%\r\n{more}":  # `%` must be first because the escapes contain it
         text = text.replace(char, f"%{ord(char):02X}")
     return text
 

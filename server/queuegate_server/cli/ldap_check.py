@@ -1,4 +1,4 @@
-"""`queuegate-server ldap-check` and `ldap-presets`: help to configure LDAP resolvers."""
+"""`queuegate-server ldap-check` and `ldap-presets`: help with configuring LDAP resolvers."""
 
 import asyncio
 import json
@@ -34,8 +34,8 @@ from queuegate_server.settings.model import Settings
 def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
     """Look up one user on every server of a directory, and show every step.
 
-    Exit status: 0 if every server finds the user, 1 if a server does not or fails, 2 for wrong
-    usage or configuration.
+    Exit status: 0 if all servers find the user with the same groups, 1 if not, 2 for wrong usage
+    or configuration.
     """
     try:
         settings = load_settings(config, os.environ, overrides)
@@ -83,7 +83,7 @@ def _choose(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
-    """Print each server's result; return whether all found the user with the same groups."""
+    """Print each server's result. Return whether they all found the user with the same groups."""
     servers = tuple(map(parse_url, options.urls))
     try:
         if options.discover is not None:
@@ -119,7 +119,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
 async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
 ) -> tuple[Outcome, list[str]]:
-    # Imported late, because it loads the driver, which `--help` does not need.
+    # Imported late because it loads the LDAP driver, and `--help` does not need it.
     from queuegate_server.identity.resolvers.ldap.directory import Directory  # noqa: PLC0415
 
     shown_advice: set[str] = set()
@@ -140,7 +140,7 @@ async def _look_up(
 
 
 def _notes(statistics: LdapStatistics) -> Iterator[str]:
-    """Yield notes about conditions that servers report only in metrics."""
+    """Yield notes about conditions that `serve` would report only in metrics."""
     if statistics.outside_base:
         yield (
             f"the server returned {statistics.outside_base} entries outside of user_base or "

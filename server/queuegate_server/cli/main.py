@@ -1,6 +1,6 @@
-"""The entry point of `queuegate-server`, and its commands."""
+"""The entry point of `queuegate-server`, with the group of its commands."""
 
-# Imports are deferred, because by default only the client's dependencies are installed.
+# Imports are deferred because a default installation has only the client's dependencies.
 # ruff: noqa: PLC0415
 
 import contextlib
@@ -43,7 +43,10 @@ def main() -> None:
 
 
 def command_group() -> "click.Group":
-    """Return all commands. Raises ModuleNotFoundError if only the client is installed."""
+    """Return the group of all commands.
+
+    Raises ModuleNotFoundError if only the client is installed.
+    """
     import click
 
     from queuegate_server.cli.admission import admission

@@ -24,9 +24,9 @@ _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "y
 
 
 def refuse_reading_options(beside: str = BESIDE_CONFIG) -> None:
-    """Reject options for reading policies, because another argument makes them ineffective.
+    """Raise click.UsageError if the command line contains options for reading policies.
 
-    `beside` names that argument in the error message. Raises click.UsageError.
+    `beside` describes the argument that makes these options ineffective.
     """
     context = click.get_current_context()
     options = [
@@ -64,8 +64,8 @@ def parse(
         data: The text.
         name: The file's name.
         format_name: The format, or None to detect it.
-        options: The options for reading the text, used if there are no settings.
-        config: The settings file, if any.
+        options: The options for reading the text; ignored if `config` is given.
+        config: A settings file with options for reading the text, if any.
         site: A yarn-site.xml that replaces the one in the options or settings.
 
     Raises:
@@ -89,7 +89,7 @@ def parse(
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Load a server's settings. `policy`, if given, replaces its policies. Raises Failure."""
+    """Load settings. If `policy` is given, it replaces their policies. Raises Failure."""
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
         return load_settings(config, os.environ, options)
@@ -98,7 +98,7 @@ def settings(config: Path, policy: str | None = None) -> Settings:
 
 
 def reading_options_of(config: Settings, source: PolicySource | None = None) -> FormatOptions:
-    """Return a server's options for reading a policy, by default its first policy.
+    """Return the options with which a server reads `source`, by default its first policy.
 
     Raises Failure if the policy's `yarn_site` cannot be read.
     """

@@ -98,7 +98,7 @@ def validate(
     With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that contains
     one, as printed by `kubectl kustomize` and `helm template`. Checks keys and values, the
     filters, names and addresses of directories, all files named in the settings, and whether
-    this machine meets the requirements of the resolvers.
+    this machine meets the resolvers' requirements.
 
     With --config, checks FILE as `serve --config CONFIG --policy FILE` would, including whether
     the partitions' resolvers can be used, but without contacting a directory. Without FILE,
@@ -262,7 +262,7 @@ def _wrong_usage(message: str) -> click.UsageError:
 def _check_each(
     files: Iterable[str], check: Callable[[bytes, str], Iterable[Diagnostic]]
 ) -> Iterator[FileResult]:
-    """Call `check` with each file's content and name, and yield the results."""
+    """Yield each file's name with the diagnostics from `check`, or with the read error."""
     for file in files:
         name = shown_name(file)
         yield name, _read_and_check(name, functools.partial(read_file, file), check)
@@ -287,8 +287,8 @@ def _report(
 ) -> int:
     """Print all diagnostics, and a summary on stderr; return the exit status.
 
-    A diagnostic in a file read more than once, such as a yarn-site.xml, is printed once. The
-    summary counts the checked files and other files with diagnostics.
+    A diagnostic is printed once, even if its file, such as a yarn-site.xml, is read repeatedly.
+    The summary counts the checked files and any other files with diagnostics.
     """
     all_diagnostics: list[Diagnostic] = []
     files: set[str] = set()

@@ -29,8 +29,8 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
 
     A file names the policy, the users with their groups, and for each request whether access
     is allowed and why. Needs no server or directory, because the groups in the file replace the
-    resolver's groups. In a partition without a resolver, a server knows only the groups in
-    requests, so each request includes the groups from the file, and a note names the partition.
+    resolver's groups. If a partition has no resolver, a server knows only the groups in requests.
+    Tests of such a partition therefore send the groups from the file, and a note names it.
 
     Exit status: 0 all passed, 1 a test failed, 2 wrong usage, no tests, or a file that cannot
     be read or is not valid.

@@ -84,9 +84,7 @@ _GROUPS_WITHOUT_RESOLVER: Final = {
 
 
 def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield each partition without a resolver, with a description of the groups that users have if
-    the request provides none.
-    """
+    """Yield each partition without a resolver, with a description of its users' default groups."""
     for name, served in snapshot.served.items():
         resolver = settings.partition(name).resolver
         kind = settings.resolvers[resolver].type if resolver else served.groups.resolver_name
@@ -95,7 +93,7 @@ def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[tuple[
 
 
 def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterator[str]:
-    """Yield a note for each partition without a resolver."""
+    """Yield notes about the groups that a server uses in the partitions without a resolver."""
     for name, groups in without.items():
         condition = "without groups in the request, "
         if not settings.partition(name).trust_provided_groups:
@@ -109,7 +107,7 @@ def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterato
 def _given_groups(
     tests: PolicyTests, expected: Expectation, without: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the groups to send: the file's groups if there is no resolver, otherwise None."""
+    """Return the groups to send in the request: the file's groups, or None to use the resolver."""
     is_without = partition_name(expected.partition) in without
     return (tests.users.get(expected.user) or None) if is_without else None
 
@@ -117,7 +115,7 @@ def _given_groups(
 def _failure(
     client: OfflineClient, file: str, expected: Expectation, groups: tuple[str, ...] | None
 ) -> tuple[Diagnostic, list[str]] | None:
-    """Return how a decision differs from the expected decision, and an explanation; or None."""
+    """Return an error and the explained decision; None if the decision is as expected."""
     shown: list[str] = []
     options: dict[str, Any] = {
         "partition": expected.partition,

@@ -178,7 +178,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
-    """Run several workers. This process never imports gRPC."""
+    """Run and supervise several workers. This process never imports gRPC."""
     from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - for workers only
     from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - for workers only
         Supervisor,
@@ -214,7 +214,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
 
 
 def _hold_log_back_briefly() -> None:
-    """Write the held-back log lines if the announcement takes too long."""
+    """Release the held-back log lines after HOLD_BACK_SECONDS, even without an announcement."""
     asyncio.get_running_loop().call_later(HOLD_BACK_SECONDS, logs.release)
 
 
@@ -260,7 +260,10 @@ def _announcement(
 
 
 def _client_command() -> str:
-    """Return the shell command of the installed client, relative to the working directory."""
+    """Return the path of the client installed beside this command; `queuegate` if there is none.
+
+    The path is relative if it is below the working directory.
+    """
     script = Path(sys.argv[0]).with_name("queuegate").absolute()
     if not script.is_file():
         return "queuegate"
@@ -269,7 +272,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the client options that a local caller needs to run checks; None if no caller may."""
+    """Return the client options for a local caller's checks; None if no caller may run checks."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)
@@ -295,7 +298,7 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return an example user and queue in a partition. If possible, the user has access.
+    """Return an example user and queue in a partition, preferably with access.
 
     If the ACLs list only groups, the user is a placeholder.
     """
@@ -303,7 +306,7 @@ def _example(policy: Policy, name: str) -> tuple[str, str]:
     if partition is None:
         return "alice", "root"
     open_queue = group_queue = ""
-    # In a large policy, parsing all ACLs would take seconds and keep them in memory.
+    # Parsing all ACLs of a large policy would take seconds and leave them in memory.
     for path in islice(partition.queues, EXAMPLE_QUEUES):
         chain = partition.chain(path, Access.SUBMIT)
         if chain.users:

@@ -44,8 +44,8 @@ _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 def unusable_resolver_errors(
     data: bytes, name: str, options: FormatOptions
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each partition of a valid queues.yaml whose resolver type requires
-    settings, unless the options allow the type.
+    """Yield an error for each partition whose resolver type requires settings, unless the options
+    allow the type. `data` must be a valid queues.yaml.
     """
     partitions = {
         key: partition
@@ -83,7 +83,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
             continue
         options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
         diagnostics, settings = _check(config, content, options, os.environ)
-        # Report errors in the settings only once.
+        # The settings are checked with each policy. Report their errors only once.
         diagnostics = [each for each in diagnostics if each not in reported]
         reported.update(diagnostics)
         if settings is not None:
@@ -111,10 +111,10 @@ def _check(
     variables: Mapping[str, str],
     absent_files: set[Path] | None = None,
 ) -> tuple[list[Diagnostic], Settings | None]:
-    """Return the diagnostics for settings, and the settings if their policies can be read.
+    """Return the diagnostics for settings, and the settings, or None if a policy is unreadable.
 
-    `absent_files` is given if the settings are for another machine. Missing files are then added to
-    it, and cause only warnings.
+    If the settings are for another machine, `absent_files` is a set: missing files are added to it
+    and cause only warnings.
     """
     try:
         settings, source_map = load_with_origins(config, variables, options, content, absent_files)
@@ -182,7 +182,7 @@ def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
 
 
 def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
-    """Return the error if a file or folder cannot be read, or None."""
+    """Return the error from reading a file or folder; None if it is readable."""
     try:
         if is_folder:
             list(path.iterdir())
@@ -196,7 +196,10 @@ def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
 def _listener_faults(
     settings: Settings, source_map: SourceMap, unreadable_keys: Collection[Location]
 ) -> Iterator[Diagnostic]:
-    """Yield errors that would prevent a server from listening, excluding unreadable files."""
+    """Yield errors that would prevent a server from listening, and missing tokens.
+
+    Files with keys in `unreadable_keys` have already been reported.
+    """
     try:
         choose(settings.transport, settings.listen, settings.limits.connections)
     except CannotListen as error:

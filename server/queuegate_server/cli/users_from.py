@@ -41,11 +41,12 @@ def read_users(
     *,
     server: Settings | None = None,
 ) -> dict[str, GroupsByUser]:
-    """Return users with their groups, by partition of the policy.
+    """Return the users and their groups for each partition of the policy.
 
     Args:
         sources: The values of `--users-from`.
-        config: The settings that define the resolvers; required if the sources contain no groups.
+        config: The settings that define the resolvers; required unless the sources contain all
+            groups.
         policy: The policy.
         server: The server whose policies include this one; by default, one that loads only this
             policy.
@@ -90,7 +91,7 @@ async def _resolve(
     *,
     has_directory: bool,
 ) -> dict[str, GroupsByUser]:
-    """Look up the missing groups with each partition's resolver."""
+    """Look up the missing groups, and list users if needed, with each partition's resolver."""
     from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and rarely needed
         CannotServe,
         OfflineServices,
@@ -115,7 +116,7 @@ async def _resolve(
 
 
 async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
-    """Return a resolver's users, except names not allowed in requests. Raises Failure."""
+    """Return the resolver's users whose names are allowed in requests. Raises Failure."""
     from queuegate_server.rpc.validation import is_valid_user_name  # noqa: PLC0415 - as above
 
     try:
@@ -136,7 +137,7 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
             outcome = (await resolver.resolve(user)).entry.outcome
             if isinstance(outcome, LookupFailure):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
-            # Unknown users still have access where an ACL lists everyone or the user.
+            # An unknown user still has access if an ACL lists everyone or that user.
             groups[user] = outcome.groups if isinstance(outcome, KnownUser) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))
