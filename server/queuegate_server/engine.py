@@ -91,7 +91,7 @@ class Snapshot:
 
 
 class Query(NamedTuple):
-    """A validated query about a queue."""
+    """A validated query about access to a queue."""
 
     user: str
     groups: Sequence[str] | None
@@ -105,7 +105,7 @@ class Query(NamedTuple):
 
 
 class ApplicationQuery(NamedTuple):
-    """A validated query about an application."""
+    """A validated query about access to an application."""
 
     user: str
     groups: Sequence[str] | None
@@ -212,7 +212,7 @@ class Engine:
         return self._decide_with(query, resolution.entry)
 
     async def explain(self, query: Query) -> ExplainResult[Explanation]:
-        """Decide with an evaluation, looking up groups if needed. Raises GroupsUnavailable."""
+        """Return an explained decision, looking up groups if needed. Raises GroupsUnavailable."""
         partition = query.served.partition
         return await self._explain(
             query,
@@ -228,7 +228,7 @@ class Engine:
         return await self._explain(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:
-        """Return the user's groups, or none for an unknown user. Raises GroupsUnavailable."""
+        """Return the user's groups; empty if the user is unknown. Raises GroupsUnavailable."""
         resolution = await query.served.groups.resolve(query.user)
         return self._groups(query.served, resolution.entry) or ()
 

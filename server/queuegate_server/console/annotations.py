@@ -1,7 +1,7 @@
 """Annotations of the served policy: ACL positions and lint findings.
 
-They are computed for the first page after each reload: findings in the parser's child process, and
-positions in a thread. Large policies are not annotated.
+They are computed when a page first needs them after a reload, the findings in the parser's child
+process and the positions in a thread. Large policies are not annotated.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ class Annotations:
     """The reason why annotations are missing; empty if none are."""
 
     def place(self, key: AclKey) -> str:
-        """Return an ACL's position as `file:line:column`, or that it is unset; empty if unknown."""
+        """Return an ACL's `file:line:column`, or text that calls it a default; empty if unknown."""
         place = self.places.get(key)
         if place is None:
-            # Administrators of the cluster may also come from the settings.
+            # The settings may define cluster administrators, so their position may be unknown.
             return "default" if self.places and key.queue else ""
         if isinstance(place, DefaultPlace):
             return f"default ({'queue at' if key.queue else 'unset in'} {place})"

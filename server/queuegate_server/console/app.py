@@ -125,7 +125,7 @@ class Console:
         }
 
     def site(self) -> Site:
-        """Return the console's routes and limits, to serve on the operations port."""
+        """Return the console's routes and limits for the operations port."""
         app = web.Application(middlewares=[self._with_headers])
         app.router.add_get("/", self._home)
         app.router.add_get("/static/{name}", self._file)
@@ -145,7 +145,7 @@ class Console:
                 return await self._sign_in_page(request, str(error), status=_UNAUTHENTICATED)
             try:
                 return await self._respond(route, request, principal)
-            except Exception as error:  # shown on a page with the caller's navigation
+            except Exception as error:  # show it on a page with the caller's navigation
                 return await self._error(request, error, principal)
 
         return respond
@@ -162,14 +162,14 @@ class Console:
             return _redirect(result.to)
         async with self._rendering:
             page = await self._page(request, result, principal)
-            # Leave the event loop time for calls, no matter how many pages are requested.
+            # Leave the event loop time for RPCs, however many pages are requested.
             await asyncio.sleep(_REST_SECONDS)
             return page
 
     async def _result(
         self, route: Route, request: web.Request, principal: Principal
     ) -> View | Redirect:
-        """Authorize the caller and run the page's handler."""
+        """Read the form, if any, and run the page's handler on the caller's behalf."""
         set_current_principal(principal)
         turns = route.large_forms
         form: Mapping[str, str] = {}
@@ -206,7 +206,7 @@ class Console:
     async def _form(
         self, request: web.Request, max_bytes: int, caller: str, *, with_files: bool = False
     ) -> dict[str, str]:
-        """Return the fields of a form that was sent by a console page."""
+        """Return a form's fields. Raises PermissionDenied unless a console page sent the form."""
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
@@ -222,8 +222,8 @@ class Console:
     def _check_request(self, request: web.Request) -> None:
         """Reject long queries.
 
-        Unless a token in a header identifies the caller, also reject requests from pages of other
-        sites, and requests to a loopback port under another host name.
+        Unless a token in a header identifies the caller, also reject loads by other sites' pages
+        and, on a loopback port, requests for other host names.
         """
         if has_long_query(request):
             raise web.HTTPBadRequest
@@ -276,8 +276,9 @@ class Console:
     async def _reject_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
-        """Reject an invalid token. After many failures, the address must wait, and its failures are
-        not logged. Valid tokens are never rejected, because several callers may share an address.
+        """Reject an invalid token. After many failures, an address must wait, and is not logged.
+
+        Valid tokens are accepted meanwhile, because several callers may share an address.
         """
         if (delay := self._failures.wait(address)) > 0:
             self._services.sign_ins["refused"] += 1
@@ -291,7 +292,7 @@ class Console:
     def _token_owner(self, call: HttpCall) -> Principal:
         principal = self._authenticator.identify(call)
         if not principal.has_token:
-            # Without a token file, callers on loopback are identified without a token.
+            # A loopback caller is identified by its address if there is no token file.
             raise Unauthenticated("the server does not know the bearer token")
         return principal
 
@@ -311,7 +312,7 @@ class Console:
         """Return the sign-in form. After sign-in, the browser is redirected to the page `to`."""
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
-        # A browser with an expired session must be able to sign in again.
+        # The form token must not depend on an expired session: its cookie is deleted below.
         session = cookie(request, COOKIE) or ""
         is_expired = self._sessions.token(session) is None
         model = {
@@ -336,7 +337,7 @@ class Console:
     async def _error(
         self, request: web.Request, error: Exception, principal: Principal | None = None
     ) -> web.Response:
-        """Return the page for an error."""
+        """Return the page that reports an exception."""
         if isinstance(error, web.HTTPException):
             return await self._message(
                 request, error.status, _EXPLANATIONS.get(error.status, ""), principal
@@ -393,7 +394,7 @@ class Console:
 
 
 def _redirect(to: str, status: int = 303) -> web.Response:
-    """Redirect to a console page, or to the home page if `to` is any other URL."""
+    """Redirect to `to` if it is the URL of a console page, otherwise to the home page."""
     return web.Response(
         status=status, headers={"Location": to if _OWN_PAGE.fullmatch(to) else PREFIX}
     )

@@ -1,4 +1,4 @@
-"""Adapts HTTP requests to the gRPC authenticator, so that the same caller settings apply."""
+"""Adapts HTTP requests to the gRPC authenticator, which applies the settings for callers."""
 
 import ipaddress
 import re
@@ -47,7 +47,7 @@ class HttpCall:
         return [("authorization", value) for value in values]
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Return the verified client certificate."""
+        """Return the verified client certificate and its subject; empty if there is none."""
         transport = self._request.transport
         connection = transport and transport.get_extra_info("ssl_object")
         der = connection and connection.getpeercert(binary_form=True)
@@ -59,10 +59,9 @@ class HttpCall:
         }
 
     def peer(self) -> str:
-        """Return the peer's address.
+        """Return the peer's address in gRPC's format; empty if the request's origin is unknown.
 
-        It is empty if the port is not on loopback, or if a proxy forwarded the request, because the
-        origin is then unknown.
+        The origin is known only on a loopback port, and only if no proxy forwarded the request.
         """
         if not self._local_port or any(name in self._request.headers for name in _FORWARDED):
             return ""
@@ -80,7 +79,7 @@ class HttpCall:
 def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
     """Return whether a token in the headers identifies the caller.
 
-    Other sites cannot set such headers.
+    A page of another site cannot make the browser send such a header.
     """
     if "Authorization" not in request.headers:
         return False
@@ -114,9 +113,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def is_embedded_elsewhere(request: web.Request) -> bool:
-    """Return whether a page of another site is loading this page other than through a link.
+    """Return whether another site's page loads this page by any means other than a link.
 
-    Such loads would be charged to a caller identified by address or certificate.
+    If the caller is identified by address or certificate, such loads would use up its rate limit.
     """
     site = request.headers.get("Sec-Fetch-Site", "none")
     is_link = (
@@ -130,7 +129,7 @@ def is_own_origin(request: web.Request) -> bool:
     """Return whether a state-changing request was sent by a console page."""
     sites = request.headers.getall("Sec-Fetch-Site", [])
     if sites:
-        # `Origin` would be `null`, because console pages send no referrer.
+        # Ignore `Origin`, which is `null` because console pages send no referrer.
         return sites == ["same-origin"]
     origins = request.headers.getall("Origin", [])
     if not origins:
@@ -140,7 +139,7 @@ def is_own_origin(request: web.Request) -> bool:
 
 
 def _subject(der: bytes) -> bytes:
-    """Return a certificate's subject in the format of RFC 2253, like OpenSSL."""
+    """Return a certificate's subject in RFC 2253 format, as OpenSSL prints it."""
     from cryptography import x509  # noqa: PLC0415 - takes 40 ms, and most callers have none
 
     subject = x509.load_der_x509_certificate(der).subject

@@ -1,7 +1,7 @@
 """Reads forms in both encodings used by browsers, with limits on bytes, fields and time.
 
-The body is read in full before it is parsed, because streaming parsers take a step for each line
-and log the text of each error.
+The body is read in full before it is parsed, because streaming parsers process each line
+separately and log the text of each error.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Fields = Sequence[tuple[str, str]]
 
 
 class Steps:
-    """Limits the processing of all long forms to one step per iteration of the event loop.
+    """A limiter that lets all forms together process one step per event-loop iteration.
 
     Threads would cause longer delays, because OpenSSL releases the GIL for each record and a busy
     thread would then hold it for 5 ms.
@@ -73,18 +73,18 @@ async def posted_fields(
         HTTPLengthRequired: The Content-Length header is missing. Browsers always send it.
         HTTPRequestEntityTooLarge: The form is too large.
         HTTPRequestTimeout: The form took too long to arrive.
-        HTTPUnsupportedMediaType: The body is not a form. The body is not read.
+        HTTPUnsupportedMediaType: The content type is not that of a form. The body is not read.
     """
     parse = _parser(request, with_files=with_files)
     if request.content_length is None:
-        # Reading a chunked body in one-byte chunks would take a thousand times as long.
+        # A body sent in one-byte chunks would take a thousand times as long to read.
         raise web.HTTPLengthRequired
     body = await _read(request, max_bytes, steps)
     return await parse(body, steps)
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each name in a form or query, without lone surrogates."""
+    """Return the first value of each name in a form or query, with lone surrogates replaced."""
     values: dict[str, str] = {}
     for name, value in pairs:
         values.setdefault(name, value.encode(errors="replace").decode())
@@ -106,8 +106,8 @@ def _parser(
 
 
 async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
-    """Read the body. Slightly oversized forms are still read to the end, so that the browser reads
-    the response.
+    """Read the body. Moderately oversized forms are also read to the end before they are rejected,
+    because a browser that cannot finish sending may not show the response.
     """
     size, body = 0, bytearray()
     if (request.content_length or 0) <= max_bytes * _DRAIN_FACTOR:
@@ -142,7 +142,7 @@ async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
 
 
 async def _unquoted(text: bytes, steps: Steps) -> str:
-    """Unescape text in steps, because each escape creates a temporary object of 100 bytes."""
+    """Unescape text in steps to bound memory: each escape creates a 100-byte temporary object."""
     unquoted = bytearray()
     for piece in _pieces(text):
         if unquoted:
@@ -152,7 +152,7 @@ async def _unquoted(text: bytes, steps: Steps) -> str:
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
-    """Split text into pieces, but not within an escape sequence."""
+    """Split text into pieces without splitting an escape sequence."""
     start = 0
     while start < len(text):
         end = start + _PIECE_BYTES

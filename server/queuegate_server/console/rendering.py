@@ -63,17 +63,17 @@ async def render(template: Template, **values: object) -> bytes:
 
 
 def moment(wall_seconds: float) -> str:
-    """Return a time in UTC as human-readable text."""
+    """Format a time, in Unix seconds, as human-readable text in UTC."""
     return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def age(wall_seconds: float) -> str:
-    """Return the time elapsed since a moment as human-readable text."""
+    """Format the time elapsed since a time in Unix seconds, such as `5 min ago`."""
     return f"{_duration(max(0.0, time.time() - wall_seconds))} ago"
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in the largest unit in which it is at least 2, or in seconds."""
+    """Format a duration in the largest unit that yields at least 2; otherwise in seconds."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
@@ -81,14 +81,14 @@ def _duration(seconds: float) -> str:
 
 
 def _latency(seconds: float) -> str:
-    """Return a latency in milliseconds as text, with tenths if it is short."""
+    """Format a latency in milliseconds, with tenths if it is below 10 ms."""
     if seconds < _SHORTEST:
         return "< 0.1 ms"
     return f"{seconds * 1000:.{1 if seconds < _WHOLE_MILLISECONDS else 0}f} ms"
 
 
 def _short_time(text: str) -> str:
-    """Return an RFC 3339 time as text without fractional seconds."""
+    """Shorten an RFC 3339 time: remove `T`, `Z` and fractional seconds."""
     day, _, time_of_day = text.removesuffix("Z").partition("T")
     return f"{day} {time_of_day.partition('.')[0]}"
 
@@ -102,5 +102,5 @@ def _finalize(value: Any) -> Any:
     if not isinstance(value, str) or isinstance(value, Markup | Url | ExactText):
         return value
     text = shortened(value, MAX_TEXT)
-    # `printable` preserves spaces of other widths, such as those in numbers.
+    # `printable` preserves the narrow spaces in formatted numbers; `isprintable` rejects them.
     return text if text.isprintable() else printable(text)

@@ -1,6 +1,6 @@
 """Sessions for browsers that signed in with a token, and a limit on failed attempts.
 
-A session's token is checked on each request, so the session is valid only as long as the token, and
+A session's token is checked on each request, so a session is valid only while its token is, and
 always has the caller's current rights.
 """
 

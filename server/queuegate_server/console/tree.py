@@ -1,7 +1,7 @@
 """A partition's queues as a tree. Only the tree's open levels are visited.
 
 Children are located by binary search in the sorted paths, because a partition may have 100 000
-queues, and a queue thousands of children.
+queues, and a queue may have thousands of children.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
 def _around(
     partition: Partition, path: str, depth: int, page: Level, inner: str
 ) -> tuple[list[Row], list[Row]]:
-    """Return the rows of a level before and after the expanded child."""
+    """Return the rows that precede and follow the expanded child on its level."""
     lines = [
         Row(depth, child, has_children(partition, child), is_open=False)
         for child in page.paths
@@ -132,7 +132,7 @@ def _around(
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
-    """Return the first paths that contain a text, ignoring case, and whether more paths match."""
+    """Return the first paths that contain `text`, ignoring case, and whether there are more."""
     wanted = text.lower()
     matches: list[str] = []
     async with _searching:

@@ -1,4 +1,4 @@
-"""Page requests, results and routes."""
+"""The types that all pages share: requests, results and routes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class Route(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A navigation entry."""
+    """An entry in the navigation, with its routes."""
 
     name: str
     path: str

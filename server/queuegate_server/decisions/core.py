@@ -1,6 +1,6 @@
 """Builds the decision core (policies, groups, shared state, audit log, counters) from the settings.
 
-Starts nothing, and does not depend on gRPC.
+Building it starts nothing and does not import gRPC.
 """
 
 import os
@@ -89,7 +89,7 @@ def build_core(
     if settings.fleet.is_on:
         from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
 
-        clock = boottime  # a lease must expire even while the machine is suspended
+        clock = boottime  # leases must also expire while the machine is suspended
         index = None if worker is None else worker.index
         builder = FleetBuilder(settings.fleet, index, clock, time.time)
     lease = EndlessLease() if builder is None else builder.session.lease

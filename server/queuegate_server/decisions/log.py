@@ -113,7 +113,7 @@ class DecisionLog:
     async def record(
         self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
     ) -> None:
-        """Record the decisions that are due.
+        """Write audit records for the decisions that must be recorded.
 
         Args:
             checks: Returns all decisions; called in the writer thread.
@@ -131,9 +131,9 @@ class DecisionLog:
     async def record_report(
         self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
     ) -> None:
-        """Record decisions reported by a gate, like `record`, unless the buffer is half full.
+        """Record decisions reported by a gate. Like `record`, but fails if the buffer is half full.
 
-        Unlike other callers, a gate can keep its decisions and send them later. Raises
+        Unlike other callers, a gate can keep its decisions and report them later. Raises
         AuditUnavailable.
         """
         if self._audit is not None and self._audit.is_half_full:
@@ -141,7 +141,7 @@ class DecisionLog:
         await self.record(checks, due, size)
 
     def tallied(self) -> Iterator[tuple[str, str, int]]:
-        """Yield each outcome (allowed, denied or error) with its reason and count."""
+        """Yield the count for each outcome (allowed, denied or error) and reason."""
         for reason, number in NUMBERS.items():
             outcome = "allowed" if OUTCOMES[reason].grants else "denied"
             yield outcome, str(reason), self.counts[number]

@@ -1,7 +1,7 @@
 """Reads YuniKorn's ConfigMaps from the folders where Kubernetes mounts them, one file per key.
 
-As in YuniKorn, a key of `binaryData` with the suffix `.gz` is decompressed and renamed without the
-suffix, since large policies exceed a ConfigMap's limit of 1 MiB.
+As in YuniKorn, the value of a `binaryData` key that ends in `.gz` is decompressed, and the suffix
+is removed from the key. Compression lets larger policies fit into a ConfigMap's limit of 1 MiB.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ def _version_status(folder: Path) -> tuple[int, ...]:
     """Return numbers that identify the current version of the folder and its files."""
     status = file_status(folder)
     for file in sorted(folder.iterdir()):
-        # The kubelet swaps the version before it removes links to deleted keys.
+        # The kubelet removes links to deleted keys after it swaps the version, so links may dangle.
         with contextlib.suppress(FileNotFoundError):
             status += file_status(file)
     return status
@@ -101,10 +101,10 @@ class BadCompression(ValueError):
 
 
 def key_instead(file: Path) -> str:
-    """Return the key that the scheduler reads instead of the given file in a mounted ConfigMap.
+    """Return the key that the scheduler reads instead of the given file of a mounted ConfigMap.
 
-    Empty if the scheduler reads this file, the policy group cannot be read, or the file is not in a
-    ConfigMap.
+    The key is empty if the scheduler reads this file, the policy group cannot be read, or the file
+    is not in a ConfigMap.
     """
     try:
         group = read_regular(file.parent / POLICY_GROUP, _MAX_GROUP_BYTES)
@@ -115,9 +115,9 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Return all values, decompressing the compressed ones.
+    """Return all values by key, decompressed if necessary.
 
-    A decompressed value overrides a plain value of the same key. Raises BadCompression.
+    A decompressed value overrides an uncompressed value with the same key. Raises BadCompression.
     """
     plain = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
@@ -148,7 +148,7 @@ def _read(folder: Path) -> Mapping[str, bytes]:
 
 
 def _version(folder: Path) -> Path:
-    """Return the current version's folder; its files all belong to the same version."""
+    """Return the folder that contains the files of the current version."""
     data = folder / _DATA
     return data.resolve(strict=True) if data.is_symlink() else folder
 
@@ -157,7 +157,7 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
     values: dict[str, bytes] = {}
     left = MAX_BYTES
     for file in sorted(folder.iterdir()):
-        # Names with two leading dots belong to the mount itself. Reading a pipe could block.
+        # Skip the mount's own files, which start with two dots, and pipes, which could block.
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
             continue
         with open_regular(file) as opened:

@@ -30,7 +30,7 @@ class PeerCertificate(NamedTuple):
 
 
 class _BadNames(ValueError):
-    """Raised for a certificate whose names must not be used. The message completes a sentence."""
+    """Raised for a certificate whose names must not be used. The message is a clause about it."""
 
 
 @lru_cache(maxsize=1024)
@@ -40,7 +40,7 @@ def peer_certificate(pem: bytes) -> PeerCertificate:
 
     try:
         with warnings.catch_warnings():
-            # Ignore warnings about overlong texts, because such texts are compared as usual.
+            # Ignore warnings about overlong attribute values, which are compared like any others.
             warnings.simplefilter("ignore")
             certificate = x509.load_pem_x509_certificate(pem)
             names = tuple(_names(certificate))
@@ -77,7 +77,7 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     yield from (f"uri:{uri}" for uri in uris)
     yield from (f"dns:{name.lower()}" for name in dns)
     common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    # If a subject has several CNs, such as cn=alice,cn=users,dc=example,dc=org, some programs use
-    # the first and others the last.
+    # Use no CN if there are several, as in cn=alice,cn=users,dc=example,dc=org, because some
+    # programs would use the first and others the last.
     if len(common) == 1:
         yield f"cn:{common[0].value!s}"

@@ -80,7 +80,7 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
 def gunzip(data: bytes, max_bytes: int) -> bytes:
     """Decompress up to `max_bytes` + 1 bytes.
 
-    Raises EOFError or ValueError. Their messages complete a sentence about the data.
+    Raises EOFError or ValueError. Their messages are predicates, such as `is truncated`.
     """
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:

@@ -1,7 +1,7 @@
 """Rereads files when their contents change.
 
-Daemon threads read the files with a timeout, so a hung file system blocks neither the event loop
-nor the exit of the process.
+Daemon threads read the files with a timeout, so a hung file system cannot block the event loop or
+keep the process from exiting.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _STEP_MILLISECONDS: Final = 100
 
 
 class BadFile(Exception):
-    """Raised for a file that cannot be read or used. The message names it."""
+    """Raised for a file that cannot be read or used. The message names the file."""
 
 
 class FileSource(Protocol[T_co]):
@@ -51,7 +51,7 @@ class FileSource(Protocol[T_co]):
         """Return the folders to watch for changes."""
 
     def status(self) -> tuple[int, ...]:
-        """Return cheaply obtained numbers that usually change with the contents. Raises OSError."""
+        """Return numbers that usually change with the contents but are cheap. Raises OSError."""
 
     def read(self) -> T_co:
         """Return the contents. Raises OSError."""
@@ -135,7 +135,7 @@ class FileWatcher(Generic[T]):
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
 
     def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
-        """Read and parse the source before the event loop runs. Blocks.
+        """Read and parse the source. Blocks, so call it before the event loop runs.
 
         Returns the parsed value and the checksum.
 
@@ -164,7 +164,7 @@ class FileWatcher(Generic[T]):
         except OSError:
             self._seen = _UNREADABLE
             raise
-        # Not in the thread, because an abandoned thread must not change the last seen version.
+        # Not set in the thread, because an abandoned thread must not change it.
         self._seen = version
         return Content(data, version.checksum)
 
@@ -295,7 +295,7 @@ class WatchedValue(Generic[T, V]):
             await self.reload()
 
     async def reload(self) -> None:
-        """Read the files now, logging and counting each failure once."""
+        """Reread the files, and reload them if changed. Each failure is logged and counted once."""
         async with self._one_at_a_time:
             fields = {"file": self._watcher.name}
             last = self._last
@@ -325,7 +325,7 @@ class WatchedValue(Generic[T, V]):
 
 
 def checksum(content: Data) -> str:
-    """Return the SHA-256 of bytes, or of several parts, in upper-case hexadecimal."""
+    """Return the SHA-256 of the content, which may have several parts, in uppercase hexadecimal."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest().upper()
     named = content if isinstance(content, Mapping) else dict(enumerate(content))

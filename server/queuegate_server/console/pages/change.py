@@ -56,7 +56,7 @@ async def form(visit: Visit) -> View:
 async def assess(visit: Visit) -> View:
     """Assess a proposal and show the result."""
     posted, services = visit.form, visit.services
-    # Browsers send CR LF line breaks.
+    # Browsers convert line breaks to CR LF.
     text = (posted.get("file") or posted.get("policy", "")).replace("\r\n", "\n")
     claims = posted.get("claims", "").replace("\r\n", "\n")
     sources = services.settings.sources
@@ -106,7 +106,7 @@ def _view(services: Services, status: int = 200, **shown: object) -> View:
 async def _assessment(
     services: Services, source: PolicySource, text: str, claims: str, *, by_people: bool
 ) -> dict[str, Any]:
-    """Return the result of `proposal.run`, and details for the page."""
+    """Assess a proposal with `proposal.run`. Return the template variables for the result."""
     snapshot = services.core.engine.snapshot
     job = await _job(services, snapshot, source, text.encode(), claims)
     job = job._replace(wants_groups=by_people)
@@ -177,7 +177,7 @@ async def _job(
 
 @functools.cache
 def _resolver_types() -> frozenset[str]:
-    # Discovering entry points takes up to 20 ms.
+    # Cached because discovering entry points takes up to 20 ms.
     return types()
 
 
@@ -213,7 +213,7 @@ PAGE: Final = Page(
             "change",
             assess,
             max_form_bytes=MAX_FORM_BYTES,
-            # Each assessment takes a child process and possibly directory lookups.
+            # Each assessment runs a child process and may query directories.
             large_forms=Turns("proposals"),
         ),
     ),

@@ -92,12 +92,12 @@ async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
         asyncio.to_thread(newest_records, path, keep, chosen.matches, NUMBER, _MARKERS)
     )
     reading.add_done_callback(lambda _: _turns.release())
-    # If the browser disconnects, the thread continues to run and to occupy its slot.
+    # If the browser disconnects, the thread keeps running and must keep its slot.
     return await asyncio.shield(reading)
 
 
 def _unreadable(audit: Audit) -> tuple[str, str]:
-    """Return why the console cannot read the audit log, and the remedy; empty if it can."""
+    """Return why the audit log cannot be shown, and the remedy; both empty if it can be."""
     if not audit.is_on:
         return "the server writes no audit log", "set audit.path to a file"
     if audit.path == STDOUT:
@@ -106,8 +106,8 @@ def _unreadable(audit: Audit) -> tuple[str, str]:
 
 
 def _request(record: Mapping[str, Any]) -> dict[str, object]:
-    """Return a record's fields as text, empty if missing. `access_url` is a link to the current
-    decision on the same request; None if the request did not name a queue.
+    """Return a record's fields as text, empty if missing. `access_url` links to the current
+    decision on the same request; it is None if the record lacks the user, queue or access type.
     """
     shown = {key: str(record.get(key, "")) for key in _SHOWN}
     access_url = None

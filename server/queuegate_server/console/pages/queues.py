@@ -94,7 +94,7 @@ async def show(visit: Visit) -> View:
         missing = asked
         selected = partition.nearest_path(selected) if selected else ROOT
         if selected not in partition.queues:
-            selected = ROOT  # a short name shared by several queues
+            selected = ROOT  # the short name is shared by several queues
         in_tree = selected
     annotations = await visit.services.annotator.annotations(snapshot)
     by_queue: dict[str, list[Diagnostic]] = {}
@@ -233,7 +233,7 @@ def _acl_row(partition: str, path: str, access: Access, acl: Acl, place: str) ->
 
 
 async def _people(visit: Visit, partition: str, path: str, access: Access) -> dict[str, object]:
-    """Return one page of the people who may use a queue, or an `error`."""
+    """Return the template variables for a page of a queue's users; only `error` on failure."""
     request = access_pb2.ListUsersRequest(
         partition=partition,
         queue=path,
