@@ -140,6 +140,7 @@ def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Expla
         groups=groups(response.groups),
         evaluated_queue=response.evaluated_queue,
         will_be_created=response.will_be_created,
+        is_parent=response.is_parent,
     )
 
 
@@ -291,6 +292,7 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
         ),
         format=response.format,
         semantics=response.semantics,
+        acls_disabled=response.acls_disabled,
     )
 
 

@@ -145,6 +145,9 @@ class PolicyInfo:
     """`yunikorn`, `fair-scheduler` or `capacity-scheduler`; empty from an older server."""
     semantics: str = ""
     """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for YuniKorn."""
+    acls_disabled: bool = False
+    """Whether YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With the
+    semantics `hadoop`, the fair scheduler still enforces them for submission."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,9 @@ class Explanation:
     """The queue if it exists or will be created, otherwise its nearest existing ancestor."""
     will_be_created: bool = False
     """Whether YARN will create the queue on submission, with ACLs from templates."""
+    is_parent: bool = False
+    """Whether queues exist, or will be created, below the queue. Schedulers accept applications
+    only in leaf queues."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

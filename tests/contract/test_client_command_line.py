@@ -147,6 +147,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
             },
             "evaluated_queue": "root.a",
             "will_be_created": False,
+            "is_parent": False,
         },
     ),
     (
@@ -203,6 +204,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
             "templates": [],
             "format": "",
             "semantics": "",
+            "acls_disabled": False,
         },
     ),
     ("reload", 0, {"succeeded": True, "revision": 8, "diagnostics": []}),

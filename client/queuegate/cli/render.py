@@ -140,6 +140,9 @@ def explanation(
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)
         yield f"{queue} does not exist yet: YARN will create it, with ACLs from templates"
+    if answer.is_parent and answer.decision.allowed and asked.access == Access.SUBMIT:
+        queue = escape(asked.queue)
+        yield f"{queue} is a parent queue: the scheduler accepts applications only in leaf queues"
     yield ""
     for queue, steps in groupby(answer.steps, key=lambda step: step.queue):
         yield escape(queue) or "the cluster"

@@ -12,6 +12,7 @@ from queuegate._results import (
 )
 from queuegate.cli.render import moment
 from queuegate.cli.terminal import Colors, escape
+from queuegate.policy.yarn_acl import Semantics
 
 _CHECKSUM_SHOWN = 12
 """The number of checksum characters to show."""
@@ -27,6 +28,7 @@ def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
     yield f"resolver    {escape(answer.resolver)}"
     yield f"partitions  {', '.join(escape(name) for name in answer.partitions)}"
     yield ""
+    yield from unenforced_acls(answer)
     for queue in answer.queues:
         yield _queue(queue, colors)
     if answer.templates:
@@ -44,6 +46,15 @@ def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
         yield ""
         yield colors.bad(f"the reload at {moment(answer.reload_failed_at)} failed:")
         yield from diagnostics(answer.reload_diagnostics, colors)
+
+
+def unenforced_acls(answer: PolicyInfo) -> Iterator[str]:
+    """Yield a note if YARN does not enforce the policy's ACLs."""
+    if answer.acls_disabled:
+        enforced = "none of these ACLs"
+        if answer.format == "fair-scheduler" and answer.semantics == Semantics.HADOOP:
+            enforced = "these ACLs only for submission"
+        yield f"note: yarn.acl.enable is not true: YARN enforces {enforced}"
 
 
 def fleet(answer: FleetInfo, colors: Colors) -> Iterator[str]:

@@ -20,6 +20,7 @@ from queuegate.cli.options import (
     session_options,
 )
 from queuegate.cli.output import Report
+from queuegate.cli.server_state import unenforced_acls
 from queuegate.cli.session import Session
 from queuegate.cli.tree_drawing import Drawing
 from queuegate.policy import acl as yunikorn_acl
@@ -121,8 +122,10 @@ def tree(
     }
     if answer.templates:
         document["templates"] = [plain(template) for template in answer.templates]
+    if answer.acls_disabled:
+        document["acls_disabled"] = True
     note = "" if queues else f"there is no queue {prefix}"
-    return Report(document, lines, note=note)
+    return Report(document, [*unenforced_acls(answer), *lines], note=note)
 
 
 def shown_partition(partition: str, answer: PolicyInfo) -> str:

@@ -773,12 +773,17 @@ class ExplainQueueAccessResponse(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     WILL_BE_CREATED_FIELD_NUMBER: _builtins.int
+    IS_PARENT_FIELD_NUMBER: _builtins.int
     evaluated_queue: _builtins.str
     """The requested queue, if it exists or will be created, or its nearest existing ancestor. In lower
     case in YuniKorn.
     """
     will_be_created: _builtins.bool
     """True if YARN will create the queue on submission, with ACLs from templates."""
+    is_parent: _builtins.bool
+    """True if the requested queue has queues below it, or if YARN creates queues below it. Schedulers accept
+    applications only in leaf queues, whatever the ACLs allow.
+    """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
         """The decision, identical to that of CheckQueueAccess."""
@@ -799,10 +804,11 @@ class ExplainQueueAccessResponse(_message.Message):
         groups: Global___ExplainGroups | None = ...,
         evaluated_queue: _builtins.str = ...,
         will_be_created: _builtins.bool = ...,
+        is_parent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "groups", b"groups"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "evaluated_queue", b"evaluated_queue", "groups", b"groups", "steps", b"steps", "will_be_created", b"will_be_created"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "evaluated_queue", b"evaluated_queue", "groups", b"groups", "is_parent", b"is_parent", "steps", b"steps", "will_be_created", b"will_be_created"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

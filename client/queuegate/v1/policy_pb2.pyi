@@ -268,6 +268,7 @@ class GetPolicyResponse(_message.Message):
     TEMPLATES_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
     SEMANTICS_FIELD_NUMBER: _builtins.int
+    ACLS_DISABLED_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     """The source of the configuration, for display."""
     revision: _builtins.int
@@ -282,6 +283,10 @@ class GetPolicyResponse(_message.Message):
     """The format of the partition's policy: `yunikorn`, `fair-scheduler` or `capacity-scheduler`."""
     semantics: _builtins.str
     """For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn."""
+    acls_disabled: _builtins.bool
+    """True if YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With `semantics: hadoop`,
+    the fair scheduler still enforces them for submission.
+    """
     @_builtins.property
     def loaded_at(self) -> _timestamp_pb2.Timestamp:
         """When this revision was loaded."""
@@ -326,10 +331,11 @@ class GetPolicyResponse(_message.Message):
         templates: _abc.Iterable[Global___QueueTemplate] | None = ...,
         format: _builtins.str = ...,
         semantics: _builtins.str = ...,
+        acls_disabled: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["loaded_at", b"loaded_at", "reload_failed_at", b"reload_failed_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "diagnostics", b"diagnostics", "format", b"format", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "semantics", b"semantics", "source", b"source", "templates", b"templates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls_disabled", b"acls_disabled", "checksum", b"checksum", "diagnostics", b"diagnostics", "format", b"format", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "semantics", b"semantics", "source", b"source", "templates", b"templates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

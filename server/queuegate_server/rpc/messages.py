@@ -1,5 +1,6 @@
 """Converts domain results to protobuf messages."""
 
+import bisect
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,7 +10,9 @@ from queuegate.policy.acl import Acl
 from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import OUTCOMES, Access, Decision
 from queuegate.policy.explain import Explanation, Step, StepOutcome
+from queuegate.policy.names import SEPARATOR
 from queuegate.policy.reach import Grant, SubjectKind
+from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.engine import E, ExplainResult, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
@@ -69,7 +72,17 @@ def explanation_message(
         groups=explain_groups(result),
         evaluated_queue=result.evaluation.evaluated_queue,
         will_be_created=result.evaluation.will_be_created,
+        is_parent=_is_parent(query.served.partition, query.path),
     )
+
+
+def _is_parent(partition: Partition, path: str) -> bool:
+    """Return whether queues exist, or will be created, below a queue."""
+    if partition.creation and path in partition.creation.creators:
+        return True
+    below = f"{path}{SEPARATOR}"
+    position = bisect.bisect_left(partition.paths, below)
+    return any(each.startswith(below) for each in partition.paths[position : position + 1])
 
 
 def explain_groups(result: ExplainResult[E]) -> access_pb2.ExplainGroups:

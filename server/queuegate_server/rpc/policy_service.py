@@ -64,6 +64,7 @@ class PolicyServicer:
         prefix = validation.optional_queue("prefix", request.prefix, served, violations)
         if violations or served is None:
             raise InvalidRequest(violations)
+        cluster = served.partition.cluster
         response = policy_pb2.GetPolicyResponse(
             source=snapshot.policy.source,
             revision=snapshot.policy.revision,
@@ -72,8 +73,9 @@ class PolicyServicer:
             resolver=served.groups.resolver_name,
             partitions=names,
             diagnostics=diagnostics(snapshot.warnings),
-            format=_format(served.partition.cluster),
-            semantics=served.partition.cluster.semantics if served.partition.cluster else "",
+            format=_format(cluster),
+            semantics=cluster.semantics if cluster else "",
+            acls_disabled=cluster is not None and not cluster.acls_enabled,
         )
         state = self.reloader.state
         if state.failed_at is not None:

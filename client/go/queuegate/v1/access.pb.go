@@ -1407,6 +1407,9 @@ type ExplainQueueAccessResponse struct {
 	EvaluatedQueue string `protobuf:"bytes,4,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
 	// True if YARN will create the queue on submission, with ACLs from templates.
 	WillBeCreated bool `protobuf:"varint,5,opt,name=will_be_created,json=willBeCreated,proto3" json:"will_be_created,omitempty"`
+	// True if the requested queue has queues below it, or if YARN creates queues below it. Schedulers accept
+	// applications only in leaf queues, whatever the ACLs allow.
+	IsParent      bool `protobuf:"varint,6,opt,name=is_parent,json=isParent,proto3" json:"is_parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1472,6 +1475,13 @@ func (x *ExplainQueueAccessResponse) GetEvaluatedQueue() string {
 func (x *ExplainQueueAccessResponse) GetWillBeCreated() bool {
 	if x != nil {
 		return x.WillBeCreated
+	}
+	return false
+}
+
+func (x *ExplainQueueAccessResponse) GetIsParent() bool {
+	if x != nil {
+		return x.IsParent
 	}
 	return false
 }
@@ -2925,13 +2935,14 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x06origin\x18\x01 \x01(\x0e2\x1a.queuegate.v1.GroupsOriginR\x06origin\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x1a\n" +
 	"\bresolver\x18\x03 \x01(\tR\bresolver\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\x97\x02\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xb4\x02\n" +
 	"\x1aExplainQueueAccessResponse\x12B\n" +
 	"\bdecision\x18\x01 \x01(\v2&.queuegate.v1.CheckQueueAccessResponseR\bdecision\x12/\n" +
 	"\x05steps\x18\x02 \x03(\v2\x19.queuegate.v1.ExplainStepR\x05steps\x123\n" +
 	"\x06groups\x18\x03 \x01(\v2\x1b.queuegate.v1.ExplainGroupsR\x06groups\x12'\n" +
 	"\x0fevaluated_queue\x18\x04 \x01(\tR\x0eevaluatedQueue\x12&\n" +
-	"\x0fwill_be_created\x18\x05 \x01(\bR\rwillBeCreated\"\xa7\x02\n" +
+	"\x0fwill_be_created\x18\x05 \x01(\bR\rwillBeCreated\x12\x1b\n" +
+	"\tis_parent\x18\x06 \x01(\bR\bisParent\"\xa7\x02\n" +
 	"\x11ListQueuesRequest\x126\n" +
 	"\x04user\x18\x01 \x01(\v2\".queuegate.v1.UserGroupInformationR\x04user\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x120\n" +

@@ -490,7 +490,10 @@ type GetPolicyResponse struct {
 	// The format of the partition's policy: `yunikorn`, `fair-scheduler` or `capacity-scheduler`.
 	Format string `protobuf:"bytes,12,opt,name=format,proto3" json:"format,omitempty"`
 	// For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn.
-	Semantics     string `protobuf:"bytes,13,opt,name=semantics,proto3" json:"semantics,omitempty"`
+	Semantics string `protobuf:"bytes,13,opt,name=semantics,proto3" json:"semantics,omitempty"`
+	// True if YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With `semantics: hadoop`,
+	// the fair scheduler still enforces them for submission.
+	AclsDisabled  bool `protobuf:"varint,14,opt,name=acls_disabled,json=aclsDisabled,proto3" json:"acls_disabled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -614,6 +617,13 @@ func (x *GetPolicyResponse) GetSemantics() string {
 		return x.Semantics
 	}
 	return ""
+}
+
+func (x *GetPolicyResponse) GetAclsDisabled() bool {
+	if x != nil {
+		return x.AclsDisabled
+	}
+	return false
 }
 
 // A configuration to validate.
@@ -1121,7 +1131,7 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"_admin_acl\"H\n" +
 	"\x10GetPolicyRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\xc7\x04\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\xec\x04\n" +
 	"\x11GetPolicyResponse\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1a\n" +
@@ -1138,7 +1148,8 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	" \x03(\v2\x18.queuegate.v1.DiagnosticR\x11reloadDiagnostics\x129\n" +
 	"\ttemplates\x18\v \x03(\v2\x1b.queuegate.v1.QueueTemplateR\ttemplates\x12\x16\n" +
 	"\x06format\x18\f \x01(\tR\x06format\x12\x1c\n" +
-	"\tsemantics\x18\r \x01(\tR\tsemantics\"I\n" +
+	"\tsemantics\x18\r \x01(\tR\tsemantics\x12#\n" +
+	"\racls_disabled\x18\x0e \x01(\bR\faclsDisabled\"I\n" +
 	"\x15ValidatePolicyRequest\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\"j\n" +
