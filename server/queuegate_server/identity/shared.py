@@ -11,7 +11,7 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 
 
 class SharedResult(NamedTuple):
-    """A lookup outcome with its lifetime. Failures are not shared."""
+    """A lookup outcome and its lifetime. Failures are not shared."""
 
     outcome: KnownUser | NoSuchUser
     resolved_at: float
@@ -25,16 +25,16 @@ class SharedGroups(Protocol):
 
     @property
     def resolver_fingerprint(self) -> bytes:
-        """A fingerprint of the resolver's settings, equal on all servers that share its groups."""
+        """A fingerprint of the resolver's settings. Servers share groups only if it is equal."""
 
     async def get(self, user: str) -> SharedResult | None:
         """Return a user's unexpired result, or None. Never raises; takes at most a few ms."""
 
     def begin(self, user: str) -> Callable[[SharedResult], None] | None:
-        """Register a lookup.
+        """Register the start of a lookup.
 
-        Return a nonblocking function that shares the lookup's result unless it has become outdated;
-        None if the result cannot be shared.
+        Return a nonblocking function to call with the result, which it shares unless the result has
+        become outdated. Return None if results cannot be shared.
         """
 
 
@@ -47,20 +47,20 @@ class CacheLease(Protocol):
 
     @property
     def max_age(self) -> float:
-        """The maximum age of a result in seconds, measured from the start of its lookup. Shorter
-        while this server might miss invalidations.
+        """The maximum age of a cached result in seconds, measured from the start of its lookup.
+        It is lower while this server might miss invalidations.
         """
 
     @property
     def generation(self) -> int:
-        """The number of leases that have ended. If it changes, results must be revalidated."""
+        """The number of leases that have ended. When it changes, revalidate cached results."""
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Register a callback to be called when a lease ends, before the caches are used again."""
 
     def end_if_expired(self, now: float) -> bool:
-        """End the lease if it has expired; return whether it has. If so, cached results must be
-        revalidated before use.
+        """End the lease if it has expired; return whether it has expired. If so, the caller must
+        revalidate cached results before use.
         """
 
 

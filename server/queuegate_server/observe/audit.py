@@ -50,7 +50,7 @@ class _Entry(NamedTuple):
 
 @dataclass(slots=True)
 class AuditCounts:
-    """The numbers of records and failed writes since startup."""
+    """Counts of audit records and failed writes since startup."""
 
     written: int = 0
     dropped: int = 0
@@ -62,7 +62,7 @@ class AuditCounts:
 
 
 class AuditLog:
-    """Buffers records from an event loop until a thread writes them."""
+    """Buffers records on the event loop and writes them in a thread."""
 
     def __init__(self, settings: Audit, target: Target) -> None:
         self.counts = AuditCounts()
@@ -82,22 +82,22 @@ class AuditLog:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the last write succeeded and the current one does not hang."""
+        """Whether the last write succeeded and the current write, if any, is not hanging."""
         return self._last_succeeded and not self._hangs()
 
     @property
     def is_half_full(self) -> bool:
-        """Whether more than half of the buffer is in use; deferrable records must then wait."""
+        """Whether more than half of the buffer is in use. If so, deferrable records must wait."""
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
-        """Append records. With `block`, return False if the buffer is full, or if the write fails
+        """Append records. Return False only with `block`, if the buffer is full or the write fails
         or takes longer than WRITE_TIMEOUT.
 
         Args:
-            records: A function that builds the records. Called once, in the thread.
+            records: A function that builds the records. It is called once, in the audit thread.
             number: The number of records.
-            size: The approximate memory used by `records` until it is called, in bytes.
+            size: The approximate memory held by `records` until it is called, in bytes.
         """
         size += ENTRY_OVERHEAD_BYTES
         written = self._loop.create_future() if self._blocks else None
@@ -118,7 +118,7 @@ class AuditLog:
         return False
 
     async def close(self) -> None:
-        """Write the buffered records within CLOSE_TIMEOUT, and stop the thread."""
+        """Write the buffered records and stop the thread, waiting for up to CLOSE_TIMEOUT."""
         with self._changed:
             dropped = self.counts.dropped
             self._closing = True
@@ -128,7 +128,7 @@ class AuditLog:
             _LOG.error("audit records were lost: the audit log could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write hangs. If so, calls must not wait."""
+        """Return whether a write is hanging. If so, calls must not wait for theirs."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 
@@ -141,7 +141,7 @@ class AuditLog:
             return False
 
     def _run(self) -> None:
-        """Write batches until closed. Runs in the thread."""
+        """Write batches in the audit thread until the log is closed."""
         unsynced_since: float | None = None
         while True:
             with self._changed:
@@ -165,7 +165,7 @@ class AuditLog:
             self.target.close()
 
     def _next_group(self) -> Sequence[_Entry]:
-        """Remove and return the first entries in the buffer, up to MAX_GROUP_BYTES."""
+        """Remove and return the buffer's oldest entries, up to MAX_GROUP_BYTES."""
         most, size, number = min(MAX_GROUP_BYTES, self._settings.max_size), 0, 0
         for entry in self._entries:
             size += entry.size
@@ -192,7 +192,7 @@ class AuditLog:
                 elif not self._blocks:
                     self.counts.dropped += entry.number
         if self._blocks:
-            # The loop may have been closed.
+            # The event loop may already be closed.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(_complete, outcomes)
 
@@ -261,7 +261,7 @@ def _complete(outcomes: Iterable[tuple[_Entry, bool]]) -> None:
 
 
 def _lines(entry: _Entry) -> bytes | None:
-    """Encode records in ASCII so that names cannot break lines; return None on failure."""
+    """Encode records as ASCII, so that no name can contain a line break; None on failure."""
     try:
         return b"".join(_encode(record).encode() + b"\n" for record in entry.records())
     except Exception:  # a bug must not stop the thread

@@ -1,4 +1,4 @@
-"""The audit log file, with atomic writes and rotation by size."""
+"""The audit log file, with atomic writes and size-based rotation."""
 
 import errno
 import fcntl
@@ -21,13 +21,13 @@ _RECORD_START: Final = b'{"time":'
 
 
 class Target(Protocol):
-    """A destination for audit lines. All methods are called from one thread and raise OSError."""
+    """A destination for audit lines. Methods may raise OSError; all are called from one thread."""
 
     failed_rotations: int
     """The number of failed rotations."""
 
     def write(self, lines: bytes) -> None:
-        """Write all lines or none."""
+        """Write newline-terminated lines."""
 
     def sync(self) -> None:
         """Force written lines to disk."""
@@ -37,7 +37,7 @@ class Target(Protocol):
 
 
 class StandardOutput:
-    """Standard output. A partially written line is terminated before the next write."""
+    """Standard output. After a failed write, the next one starts on a new line."""
 
     def __init__(self) -> None:
         """Write to descriptor 1, regardless of `sys.stdout`."""
@@ -62,7 +62,7 @@ class StandardOutput:
 
 
 class AuditFile:
-    """A file written only by this process, and reopened if another program moves or deletes it."""
+    """An exclusively locked file, reopened if another program moves or deletes it."""
 
     def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
         """Open the file, creating it with mode 0640 if necessary.
@@ -86,7 +86,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def write(self, lines: bytes) -> None:
-        """Write lines. After an error, the file contains none of them."""
+        """Write lines. On failure, truncate the file to remove those already written."""
         self._reopen_if_moved()
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._max_size:
@@ -135,7 +135,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def _finish(self) -> None:
-        """Close a file after its last write, syncing it first if configured."""
+        """Close the current file, syncing it first if configured."""
         try:
             if self._syncs:
                 self.sync()
@@ -143,10 +143,10 @@ class AuditFile:
             self.close()
 
     def _rotate(self, size: int) -> int:
-        """Rotate the files; return the new file's size. On failure, the old file keeps growing."""
+        """Rotate the files; return the new file's size. On failure, keep the old file in use."""
         try:
             if self._keep:
-                # Move files only up to the first gap. A failed rotation may have left one.
+                # Renumber only the files before the first gap. A failed rotation may leave a gap.
                 numbers = range(1, self._keep)
                 free = next((n for n in numbers if not self._numbered(n).exists()), self._keep)
                 for number in range(free - 1, 0, -1):
@@ -167,7 +167,7 @@ class AuditFile:
         return self._path.with_name(f"{self._path.name}.{number}")
 
     def _truncate(self, size: int) -> None:
-        """Restore the file's size after a failed write."""
+        """Truncate the file to `size`, its size before a failed write."""
         try:
             os.ftruncate(self._descriptor, size)
         except OSError:
@@ -175,10 +175,10 @@ class AuditFile:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file; return whether it ends with an incomplete line."""
+    """Lock the file and repair its end; return whether it still ends with an incomplete line."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode):
-        # A pipe opened for reading and writing would accept records without a reader.
+        # A pipe opened for reading and writing accepts records even if nobody reads them.
         raise OSError(errno.EINVAL, _IS_A_PIPE)
     if not stat.S_ISREG(mode):
         return False
@@ -187,7 +187,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_torn_record(descriptor: int) -> bool:
-    """Remove an incomplete record from the end of the file; its call never got a response.
+    """Remove a record left incomplete at the end of the file by a crash.
 
     Return whether the file still ends with an incomplete line.
     """
@@ -202,14 +202,14 @@ def _remove_torn_record(descriptor: int) -> bool:
 
 
 def _tail(descriptor: int) -> tuple[int, bytes]:
-    """Return the offset and content of the last bytes of a file."""
+    """Return the offset and contents of a file's last MAX_LINE_BYTES bytes."""
     size = os.fstat(descriptor).st_size
     start = max(0, size - MAX_LINE_BYTES)
     return start, os.pread(descriptor, size - start, start)
 
 
 def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:
-    """Split lines into pieces of up to `max_bytes`. A longer line becomes a piece of its own."""
+    """Split data at newlines into pieces of up to `max_bytes`. A longer line gets its own piece."""
     begin = 0
     while len(lines) - begin > max_bytes:
         end = lines.rfind(b"\n", begin, begin + max_bytes) + 1 or lines.find(b"\n", begin) + 1

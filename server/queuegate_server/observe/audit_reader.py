@@ -40,15 +40,15 @@ def newest_records(
     Args:
         path: The current file.
         keep: The maximum number of rotated files. `path.1` is the newest.
-        matches: Returns whether a record matches.
+        matches: A predicate that selects records.
         number: The maximum number of records to return.
-        markers: Byte strings for fast filtering. Lines that contain none of them are skipped.
+        markers: Byte strings for fast filtering. Lines that contain none of them are not parsed.
     """
     records: list[Mapping[str, Any]] = []
     budget = MAX_READ_BYTES
     parsed = 0
     with ExitStack() as opened:
-        # Open all files first, because a rotation during the search would otherwise hide a file.
+        # Open all files first. Otherwise, the search could miss a file rotated in the meantime.
         files = [opened.enter_context(open_regular(path))]
         for rotated in range(1, min(keep, MAX_FILES) + 1):
             try:
@@ -84,7 +84,7 @@ def _record(line: bytes) -> Mapping[str, Any] | None:
 
 
 def _lines_backwards(descriptor: int) -> Iterator[bytes]:
-    """Yield the lines of a file in reverse order, skipping oversized ones."""
+    """Yield a file's lines from last to first, skipping oversized lines."""
     end = os.fstat(descriptor).st_size
     rest = b""
     while end:

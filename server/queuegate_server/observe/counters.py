@@ -1,4 +1,4 @@
-"""Counters for calls and lookups, read at each scrape."""
+"""Counters for calls and lookups, read when Prometheus scrapes the metrics."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Histogram:
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Create an empty histogram. `bounds` are ascending, in seconds, and exclude infinity."""
+        """`bounds` are the buckets' upper bounds in seconds, ascending and without infinity."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
@@ -37,7 +37,7 @@ class Histogram:
         self.sum += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return the upper bounds, each with the cumulative count."""
+        """Return each bucket's upper bound and cumulative count."""
         bounds = (*map(str, self._bounds), "+Inf")
         return list(zip(bounds, accumulate(self._counts), strict=True))
 
@@ -77,7 +77,7 @@ class ResolverCounters:
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """Return an outcome's name in metrics and spans."""
+    """Return the name that metrics and spans use for an outcome."""
     if isinstance(outcome, KnownUser):
         return "found"
     return "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"

@@ -1,4 +1,4 @@
-"""Log sampling, to keep repeated lines during an outage from filling the disk."""
+"""Log sampling, so that lines repeated during an outage do not fill the disk."""
 
 import asyncio
 import contextlib
@@ -50,8 +50,8 @@ class _Window:
 class LogSampler(logging.Filter):
     """A filter that passes the first few identical warnings per second and counts the rest.
 
-    The count is reported in the `suppressed` field of the next such line or of a separate line.
-    Thread-safe.
+    The next identical warning reports the count in its `suppressed` field; if none follows soon, a
+    separate line does. Thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +61,7 @@ class LogSampler(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a line. Adds the number of suppressed lines to the record."""
+        """Return whether to write a line. If earlier lines were suppressed, add their number."""
         if record.levelno < logging.WARNING or not record.name.startswith(_SAMPLED):
             return True
         key = _key(record.name, record.levelno, str(record.msg), record.__dict__)
@@ -74,7 +74,7 @@ class LogSampler(logging.Filter):
         return False
 
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
-        """Return whether to suppress a line, without building a record. Counts suppressed lines."""
+        """Return whether to suppress a line, and count it if so. Needs no `LogRecord`."""
         key = _key(name, level, message, fields)
         with self._lock:
             window = self._windows.get(key)
@@ -84,10 +84,10 @@ class LogSampler(logging.Filter):
         return True
 
     def _suppress(self, key: _Key, window: _Window) -> None:
-        """Count a suppressed line, and schedule a report at the end of the window."""
+        """Count a suppressed line. After the first, schedule a report for the window's end."""
         window.suppressed += 1
         if window.suppressed == 1:
-            with contextlib.suppress(RuntimeError):  # no running loop; the next line has the count
+            with contextlib.suppress(RuntimeError):  # no event loop; the next line reports it
                 asyncio.get_running_loop().call_later(WINDOW_SECONDS, self._report, key)
 
     def _is_over(self, window: _Window) -> bool:
@@ -119,11 +119,11 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """Shorten a library's message. Used as a logging filter; always returns True."""
+    """Truncate a library's message. Serves as a logging filter, and so always returns True."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()
-        except Exception:  # the arguments do not match the message
+        except Exception:  # the arguments do not match the format string
             message = str(record.msg)
         record.msg, record.args = message[:MAX_FOREIGN_MESSAGE], ()
     return True

@@ -30,7 +30,7 @@ from queuegate_server.observe.log_sampling import (
 
 
 def _add_time(form: str) -> Any:
-    """Return a processor that adds the time at which a record was created, not written."""
+    """Return a processor that adds a record's creation time. It may be written much later."""
 
     def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
         created = datetime.fromtimestamp(event["_record"].created, UTC)
@@ -77,7 +77,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         """Write a line, preceded by the number of lost lines, if any."""
         try:
             descriptor = self.stream.fileno()
-        except (OSError, ValueError):  # not a file, as in tests, or closed
+        except (OSError, ValueError):  # closed, or not a real file (in tests)
             super().emit(record)
             return
         try:
@@ -89,7 +89,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def _write(self, descriptor: int, record: logging.LogRecord, lines: int) -> None:
-        """Write a line in pieces small enough not to block while the pipe is writable."""
+        """Write a line in pieces of up to PIPE_BUF bytes, which never block on a writable pipe."""
         self.flush()
         text = ("\n" if self._torn else "") + self.format(record) + "\n"
         data = memoryview(text.encode(errors="backslashreplace"))
@@ -151,7 +151,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
     for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
     warnings.showwarning = _log_warning
-    # By default, Python stores every distinct warning forever so as to print it only once.
+    # By default, Python prints each distinct warning only once, and so stores all of them forever.
     warnings.simplefilter("always", append=True)
 
 
@@ -201,7 +201,7 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
 
 
 def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
-    """Escape the message and tracebacks, and indent tracebacks, so that lines cannot be forged."""
+    """Escape the message and tracebacks and indent the latter, to prevent forged log lines."""
     event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):
         if event.get(key):
@@ -211,12 +211,12 @@ def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any
 
 
 def _wrap(_logger: object, _name: str, text: str) -> str:
-    """Wrap a line, but not its traceback, at spaces to the terminal's width. Continuation lines are
-    indented so that they cannot be mistaken for log lines.
+    """Wrap a line, but not its traceback, to fit the terminal. Continuation lines are indented so
+    that they cannot be mistaken for log lines.
     """
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
-    except (OSError, ValueError):  # closed, or no longer a terminal
+    except (OSError, ValueError):  # stderr is closed or no longer a terminal
         columns = _COLUMNS
     line, *traceback = text.split("\n", 1)
     wrapped, used = "", 0

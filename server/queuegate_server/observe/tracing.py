@@ -34,7 +34,7 @@ _CLOSE_SECONDS: Final = 3.0
 MAX_QUEUED_SPANS: Final = 2048
 """The maximum number of queued spans. Any more are dropped."""
 _PROPAGATED: Final = frozenset({"traceparent", "tracestate"})
-# The server errors, as listed in https://opentelemetry.io/docs/specs/semconv/rpc/grpc/.
+# Server errors according to https://opentelemetry.io/docs/specs/semconv/rpc/grpc/.
 _SERVER_ERRORS: Final = frozenset(
     {
         grpc.StatusCode.UNKNOWN,
@@ -49,7 +49,7 @@ _BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class TracingNotInstalled(Exception):
-    """Tracing is enabled, but the optional dependency is not installed."""
+    """Tracing is enabled, but OpenTelemetry, an optional dependency, is not installed."""
 
 
 class Tracer:
@@ -75,7 +75,7 @@ class Tracer:
         self._tracer = self._provider.get_tracer("queuegate")
 
     def unary(self, method: str, handler: _UnaryMethod) -> _UnaryMethod:
-        """Wrap a unary method to record a span for each call."""
+        """Return a unary handler that records a span for each call and delegates to `handler`."""
         describe = self._server_span(method)
 
         async def traced(data: bytes, context: _Call) -> bytes:
@@ -85,7 +85,7 @@ class Tracer:
         return traced
 
     def stream(self, method: str, handler: _Stream) -> _Stream:
-        """Wrap a streaming method to record a span for each call."""
+        """Return a stream handler that records a span for each call and delegates to `handler`."""
         describe = self._server_span(method)
 
         async def traced(requests: AsyncIterator[bytes], context: _Call) -> AsyncIterator[bytes]:
@@ -96,11 +96,11 @@ class Tracer:
         return traced
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
-        """Wrap a resolver to record a span for each lookup, as a child of the call's span."""
+        """Return a resolver that records a span for each lookup, as a child of the call's span."""
         return _TracedResolver(name, resolver, self)
 
     async def close(self) -> None:
-        """Export the queued spans within three seconds."""
+        """Export the queued spans, waiting for up to three seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await AbandonableThreadPool(1, "tracing").run("", self._provider.shutdown)
@@ -134,7 +134,7 @@ class Tracer:
             for key, value in context.invocation_metadata() or ()
             if key in _PROPAGATED and isinstance(value, str)
         }
-        # Start from an empty context, because the current span must not become the parent.
+        # Start from an empty context so that the current span cannot become the parent.
         return self._propagator.extract(carrier, context=self._context.Context())
 
     def _end(self, span: "Span", code: grpc.StatusCode) -> None:
@@ -203,7 +203,7 @@ def _provider(settings: Tracing) -> "TracerProvider":
 
 
 def _code(context: Any, error: BaseException) -> grpc.StatusCode:
-    """Return a call's status. gRPC provides either the code or its number."""
+    """Return a failed call's status. `context.code()` returns either a StatusCode or a number."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         return grpc.StatusCode.CANCELLED
     code = context.code()

@@ -1,4 +1,4 @@
-"""Reads and parses the policies named in the settings, with their companion files."""
+"""Reads and parses the policies named in the settings, with their YARN and Spark settings."""
 
 import asyncio
 from contextlib import suppress
@@ -42,12 +42,12 @@ class CannotLoad(Exception):
 class ConfigMaps:
     """A file source that reads the mounted ConfigMaps yunikorn-defaults and yunikorn-configs.
 
-    As in the scheduler, yunikorn-configs overrides keys of yunikorn-defaults, and
+    As in the scheduler, yunikorn-configs overrides keys in yunikorn-defaults, and
     `service.policyGroup` determines which key contains the queues.
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
-        """`folders` are in increasing order of precedence. `group` overrides the policy group."""
+        """`folders` are in increasing order of precedence. `group` overrides the configured one."""
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
@@ -91,7 +91,7 @@ class QueuesFile(OneFile):
         """See `ConfigMaps.is_key`. The value is as of the last read."""
 
     def read(self) -> bytes:
-        """Return the file's contents, decompressed if it is a compressed key. Raises OSError."""
+        """Return the contents, decompressing a compressed ConfigMap key. Raises OSError."""
         self.key_instead = key_instead(self._file)
         self.is_key = is_mounted(self._file.parent)
         data = super().read()
@@ -137,7 +137,7 @@ class PolicyLoader:
             for name, partition in settings.partitions.items()
             if partition.semantics is not Semantics.DOCUMENTED
         }
-        # Read once, because discovering entry points takes up to 20 ms.
+        # Discover the resolver types only once, because this takes up to 20 ms.
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self._formats: dict[str, str] = {}
@@ -152,9 +152,9 @@ class PolicyLoader:
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
 
-        Parses in a child process with limits if `in_child` is set, so that calls are not delayed;
-        otherwise in a thread, because that is faster. Raises CannotLoad if a file cannot be read,
-        and ParserError if the child cannot be started, reaches a limit or crashes.
+        If `in_child` is set, parses in a child process with limits, which does not delay calls;
+        otherwise in a thread, which is faster. Raises CannotLoad if a file cannot be read, and
+        ParserError if the child cannot be started, reaches a limit or crashes.
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
@@ -203,7 +203,7 @@ class PolicyLoader:
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return the file source for the configured policy, or for the embedded default."""
+    """Return the configured policy's source; that of the embedded default if none is configured."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

@@ -82,7 +82,7 @@ class ParserError(Exception):
 
 
 async def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies. Raises ParserError, including if no child can be started."""
+    """Parse all policies in a child. Raises ParserError if it fails or cannot be started."""
     try:
         return await _run(job)
     except OSError as error:
@@ -103,7 +103,7 @@ async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
 
 
 async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
-    # A check returns only diagnostics, which are bounded.
+    # A check returns only diagnostics, so limit the output to their maximum size.
     output_bytes = _MAX_CHECK_BYTES if isinstance(job, CheckJob) else None
     output = await run_job("queuegate_server.policystore.parsing", job, output_bytes)
     try:
@@ -113,13 +113,13 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
 
 
 async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
-    """Run a job in a child process, and return the output. The job may contain untrusted text.
+    """Run a job in a child process, and return its output. The job may contain untrusted text.
 
-    The child calls `run_child` in `module`. The size of the job determines all limits, except that
-    `output_bytes`, if given, limits the output. Raises ParserError if the child reaches a limit or
-    crashes, and OSError if no child can be started.
+    The child calls `run_child` in `module`. All limits depend on the job's size; `output_bytes`, if
+    given, replaces the output limit. Raises ParserError if the child reaches a limit or crashes,
+    and OSError if no child can be started.
     """
-    # The output must not be a pickle, because the child reads untrusted text.
+    # Only the input may be a pickle; the output may not, because the child reads untrusted text.
     text = pickle.dumps(job)
     limits = _limits(len(text))
     if output_bytes is not None:
@@ -204,7 +204,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     text, users, *_ = admins
     rules = Semantics(semantics)
-    # The users may include the daemon's user, although the text does not.
+    # Unlike the text, `users` may include the daemon's user.
     admins = parse_yarn(text, rules)._replace(users=frozenset(users))
     return Cluster(rules, admins, *flags)
 
@@ -236,7 +236,7 @@ def _diagnostic(content: Sequence[Any]) -> Diagnostic:
 
 
 def _command(module: str) -> list[str]:
-    """Return the command line for a child that has this process's import path but skips `site`."""
+    """Return a command that starts a child with this process's import path and without `site`."""
     client = Path(queuegate.policy.__path__[0]).parents[1]
     server = Path(queuegate_server.__path__[0]).parent
     path = dict.fromkeys([*filter(None, sys.path), str(client), str(server)])

@@ -1,4 +1,4 @@
-"""Parses all policies together, in this process or as the program of a child process.
+"""Parses all policies together, in this process or in a child process.
 
 To start fast, the child imports only this module and the parsers. It writes its result as lines of
 JSON that each take about a millisecond to decode, so the receiver can do other work in between.
@@ -59,14 +59,14 @@ MAX_DIAGNOSTICS_BYTES: Final = 4 * 1024 * 1024
 
 
 class File(NamedTuple):
-    """A file's contents, and its name in diagnostics."""
+    """A file's contents, and the name that diagnostics use for it."""
 
     name: str
     data: bytes
 
 
 class PolicyText(NamedTuple):
-    """An unparsed policy and its companion files."""
+    """An unparsed policy, with its yarn-site.xml and Spark defaults, if any."""
 
     policy: File
     format: str
@@ -133,7 +133,7 @@ class ParsedPolicies:
 
 
 def check(job: CheckJob) -> ParsedPolicies:
-    """Check all files. The result contains only diagnostics."""
+    """Check all files. In the result, all fields except `diagnostics` are empty."""
     options = FormatOptions(job.acl_names, yarn=job.yarn, is_bare=job.is_bare)
     diagnostics = tuple(
         diagnostic
@@ -254,12 +254,12 @@ def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
 
 
 def run_child() -> None:
-    """Run the job read from standard input, and exit with a status that identifies any failure."""
+    """Read a job from standard input, write its result, and exit with a status code."""
     end_child(lambda job: encode_result(check(job) if isinstance(job, CheckJob) else parse(job)))
 
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
-    """Call `work` with the job read from standard input, write the resulting lines, and exit."""
+    """Read a job from standard input, write the lines that `work` returns for it, and exit."""
     # Skip the interpreter's cleanup, which would take time and memory.
     os._exit(_run_job(work))
 
@@ -267,7 +267,7 @@ def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
 def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
     gc.disable()
     with suppress(OSError):
-        # If memory runs out, the kernel kills this process first.
+        # Make the kernel kill this process first if memory runs out.
         Path("/proc/self/oom_score_adj").write_text("1000")
     output = sys.stdout.buffer
     try:
@@ -292,7 +292,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
 
 
 def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
-    """Encode diagnostics as lines, and summarize diagnostics beyond the limit."""
+    """Encode diagnostics as lines. Those beyond the size limit are only counted."""
     size = 0
     for start in range(0, len(diagnostics), _DIAGNOSTICS):
         part = diagnostics[start : start + _DIAGNOSTICS]

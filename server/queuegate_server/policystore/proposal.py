@@ -87,7 +87,7 @@ class ProposalJob(NamedTuple):
 
 
 def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
-    """Encode partitions as lines of about a millisecond each, to let other work run in between."""
+    """Encode partitions in lines of about a millisecond each, so that the caller can pause."""
     plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
     return encode_result(plain)
 
@@ -114,12 +114,12 @@ async def run(job: ProposalJob) -> dict[str, Any]:
 
 
 def run_child() -> None:
-    """Run the job read from standard input, and exit."""
+    """Read a job from standard input, write the proposal's assessment, and exit."""
     end_child(lambda job: _lines((), _cut_texts(assess(job))))
 
 
 def _lines(above: tuple[str, ...], result: Mapping[str, Any]) -> Iterator[bytes]:
-    """Encode the result as lines of JSON, each with the keys leading to a value, and the value.
+    """Encode the result as lines of JSON, each containing a value and the keys that lead to it.
 
     Long lists are split into several lines.
     """
@@ -154,7 +154,7 @@ def _parts(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _cut_texts(value: Any, key: str = "") -> Any:
-    """Truncate long texts in the value."""
+    """Return a JSON value with its long strings truncated."""
     if isinstance(value, str):
         return shortened(value, MAX_PATH if key in _COMPLETE else MAX_TEXT)
     if isinstance(value, dict):
@@ -200,7 +200,7 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
     valid = not has_errors(diagnostics)
     if valid:
         lint = lint_policy(format_name, data, name, options)
-        # The loader and the linter may report the same problem.
+        # Remove duplicates, because the loader and the linter may report the same problem.
         diagnostics = sort_diagnostics(dict.fromkeys((*diagnostics, *lint)))
     result: dict[str, Any] = {
         "format": format_name,
@@ -268,7 +268,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def _groups(old: PolicyFile, new: PolicyFile) -> dict[str, list[str]] | None:
-    """Return the groups to expand, by partition; None if there are too many."""
+    """Return the groups whose members must be listed, by partition; None if there are too many."""
     groups = {
         name: sorted(_groups_that_matter(before, after))
         for name, before, after in partition_pairs(old, new)
@@ -292,7 +292,7 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
             queue = partition.queues.get(path)
             for each in partition.created(path) if queue is None else (queue,):
                 groups |= each.submit_acl.groups | each.admin_acl.groups
-    # Longer names are never looked up, and requests cannot contain them.
+    # Omit longer names. Requests cannot contain them, and they are never looked up.
     return {name for name in groups if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
 
 

@@ -3,7 +3,7 @@ policies.
 
 Reloads, requested by watchers, SIGHUP or ReloadPolicy calls, run one at a time. The first reload
 parses in this process because that is faster; all others parse in a child process with limits. If
-the child fails, the reload is retried after a delay, since no file change would trigger it.
+the child fails, the reload is retried after a delay, since no file change would trigger another.
 """
 
 import asyncio
@@ -88,12 +88,12 @@ class Reloader:
         """Create a reloader without loading anything.
 
         Args:
-            settings: The policies' locations, and their partitions' settings.
+            settings: The settings that locate the policies and configure their partitions.
             resolvers: Provides each partition's group resolver.
             engine: Serves the policies.
             wall: A wall clock in seconds.
-            agree_on_revision: Returns a policy's revision, given its checksum and the previous
-                revision; None if this is the only process.
+            agree_on_revision: Agrees with the other processes on a policy's revision, given its
+                checksum and the previous revision; None if this is the only process.
         """
         self._settings = settings
         self._agree_on_revision = agree_on_revision
@@ -159,7 +159,7 @@ class Reloader:
             # The reference keeps the task alive even if nobody awaits it.
             self._running, self._next = self._next, None
             diagnostics, unusable = await self._reload()
-            # Errors must not be lost among warnings, because logs and pages show only the first.
+            # Put errors first, because logs and pages show only the first few diagnostics.
             diagnostics = (*sorted(diagnostics, key=lambda d: d.severity is not Severity.ERROR),)
             self.state = state = self._outcome(diagnostics, unusable)
             self.succeeded += state.succeeded
@@ -200,7 +200,7 @@ class Reloader:
         return diagnostics, ()
 
     def _retry_later(self) -> float:
-        """Schedule a reload, and return the delay in seconds."""
+        """Schedule a retry of the reload, and return its delay in seconds."""
         seconds = self._retry_seconds
         self._retry_seconds = min(2 * seconds, MAX_RETRY_SECONDS)
         if not self._is_closed:
@@ -226,7 +226,7 @@ class Reloader:
         if self._agree_on_revision is not None:
             revision = await self._agree_on_revision(parsed.checksum, self._revision)
         if is_served and revision == self._revision:
-            return  # if the revision differs, another worker has raised it
+            return  # no other worker has raised the revision
         policy = Policy(partitions, self._loader.name, revision, parsed.checksum)
         served = {
             name: ServedPartition(
@@ -267,7 +267,7 @@ class Reloader:
                 )
 
     async def _close_unused_resolvers(self) -> None:
-        """Close resolvers that only replaced or rejected policies use."""
+        """Close resolvers that the served policies do not use."""
         served = self._engine.snapshot.served.values() if self._revision else ()
         await self._resolvers.close_unused({each.groups for each in served})
 
@@ -287,7 +287,7 @@ class Reloader:
         failed = has_errors(diagnostics)
         state = ReloadState(not failed, self._wall() if failed else None, diagnostics, unusable)
         if not self._revision:
-            return state  # the caller reports why the server does not start
+            return state  # the caller reports why the server cannot start
         for diagnostic in diagnostics[:MAX_LOGGED]:
             _LOG.log(
                 logging.ERROR if diagnostic.severity is Severity.ERROR else logging.WARNING,
@@ -320,10 +320,10 @@ async def check(settings: Settings) -> tuple[Diagnostic, ...]:
 async def _free(
     parts: list[object], groups: Collection[GroupResolver], unused: asyncio.Event
 ) -> None:
-    """Wait until no call uses a replaced policy, empty its group resolvers' caches, and free it in
+    """Wait until no call uses a replaced policy, then clear its resolvers' caches and free it in
     steps.
 
-    `groups` are its group resolvers that the new policy does not use.
+    `groups` are the group resolvers that only the replaced policy used.
     """
     await unused.wait()
     for each in groups:
@@ -375,7 +375,7 @@ def _with_unusable(
 
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
-    """Return an error at the resolver's position in the policy or settings."""
+    """Return an error that points to the resolver in the policy or the settings."""
     message, remedy = unusable.message, unusable.remedy
     if unusable.key.defined_in == "settings":
         return _error("settings", message, remedy)

@@ -1,1 +1,1 @@
-"""The gRPC services. They convert requests, call the engine and convert results."""
+"""The gRPC services. They parse requests, call the engine and build responses."""

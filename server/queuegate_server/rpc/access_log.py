@@ -1,4 +1,4 @@
-"""The access log: logs calls, and aborts failed calls with a status.
+"""Writes the access log, and aborts failed calls with a status.
 
 Malformed request IDs and trace contexts are ignored so that they never reach the log or an error's
 trailers.
@@ -43,7 +43,7 @@ _FAILED: Final = "call failed"
 _ENDED: Final = "call"
 _PUSHBACK_TRAILER: Final = "grpc-retry-pushback-ms"
 _REQUEST_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}")
-# https://www.w3.org/TR/trace-context/#traceparent-header; later versions may append parts.
+# See https://www.w3.org/TR/trace-context/#traceparent-header. Later versions may append fields.
 _TRACEPARENT_PATTERN: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(.*)"
 )

@@ -68,7 +68,7 @@ class AccessServicer(ApplicationServicer):
     async def CheckQueueAccess(
         self, data: bytes, *, trusted: bool, permit: Permit = nullcontext
     ) -> bytes:
-        """Decide one check. The call counts as in progress only during a group lookup."""
+        """Decide one check. The call needs a permit only for the duration of a group lookup."""
         try:
             response = self._cache.get(self._engine.snapshot, data, trusted=trusted)
             if response is None:
@@ -85,7 +85,7 @@ class AccessServicer(ApplicationServicer):
         return response.response
 
     async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
-        """Parse a check; return the snapshot to use and the query."""
+        """Parse a check; return the query, preceded by the snapshot on which to decide it."""
         if len(data) <= MAX_SHORT_REQUEST:
             request = wire.parse(_Check, data)
             if request.HasField("at_least"):
@@ -110,7 +110,7 @@ class AccessServicer(ApplicationServicer):
                 behind: set[Change] = set()
                 results = await self._decide(checks, slot, behind, trusted=trusted)
                 if behind and await self._freshness.catch_up(behind, slot):
-                    # Decide all checks again: the changes may include a new policy.
+                    # Decide all checks again, because the changes may include a new policy.
                     results = await self._decide(checks, slot, set(), trusted=trusted)
             except Exception as error:
                 await slot.penalize()
@@ -121,7 +121,7 @@ class AccessServicer(ApplicationServicer):
     async def _decide(
         self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
     ) -> list[CheckResponse]:
-        """Return the checks' results; add to `behind` all required changes not applied yet."""
+        """Return the checks' results; add required changes that are still missing to `behind`."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -161,7 +161,7 @@ class AccessServicer(ApplicationServicer):
         )
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide columns of checks on one snapshot."""
+        """Decide checks given as columns, all on one snapshot."""
         method = "CheckQueueAccessColumns"
         async with self._queue.for_call(data) as slot:
             try:
@@ -193,7 +193,7 @@ class AccessServicer(ApplicationServicer):
         return detailed if request.with_decisions else brief.SerializeToString()
 
     async def ExplainQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check and return its evaluation."""
+        """Decide one check and explain the decision."""
 
         def read() -> tuple[Snapshot, Query]:
             request = wire.parse(access_pb2.ExplainQueueAccessRequest, data)
@@ -237,7 +237,7 @@ class AccessServicer(ApplicationServicer):
     async def _usable(
         self, query: Query, first: int, limit: int, slot: Slot
     ) -> list[tuple[str, Decision]]:
-        """Search the paths from index `first` for up to `limit` queues that the user may use."""
+        """Return up to `limit` queues that the user may use, starting at path index `first`."""
         user, groups, served, above, access, real_user = query
         paths = served.partition.paths
         queues: list[tuple[str, Decision]] = []

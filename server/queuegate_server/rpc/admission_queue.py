@@ -51,7 +51,10 @@ _Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Grants a slot to one long call at a time. New, stream and preempted calls take turns."""
+    """Grants the slot to one long call at a time.
+
+    New calls, stream messages and preempted calls take turns.
+    """
 
     def __init__(
         self,
@@ -64,9 +67,9 @@ class AdmissionQueue:
 
         Args:
             clock: A monotonic clock, in seconds.
-            max_wait: CoDel's target for the wait for the slot, in seconds.
-            refused: The counters of shed calls, by limit: `waited`, `unread` or `bytes`.
-            unread: The budget for unwritten response bytes; calls are refused while it is spent.
+            max_wait: CoDel's target for how long calls wait for the slot, in seconds.
+            refused: The numbers of shed calls, by exceeded limit: `waited`, `unread` or `bytes`.
+            unread: The budget for unread response bytes; calls are refused while it is spent.
         """
         self.clock = clock
         self._codel = CoDel(max_wait)
@@ -171,7 +174,7 @@ class AdmissionQueue:
 
 
 class Slot:
-    """One call's hold on the queue's slot, acquired and released by `async with`."""
+    """One call's use of the queue's slot. `async with` acquires and releases it."""
 
     def __init__(self, queue: AdmissionQueue, line: _Line, size: int, *, may_be_shed: bool) -> None:
         self._queue = queue
@@ -199,7 +202,7 @@ class Slot:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the slot if it is held. After a failure, the release is delayed."""
+        """Release the slot if it is held; after a failure, only with a delay."""
         self._queue.requests.give_back(self._size)
         if kind is not None and issubclass(kind, Exception):
             await self.penalize()
@@ -225,7 +228,7 @@ class Slot:
             self._queue.release()
 
     async def run(self, request: bytes, work: Callable[[], T]) -> T:
-        """Run `work`. If the request or batch item is long, use a thread."""
+        """Run `work`, in a thread if the request or batch item is long."""
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)

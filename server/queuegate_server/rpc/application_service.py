@@ -64,7 +64,7 @@ class ApplicationServicer:
         )
 
     async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check and return its evaluation."""
+        """Decide one check and explain the decision."""
         kind = access_pb2.ExplainApplicationAccessRequest
         return await self._explain(
             "ExplainApplicationAccess",
@@ -84,8 +84,8 @@ class ApplicationServicer:
     ) -> bytes:
         """Decide and record a single check; return the response.
 
-        `read` returns the snapshot to use and the query, and `explain` decides the query. `message`
-        builds the response from the query, the result and the policy's revision.
+        `read` returns the query, preceded by the snapshot on which to decide it. `explain` decides
+        it. `message` builds the response from the query, the result and the policy's revision.
         """
         try:
             snapshot, query = await self._queue.in_turn(data, read)

@@ -1,4 +1,4 @@
-"""Resolvers without an external source: `none`, `no_groups`, and `test` (YuniKorn's table)."""
+"""Resolvers without an external source: `none`, `no_groups`, and `test` (YuniKorn's test users)."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -8,8 +8,8 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 _NO_GROUP_LIST: Final = LookupFailure("the test table has no group list for the user")
-# The users and ids come from YuniKorn's `pkg/common/security/usergroup_test_resolver.go`, in which
-# groups from 1000 up have names, and listing the last two users' groups fails.
+# The table in YuniKorn's `pkg/common/security/usergroup_test_resolver.go`. Groups with ids of 1000
+# and above have names there, and the group lookup fails for the last two users.
 _TABLE: Final[Mapping[str, Outcome]] = {
     "testuser1": KnownUser(("group1000", "group1001")),
     "testuser2": KnownUser(("100", "group1001", "group1002")),
@@ -35,7 +35,7 @@ class _LocalResolver:
 
 
 class NoResolver(_LocalResolver):
-    """Resolves every user to one group of the same name, like YuniKorn without a resolver."""
+    """Resolves every user to one group of the same name, as YuniKorn does with no resolver set."""
 
     async def resolve(self, user: str) -> Outcome:
         """Return one group, named after the user."""
@@ -53,14 +53,14 @@ class NoResolver(_LocalResolver):
 
 
 class NoGroupsResolver(_LocalResolver):
-    """Resolves every user to no groups, for YARN: Hadoop has no equivalent of `NoResolver`."""
+    """Resolves every user to no groups. For YARN, as Hadoop has no equivalent of `NoResolver`."""
 
     async def resolve(self, _user: str) -> Outcome:
         """Return no groups."""
         return KnownUser(())
 
     async def members(self, listing: MemberListing) -> None:
-        """List nobody, and mark every group as incomplete."""
+        """List no members, and mark every group as incomplete."""
         listing.give_up("no resolver looks up groups: name one in the settings")
 
     async def all_users(self, _limit: int) -> Collection[str]:
@@ -72,11 +72,11 @@ class StaticTableResolver(_LocalResolver):
     """Resolves the users in YuniKorn's table."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Return the groups in the table, or LookupFailure if it has no group list for the user."""
+        """Return the user's outcome from the table; NoSuchUser if the user is not in it."""
         return _TABLE.get(user, NoSuchUser("the user is not in the test table"))
 
     async def members(self, listing: MemberListing) -> None:
-        """List the users in the table."""
+        """List the groups' members according to the table."""
         for user, outcome in _TABLE.items():
             for name in outcome.groups if isinstance(outcome, KnownUser) else ():
                 if name in listing.groups:

@@ -2,8 +2,8 @@
 
 The C functions are called through ctypes instead of `pwd`, `grp` and `os.getgrouplist`, for two
 reasons. `os.getgrouplist` holds the GIL while it waits, so a hanging directory would block the
-whole process; ctypes releases the GIL. `pwd` and `grp` raise KeyError for every failure, so all
-users would seem not to exist if the process had no free file descriptors.
+whole process; ctypes releases the GIL. `pwd` and `grp` raise KeyError for every failure, so no
+user would appear to exist while the process is out of file descriptors.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ _FAILURE_ERRNOS: Final = frozenset({
 
 
 class NssOptions(ResolverOptions):
-    """Settings of the resolver `os`."""
+    """Settings for the `os` resolver."""
 
     threads: int = Field(16, ge=1, le=256)
     """The maximum number of concurrent blocking lookups; any more wait for a thread."""
@@ -57,8 +57,8 @@ class NssOptions(ResolverOptions):
 class NssResolver:
     """Resolves users from the host's user and group databases.
 
-    A database may hang, so lookups run in threads that can be abandoned. A hanging lookup does not
-    delay lookups of other users or the exit of the process.
+    A database may hang, so lookups run in threads that can be abandoned. A hanging lookup delays
+    neither other users' lookups nor the process's exit.
     """
 
     Options = NssOptions
@@ -67,7 +67,7 @@ class NssResolver:
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
-        """Create the resolver. `look_up` is a blocking function that replaces the C library."""
+        """Create the resolver. `look_up` may block; it replaces `look_up_account`."""
         self._threads = AbandonableThreadPool(options.threads, "os-accounts")
         self._look_up = look_up or look_up_account
 
@@ -101,7 +101,7 @@ class NssResolver:
             listing.done(name, missing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of the host's accounts, read in a thread. Raises CannotListUsers."""
+        """List the names of the host's accounts in a thread. Raises CannotListUsers."""
         try:
             names = await self._threads.run(_LISTING, account_names)
         except (StillRunning, ThreadsExhausted):
@@ -116,9 +116,9 @@ class NssResolver:
 
 
 def look_up_account(user: str) -> Outcome:
-    """Return all of a host user's groups, primary group first. Blocks.
+    """Look up all groups of a host user, primary group first. Blocks.
 
-    A nameless group is identified by its number, as in YuniKorn.
+    A group without a name is represented by its number, as in YuniKorn.
     """
     name = _encode(user)
     try:
@@ -144,15 +144,14 @@ def _encode(name: str) -> bytes | None:
 def group_members(
     groups: Iterable[str], nsswitch: Path = _NSSWITCH
 ) -> tuple[dict[str, set[str]], str]:
-    """Return each group's users, and the reason why some may be missing (empty if none are).
-    Blocks.
+    """Return each group's members, and why some may be missing ("" if the lists are complete).
 
-    Raises OSError if the database failed.
+    Blocks. Raises OSError if the database failed.
     """
     others = _other_sources(nsswitch)
     by_primary: defaultdict[int, set[str]] = defaultdict(set)
     if not others:
-        # getpwall holds the GIL, so it is not called if it might wait for a directory.
+        # getpwall holds the GIL, so do not call it if it might wait for a directory server.
         for account in pwd.getpwall():
             by_primary[account.pw_gid].add(account.pw_name)
     members: dict[str, set[str]] = {name: set() for name in groups}
@@ -166,7 +165,7 @@ def group_members(
             users.update(user.decode("utf-8", "surrogateescape") for user in names)
             users.update(by_primary[gid])
         elif name.isascii() and name.isdecimal() and not _has_name(int(name)):
-            # A nameless group is identified by its number.
+            # A group without a name is represented by its number.
             users.update(by_primary[int(name)])
     return members, others and f"{others}, which may not list all members"
 
@@ -186,11 +185,11 @@ def _has_name(gid: int) -> bool:
 
 
 def _other_sources(nsswitch: Path) -> str:
-    """Return the start of a sentence naming sources that may not list all users, or ""."""
+    """Return a clause that names the sources that may not list all users; "" if there are none."""
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
-        return ""  # glibc then uses the source `files`.
+        return ""  # glibc then defaults to `files`.
     sources: set[str] = set()
     for line in lines:
         database, _, rest = line.partition("#")[0].partition(":")
@@ -206,12 +205,12 @@ def _group_text(gid: int) -> str:
     name = group_name(gid)
     try:
         return (name or b"").decode() or str(gid)
-    except UnicodeDecodeError:  # No ACL can contain the name.
+    except UnicodeDecodeError:  # An ACL cannot contain such a name.
         return str(gid)
 
 
 class _Passwd(ctypes.Structure):
-    """The fields of `struct passwd` common to all systems, and space for the others."""
+    """The `struct passwd` fields common to all systems, followed by space for any others."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -223,7 +222,7 @@ class _Passwd(ctypes.Structure):
 
 
 class _Group(ctypes.Structure):
-    """The fields of `struct group` common to all systems, and space for the others."""
+    """The `struct group` fields common to all systems, followed by space for any others."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -246,8 +245,8 @@ def group_ids(user: bytes, primary: int) -> list[int]:
     """Return the ids of all groups of a user, possibly with duplicates. Blocks.
 
     Raises:
-        OSError: The list is known to be incomplete. If a source fails, the C library still
-            returns the groups from the others, and only errno indicates the failure.
+        OSError: A source failed, or the user has too many groups. After a failure, the C library
+            still returns the other sources' groups; only errno indicates it.
     """
     size = INITIAL_GROUPS
     while size <= MAX_GROUPS:
@@ -274,7 +273,7 @@ def group_name(gid: int) -> bytes | None:
 
 
 def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
-    """Return a group's gid and listed users; None if there is no such group. Blocks.
+    """Return the gid and members in a group's entry; None if there is no such group. Blocks.
 
     Raises OSError.
     """
@@ -291,7 +290,10 @@ def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
 
 
 def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[ctypes.c_char] | None":
-    """Read an entry; return the buffer with its strings, or None if missing. Raises OSError."""
+    """Fill in `entry`. Return the buffer that owns its strings; None if there is no such entry.
+
+    Raises OSError.
+    """
     size = INITIAL_BUFFER
     status = errno.ERANGE
     while status == errno.ERANGE and size <= MAX_BUFFER:
@@ -312,7 +314,7 @@ def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[cty
 def _ensure_files_can_be_opened() -> None:
     """Raise OSError if this process has run out of file descriptors.
 
-    Without file descriptors, sources that read files fail, and a later source in nsswitch.conf that
-    reads no files would report the entry as missing.
+    An existing entry would then appear to be missing: the sources that read files fail, and a later
+    source in nsswitch.conf that needs no files reports that there is no such entry.
     """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
