@@ -1,4 +1,4 @@
-"""Authentication: identifies a call's principal by its credentials and peer.
+"""Authentication: identifies a call's principal by its credentials and peer address.
 
 A token takes precedence over a certificate, and a certificate over the peer's address. A call with
 a rejected credential never falls back to a weaker identity.
@@ -102,7 +102,7 @@ class Authenticator:
         self.reconfigure(settings)
 
     def reconfigure(self, settings: Callers) -> None:
-        """Apply new rights; the token file stays the same."""
+        """Apply the callers' rights in new settings. Keeps the token file."""
         self._changes += 1
         self._loopback = Principal("loopback", settings.loopback)
         self._unix = Principal("unix", settings.unix)
@@ -113,12 +113,12 @@ class Authenticator:
         self._by_token = {
             name: Principal(f"{_TOKEN}{name}", rights) for name, rights in settings.tokens.items()
         }
-        # Without a Unix listener, a Unix peer must be the native transport, which forwards streams
-        # over its own socket and serves only loopback.
+        # Without a Unix listener, a Unix peer is the native transport forwarding a stream over its
+        # own socket. That transport serves only loopback callers.
         self._by_socket = (
             self._unix if self._has_sockets else self._loopback if self._is_local else None
         )
-        # If all callers share one principal, calls need not be inspected.
+        # If all callers map to the same principal, calls need not be inspected.
         can_differ = self._tokens or self._with_certificates or not self._is_local
         if can_differ or (self._has_ports and self._has_sockets):
             self._sole = None
@@ -127,7 +127,7 @@ class Authenticator:
 
     @property
     def version(self) -> object:
-        """A value that changes whenever a caller may map to a different principal."""
+        """A value that changes whenever the principals of callers may have changed."""
         return self._changes, 0 if self._tokens is None else self._tokens.reloads
 
     def identify(self, context: _CallContext) -> Principal:
@@ -156,7 +156,7 @@ class Authenticator:
         )
 
     def certificate_expiry(self, context: _CallContext) -> float:
-        """Return the expiry of the caller's certificate, in Unix seconds; infinity without one."""
+        """Return when the caller's certificate expires, in Unix seconds; infinity if none."""
         certificate = self._certificate(context.auth_context())
         return peer_certificate(certificate).not_after if certificate else math.inf
 
@@ -180,7 +180,7 @@ class Authenticator:
         return principal
 
     def _certificate(self, auth_context: Mapping[str, Iterable[bytes]]) -> bytes:
-        """Return the certificate verified in the handshake, or b"". It may have expired since."""
+        """Return the certificate verified in the handshake, or b"". It may have since expired."""
         if not self._with_certificates:
             return b""
         return next(iter(auth_context.get(_CERTIFICATE, ())), b"")
@@ -200,7 +200,10 @@ class Authenticator:
 
 
 def _bearer_token(context: _CallContext) -> str | None:
-    """Return a call's bearer token, or None. Raises Unauthenticated for other credentials."""
+    """Return a call's bearer token; None without an authorization header.
+
+    Raises Unauthenticated if the header contains anything else.
+    """
     headers = [
         value for key, value in context.invocation_metadata() or () if key == "authorization"
     ]

@@ -45,7 +45,7 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
 is registered separately and is open to everyone."""
 
 
-# Servicer methods. Their parameter `trusted` specifies whether asserted groups are used.
+# Servicer methods. Their parameter `trusted` specifies whether to use the caller's asserted groups.
 ServicerMethod = Callable[..., Awaitable[bytes]]
 ServicerStream = Callable[..., AsyncIterator[bytes]]
 
@@ -57,7 +57,7 @@ class RateLimiter:
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
-        """Allow `rate` calls per second and bursts of `burst` calls, timed by a monotonic clock."""
+        """Allow `rate` calls per second and bursts of `burst`. `clock` is a monotonic clock."""
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
@@ -74,14 +74,14 @@ class RateLimiter:
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Passes permitted calls to the servicers."""
+    """Wraps servicers' methods so that only permitted calls reach them."""
 
     authenticator: Authenticator
     rates: RateLimiter | None = None
     """The callers' rate limits, if any."""
 
     def unary(self, method: str, serve: ServicerMethod) -> UnaryMethod:
-        """Guard a unary method. Raises KeyError if the method has no role."""
+        """Wrap a unary method in the role check and rate limit. Raises KeyError without a role."""
         role = ROLES[method]
 
         async def guarded(data: bytes, context: Context) -> bytes:
@@ -95,10 +95,10 @@ class Authorizer:
         return guarded
 
     def stream(self, method: str, serve: ServicerStream) -> StreamMethod:
-        """Guard a streaming method.
+        """Wrap a streaming method in the role check and rate limit.
 
-        Opening a stream counts as a call. The first message after the caller's rights change or its
-        certificate expires closes the stream.
+        Opening a stream counts as a call. If a message arrives after the caller's rights have
+        changed or its certificate has expired, the stream is closed.
         """
         role = ROLES[method]
 
@@ -124,10 +124,10 @@ class Authorizer:
         return guarded
 
     async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
-        """Guard a library's servicer: abort the call if the caller lacks the role."""
+        """Abort a call to a library's servicer if the caller lacks the role."""
         try:
             self._admit(role, context)
-        except Exception as error:  # the boundary: every error becomes a status
+        except Exception as error:  # at this boundary, every error becomes a status
             await access_log.abort(method, context, error)
 
     def _admit(self, role: Role, context: Context) -> Principal:

@@ -97,7 +97,7 @@ async def for_each(
     work: Callable[[T], Awaitable[None]],
     pause_if_due: Callable[[], Awaitable[None]],
 ) -> None:
-    """Process up to MAX_LOOKUPS items concurrently. After each item, pause if a pause is due."""
+    """Call `work` for each item, up to MAX_LOOKUPS at a time. Pause after an item if due."""
     remaining = iter(items)
 
     async def worker() -> None:
@@ -105,7 +105,7 @@ async def for_each(
             await work(item)
             await pause_if_due()
 
-    # On Python 3.11, cancelling a TaskGroup would leave a cycle that retains the request.
+    # On Python 3.11, a cancelled TaskGroup leaves a reference cycle that keeps the request alive.
     await asyncio.gather(*(worker() for _ in range(min(MAX_LOOKUPS, len(items)))))
 
 
@@ -127,8 +127,8 @@ def error_reasons(results: Sequence[CheckResponse]) -> list[str]:
 def encode(results: Sequence[CheckResponse], reasons: bytes) -> bytes:
     """Encode the response to a batch of queue or application checks.
 
-    Both types of batch have the same response fields. Equal errors are sent once; otherwise, a
-    directory outage could make the response many times longer than the request.
+    Both types of batch have the same response fields. Each distinct error is sent only once;
+    otherwise, a directory outage could make the response many times longer than the request.
     """
     if ERROR not in reasons:
         return b"".join([result.batch_result for result in results])  # type: ignore[union-attr]

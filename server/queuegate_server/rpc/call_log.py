@@ -1,4 +1,4 @@
-"""Counts calls' decisions, and writes their audit records.
+"""Counts decisions, and writes audit records for them.
 
 Records are built from serialized messages, because the response cache stores only bytes. Messages
 are parsed only when a record is due, in the thread that writes it.
@@ -51,7 +51,7 @@ class CallLog:
         """Returns the number of decisions to record, given each decision's reason number."""
 
     async def record(self, method: str, request: bytes, response: bytes, reason: int) -> None:
-        """Count a single decision; record it if due."""
+        """Count a single decision, and write its audit record if one is due."""
         if self._is_due[reason]:
             size = len(request) + len(response)
             await self._record(method, request, response, 1, checks=1, size=size)
@@ -90,8 +90,8 @@ class CallLog:
         Args:
             method: The method's name.
             request: The serialized request.
-            response: The serialized response. If it has columns, it must include the decisions.
-            reasons: The number of each check's reason.
+            response: The serialized response. For columns, it must include the decisions.
+            reasons: The reason number of each check, one byte each.
             errors: The ErrorInfo reasons of failed checks, in lower case.
             size: The records' size in bytes, if larger than the messages.
         """
@@ -113,7 +113,7 @@ class CallLog:
     async def _record(
         self, method: str, request: bytes, response: bytes, due: int, *, checks: int, size: int
     ) -> None:
-        """Record a response's due decisions. On failure, count all checks as errors."""
+        """Write the audit records due for a response. On failure, count its checks as errors."""
         now, caller = self._wall(), current_caller()
 
         def decided_checks() -> Iterator[DecidedCheck]:

@@ -1,4 +1,4 @@
-"""Checks in columns: users and queues are listed once, and each check is a pair of indexes.
+"""Checks in columns: a request lists users and queues once, and each check is a pair of indexes.
 
 A pair is decided like a batch item with the same user and queue, and cached under the bytes of the
 equivalent CheckQueueAccessRequest.
@@ -39,12 +39,12 @@ class ColumnsQuery:
         users, queues = request.user_indexes[:], request.queue_indexes[:]
         _check_sizes(request, users, queues)
         _check_indexes(request, users, queues)
-        # Encode pairs as single numbers, because numbers are fastest to deduplicate.
+        # Encode pairs as single integers, because integers are faster to deduplicate than tuples.
         width = len(request.queues)
         self._width = width
         self._pairs = [user * width + queue for user, queue in zip(users, queues, strict=True)]
         self._distinct = list(dict.fromkeys(self._pairs))
-        # Truncate keys to save memory: the cache ignores keys longer than MAX_REQUEST_BYTES.
+        # Truncate keys to save memory. The cache ignores keys longer than MAX_REQUEST_BYTES anyway.
         cut = MAX_REQUEST_BYTES + 1
         heads = [
             wire.embed(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))[:cut]
@@ -103,7 +103,7 @@ class ColumnsQuery:
 
 
 def response(results: Sequence[CheckResponse], reasons: bytes, revision: int) -> Response:
-    """Build a response from results, reasons and the policy's revision, without the decisions."""
+    """Build a response without the decisions. `reasons` has the reason number of each result."""
     digits = reasons.translate(_DIGITS)[::-1]
     return Response(
         allowed=int(digits, 2).to_bytes((len(results) + 7) // 8, "little"),
@@ -135,7 +135,7 @@ async def with_decisions(
 
 
 def _errors(results: Sequence[CheckResponse], reasons: bytes) -> list[access_pb2.ColumnsError]:
-    """Return the distinct errors, each with the indexes of its checks."""
+    """Return each distinct error with the indexes of the checks that failed with it."""
     if ERROR not in reasons:
         return []
     indexes: dict[bytes, list[int]] = {}

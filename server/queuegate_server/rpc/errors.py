@@ -39,7 +39,7 @@ class InvalidRequest(Exception):
     """The request has missing or malformed fields."""
 
     def __init__(self, violations: list[tuple[str, str]]) -> None:
-        """Keep only the first few (field, fault) pairs; gRPC rejects statuses over 8 KiB."""
+        """Keep only a few (field, fault) pairs, because gRPC rejects statuses over 8 KiB."""
         self.violations = violations[:_MAX_VIOLATIONS]
         texts = [
             text if field == WHOLE_REQUEST else f"{field}: {text}"
@@ -51,14 +51,14 @@ class InvalidRequest(Exception):
 
 
 class UnreadableRequest(InvalidRequest):
-    """The request could not be parsed. Its audit record must not try to parse it again."""
+    """The request could not be parsed. The audit log must not try to parse it again."""
 
 
 class Overloaded(Exception):
     """The server reached the limit named in the message."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
-        """Create the error. `retry_after` is the delay in seconds before a retry; 0 if unknown."""
+        """`retry_after` is how long the caller should wait, in seconds; 0 if unknown."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -135,8 +135,8 @@ class CallStatus(NamedTuple):
 def to_status(error: Exception) -> CallStatus:
     """Return an error's status, with the error's text as the message.
 
-    An unexpected error is logged and becomes INTERNAL; the message contains only the log entry's
-    ID.
+    An unexpected error is logged with a random ID and becomes INTERNAL; the message contains only
+    the ID.
     """
     status = _STATUSES.get(type(error))
     if status is None:
@@ -152,7 +152,8 @@ def to_status(error: Exception) -> CallStatus:
         return _status(*status, str(error), details)
     is_not_ready = status[1] == errors_pb2.ERROR_REASON_NOT_READY
     retry_after = _NOT_READY_RETRY_SECONDS if is_not_ready else getattr(error, "retry_after", 0.0)
-    # Round up, so that more statuses are equal and can be cached and sent once per batch.
+    # Round delays up so that more statuses are equal. Equal statuses are cached, and sent only once
+    # per batch.
     seconds = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
     return _cached_status(*status, str(error), seconds)
 
@@ -176,7 +177,7 @@ def _status(code: StatusCode, reason: _Reason, message: str, *details: Message) 
 
 @lru_cache(maxsize=_MAX_CACHED_STATUSES)
 def _cached_status(code: StatusCode, reason: _Reason, text: str, seconds: float) -> CallStatus:
-    """Build a status, cached because refusing a call must cost less than serving it."""
+    """Build a status. Cached, because refusing a call must cost less than serving it."""
     if not seconds:
         return _status(code, reason, text)
     retry = error_details_pb2.RetryInfo()

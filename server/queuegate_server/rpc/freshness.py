@@ -18,7 +18,7 @@ ChangeWaiter = Callable[[Collection[Change]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Compares the changes required by checks with the changes applied by this server."""
+    """Finds out whether this server has applied the changes required by checks; waits for them."""
 
     has_seen: ChangePredicate = lambda _epoch, _sequence: False
     """Returns whether this server has applied the change with the given epoch and sequence."""
@@ -26,21 +26,21 @@ class Freshness:
     """Waits briefly for the given changes; None without a fleet."""
 
     def missing(self, request: access_pb2.CheckQueueAccessRequest) -> Change | None:
-        """Return the change required by `at_least`, unless it has been applied."""
+        """Return the change required by `at_least`; None if it has been applied."""
         change = request.at_least.epoch, request.at_least.sequence
         return None if self.has_seen(*change) else change
 
     async def ensure(
         self, request: access_pb2.CheckQueueAccessRequest, slot: Slot | None = None
     ) -> None:
-        """Wait briefly for the change required by `at_least`. Raises NotCaughtUp if missing."""
+        """Wait for the change required by `at_least`. Raises NotCaughtUp if it does not arrive."""
         if (change := self.missing(request)) is not None:
             await self.catch_up([change], slot)
             if self.missing(request) is not None:
                 raise NotCaughtUp
 
     async def catch_up(self, changes: Collection[Change], slot: Slot | None = None) -> bool:
-        """Release the slot and wait briefly for changes. Without a fleet, return False at once."""
+        """Wait briefly for changes, releasing the slot; return False without a fleet, else True."""
         if self.follow is None:
             return False
         if slot is not None:

@@ -26,7 +26,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """Reports the same status, initially NOT_SERVING, for all services."""
 
     def __init__(self, services: Sequence[str]) -> None:
-        """Report on services, given by full name, and on the entire server."""
+        """Report the status of the server and of `services`, given by their full names."""
         self._names = ("", *services)
         self._is_serving = False
         self._is_draining = False
@@ -39,7 +39,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._notify()
 
     def end_watches(self) -> None:
-        """Make all watches, including new ones, close after sending the latest status."""
+        """Close all watches, including future ones, once each has sent the latest status."""
         self._is_draining = True
         self._notify()
 
@@ -54,7 +54,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     async def Watch(
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """Send a service's status, then each change."""
+        """Send a service's status, and send it again whenever it changes."""
         if self._watches >= MAX_WATCHES:
             await context.abort(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, f"{MAX_WATCHES} watches are open, the maximum"

@@ -27,10 +27,10 @@ _BOUNDS: Final = ("calls", "waited", "incomplete", "unread", "bytes")
 
 
 def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> UnaryMethod:
-    """Wrap a unary method to count and log its calls and convert exceptions to statuses.
+    """Return a unary method that counts and logs calls and converts exceptions to statuses.
 
-    gRPC keeps a call's exception and its frames until the next garbage collection, so the wrapper
-    deletes the request first.
+    gRPC keeps a call's exception and its stack frames until the next garbage collection, so the
+    returned method first deletes its reference to the request.
     """
 
     async def ended(data: bytes, context: Context) -> bytes:
@@ -52,7 +52,7 @@ def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> Un
 
 
 def end_stream(method: str, counters: MethodCounters, handler: StreamMethod) -> StreamMethod:
-    """Wrap a streaming method to count and log its calls and convert exceptions to statuses."""
+    """Return a streaming method that counts and logs calls and converts exceptions to statuses."""
 
     async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         counters.started += 1
@@ -74,7 +74,7 @@ async def _fail(
 ) -> None:
     """Count and log a failed call; abort it with a status unless it was cancelled."""
     try:
-        if isinstance(error, Exception):  # the boundary: every error becomes a status
+        if isinstance(error, Exception):  # at this boundary, every error becomes a status
             await access_log.abort(method, context, error, start)
         access_log.log_end(method, context, start, "CANCELLED")
     except BaseException as end:
@@ -111,7 +111,7 @@ class ConcurrencyLimiter:
 
     @contextmanager
     def permit(self) -> Iterator[None]:
-        """Count a call as in progress. Raises Overloaded at the limit."""
+        """Count a call as in progress until the context exits. Raises Overloaded at the limit."""
         if self.running >= self.limit:
             self.refused["calls"] += 1
             raise Overloaded(f"{self.limit} calls are in progress, which is the limit")
@@ -123,11 +123,11 @@ class ConcurrencyLimiter:
 
 
 def _code(error: BaseException, context: Context) -> str:
-    """Return a failed call's status code, as set by `abort` unless the call was cancelled."""
+    """Return the name of a failed call's status code. `abort` sets it unless it was cancelled."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
-        # None without a deadline, contrary to the type.
+        # None if the call has no deadline, contrary to the type stubs.
         remaining: float | None = context.time_remaining()
         is_late = remaining is not None and remaining <= 0
         return "DEADLINE_EXCEEDED" if is_late else "CANCELLED"
-    code: grpc.StatusCode | None = context.code()  # None if not set, despite the type
+    code: grpc.StatusCode | None = context.code()  # None if not set, contrary to the stubs
     return code.name if code is not None else "UNKNOWN"

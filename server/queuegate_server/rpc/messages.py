@@ -86,7 +86,7 @@ def _is_parent(partition: Partition, path: str) -> bool:
 
 
 def explain_groups(result: ExplainResult[E]) -> access_pb2.ExplainGroups:
-    """Return the groups used by a decision, with their origin."""
+    """Build a message with the groups on which a decision is based, and their origin."""
     return access_pb2.ExplainGroups(
         origin=_ORIGINS[result.origin],
         groups=result.groups,

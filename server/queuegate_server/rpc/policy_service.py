@@ -81,7 +81,7 @@ class PolicyServicer:
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
-        # Concatenated serialized messages parse as one merged message.
+        # Serialize in parts, because protobuf parses concatenated messages as one merged message.
         parts = [response.SerializeToString()]
         creation = served.partition.creation
         queues = iter(served.partition.queues.items())
@@ -135,7 +135,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return the set of names allowed in ACLs, by served partition."""
+        """Return which names are allowed in ACLs, by served partition."""
         try:
             served = self.engine.snapshot.served
         except NotReady:

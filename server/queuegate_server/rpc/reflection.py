@@ -1,7 +1,7 @@
 """Server reflection, versions v1 and v1alpha.
 
-Extends the library's servicer with authorization, comments from the contract, lookup by method
-name, and stream closure when the server drains.
+Extends the library's servicer with authorization, comments from the contract, and lookup by method
+name. Closes its streams when the server drains.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[mis
     def __init__(
         self, services: Sequence[str], draining: asyncio.Event, authorizer: Authorizer
     ) -> None:
-        """Describe services, given by full name, to callers with the read role."""
+        """Describe `services`, given by their full names, to callers with the read role."""
         super().__init__([*services, ALPHA, STABLE], _CommentedPool())
         self._draining = draining
         self._authorizer = authorizer
@@ -75,7 +75,7 @@ def _add_stable_reflection() -> None:
 
 
 class _CommentedFile:
-    """A file descriptor, with comments if it belongs to the contract."""
+    """A file descriptor, which includes comments if the file is part of the contract."""
 
     def __init__(self, file: FileDescriptor, contract: Mapping[str, FileDescriptorProto]) -> None:
         self.name: str = file.name
@@ -94,7 +94,7 @@ class _CommentedFile:
 
 
 class _CommentedPool:
-    """protobuf's default pool, plus comments and lookup by method name. Finders raise KeyError."""
+    """protobuf's default pool, plus comments and lookup by method name. `Find…` raise KeyError."""
 
     def __init__(self) -> None:
         contract = (resources.files("queuegate.v1") / "contract.binpb").read_bytes()
@@ -116,7 +116,7 @@ class _CommentedPool:
 
 
 async def _until(ended: asyncio.Event, items: AsyncIterator[T]) -> AsyncIterator[T]:
-    """Yield items until the event is set."""
+    """Yield items until `ended` is set."""
     ending = asyncio.create_task(ended.wait())
     reading: asyncio.Task[T | None] | None = None
     try:

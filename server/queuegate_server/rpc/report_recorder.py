@@ -1,4 +1,4 @@
-"""Records decisions reported by gates, within their callers' rate limits."""
+"""Records decisions reported by gates, subject to their callers' rate limits."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ class ReportRecorder:
         refused: list[sync_pb2.RefusedDecision],
         size: int,
     ) -> "asyncio.Task[sync_pb2.SyncReported]":
-        """Start recording a report's valid decisions; return a task for the confirmation.
+        """Start recording a report's valid decisions; return a task that returns the confirmation.
 
         Invalid decisions also count against the caller's rate limit and delay its next report.
         Raises Overloaded if too many reports are pending.

@@ -1,4 +1,4 @@
-"""The only decision cache: responses, keyed by their serialized requests.
+"""The only cache of decisions. It stores responses, keyed by the serialized requests.
 
 A response is valid for one snapshot and one level of trust in the caller. A response based on
 cached groups expires when the group-cache entry needs a refresh or is replaced, invalidated or
@@ -32,7 +32,7 @@ _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
 
 class _NoEntry:
-    """A placeholder for the group-cache entry in responses that used no cached groups."""
+    """Stands in for the group-cache entry if a response is not based on cached groups."""
 
     fresh_until: Final = float("inf")
 
@@ -41,7 +41,7 @@ NO_ENTRY: Final = _NoEntry()
 
 
 class CachedResponse(NamedTuple):
-    """A check's response, both bare and framed as a batch result."""
+    """A check's response, both on its own and encoded as a batch result."""
 
     response: bytes
     batch_result: bytes
@@ -75,7 +75,7 @@ class ResponseCache:
         max_entries: int = MAX_ENTRIES,
         lease: CacheLease | None = None,
     ) -> None:
-        """Create an empty cache with the group caches' clock and lease."""
+        """Create an empty cache that uses the group caches' clock and lease."""
         self._lease = lease or EndlessLease()
         self._lease.on_end(self._drop)
         self._clock = clock
@@ -100,9 +100,9 @@ class ResponseCache:
         *,
         trusted: bool,
     ) -> list[CheckResponse | None]:
-        """Return each request's valid response, or None, searching only the newer generation.
+        """Look up each request in the newer generation; return its response if valid, else None.
 
-        `get` searches both generations. Pauses every few milliseconds.
+        `get` also searches the older generation. Pauses every few milliseconds.
         """
         now = self._clock()
         if snapshot is not self._snapshot or self._lease.end_if_expired(now):
@@ -119,7 +119,7 @@ class ResponseCache:
         return responses
 
     def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
-        """Return the cached response to a request if it is valid."""
+        """Return the cached response to a request; None if there is none that is still valid."""
         if snapshot is not self._snapshot:
             return None
         newer, older = self._generations[trusted]
@@ -138,7 +138,7 @@ class ResponseCache:
     def put(
         self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool
     ) -> CachedResponse:
-        """Encode the response to a request; cache it unless its snapshot has been replaced."""
+        """Encode the response to a request; cache it if still valid and the request is short."""
         decision, entry, evaluated_queue = verdict
         response = _encode(decision, evaluated_queue, snapshot.policy.revision)
         if entry is not None:
@@ -160,13 +160,13 @@ class ResponseCache:
 
 
 def cacheable(response: bytes, decision: Decision) -> CachedResponse:
-    """Wrap the serialized response of a decision that used no cached groups."""
+    """Wrap a serialized response that is not based on cached groups."""
     framed = wire.embed(_RESULTS, wire.embed(_DECISION, response))
     return CachedResponse(response, framed, NUMBERS[decision.reason])
 
 
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
-    """Encode a decision as a response without a cache entry. Memoized, because many are equal."""
+    """Encode a decision as a response without a group-cache entry. Memoized for speed."""
     response = decision_message(decision, evaluated_queue, revision).SerializeToString()
     return cacheable(response, decision)

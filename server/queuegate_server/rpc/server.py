@@ -22,11 +22,11 @@ class _HandlerRegistry(Protocol):
 
 
 class Interceptors(NamedTuple):
-    """The interceptors of all services.
+    """The interceptors shared by all services.
 
-    A call passes through the tracer, the counter (which converts errors to statuses), the
-    concurrency limiter and the authorizer, so refusals are converted, counted and traced like other
-    errors.
+    A call passes first through the tracer, then the counter (which converts errors to statuses),
+    the concurrency limiter and the authorizer. Refusals are therefore converted, counted and traced
+    like other errors.
     """
 
     counters: list[MethodCounters]
@@ -43,9 +43,9 @@ def register(
 ) -> None:
     """Serve each method of a service with the servicer's method of the same name.
 
-    Messages are passed as bytes. A method may have two additional parameters: `trusted`, whether
-    the caller's asserted groups are used, and `permit`, which counts the call as in progress. Unary
-    methods without `permit` count from start to finish; streams are limited by their service.
+    Messages are passed as bytes. A method may have two additional parameters: `trusted`, whether to
+    use the caller's asserted groups, and `permit`, which counts the call as in progress. Calls to
+    unary methods without `permit` count from start to finish; services limit their own streams.
     Raises AttributeError if a method is missing, and KeyError if it has no role.
     """
     handlers = {

@@ -76,7 +76,7 @@ class SyncServicer:
                 if self.draining.is_set():
                     session.drain()
                 woken.clear()
-                # Send nothing more to a caller that has lost its rights.
+                # Reading ends when the caller loses its rights. Send nothing after that.
                 while not reading.done() and (response := session.next_response()) is not None:
                     kind = response.WhichOneof("message") or ""
                     resets = kind == "opened" and not response.opened.resumed
@@ -133,7 +133,7 @@ class _Stream:
             del data  # may be large; free it before waiting for the next message
 
     async def _receive(self, data: bytes) -> bool:
-        """Handle a message; return False if no more messages must be read."""
+        """Handle a message; return whether to read another."""
         if len(data) <= MAX_SHORT_REQUEST:
             request, refused = sync_validation.parse(data)
         else:
@@ -155,21 +155,19 @@ class _Stream:
         return not self._session.has_released
 
     def resume_lookups(self) -> None:
-        """Look up users who wait for buffer space or whose groups were invalidated before being
-        sent.
-        """
+        """Start lookups that waited for buffer space or whose results were invalidated unsent."""
         invalidated, self._session.invalidated = self._session.invalidated, []
         self._add_wanted(invalidated)
         self._start_lookups()
 
     def check_recording(self) -> None:
-        """Raise the last report's error if recording it failed."""
+        """Raise the exception with which recording the last report failed, if it did."""
         recording = self._recording
         if recording is not None and recording.done() and not recording.cancelled():
             recording.result()
 
     def close(self) -> None:
-        """Cancel the lookups and the recording."""
+        """Cancel the lookups and the recording of the last report."""
         for task in self._lookups:
             task.cancel()
         if self._recording is not None:
@@ -230,7 +228,7 @@ class _Stream:
             del self._wanted[partition, user]
             self._wanted_characters -= len(user)
             with suppress(UnknownPartition, CannotShip):
-                # Groups from a new policy's resolver must not be sent before that policy.
+                # Wait, because groups from a new policy's resolver must not be sent before it.
                 since = await self._servicer.hub.policy_shipped()
                 served = self._servicer.engine.snapshot.find(partition)
                 resolution = await served.groups.resolve(user)

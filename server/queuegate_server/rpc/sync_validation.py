@@ -39,7 +39,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 
 def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecision]]:
-    """Parse a message; return it with its report's invalid decisions. Raises InvalidRequest."""
+    """Parse a message; return it and the invalid decisions in its report. Raises InvalidRequest."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise InvalidRequest([(WHOLE_REQUEST, f"is longer than {MAX_MESSAGE_BYTES} bytes")])
     wire.bound_fields(sync_pb2.SyncRequest, data, MAX_FIELDS)
@@ -55,7 +55,7 @@ def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecis
 
 
 def _refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecision]:
-    """Return a report's invalid decisions with their faults."""
+    """Return the index and the faults of each invalid decision in a report."""
     refused: list[sync_pb2.RefusedDecision] = []
     for index, decision in enumerate(report.decisions):
         violations: validation.Violations = []

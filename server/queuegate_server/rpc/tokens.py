@@ -26,7 +26,7 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
     """Token owners and hashes, reloaded when the file changes."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file, blocking for at most ten seconds. Raises BadFile."""
+        """Read the file. Blocks for up to ten seconds. Raises BadFile."""
         super().__init__(Files(path), lambda contents: parse(contents[0], path), _READ_SECONDS)
 
     @property
@@ -49,7 +49,7 @@ def parse(content: bytes, path: Path) -> Hashes:
         if not entry or entry.startswith("#"):
             continue
         name, _, digest = entry.partition(":")
-        # Do not quote the line: it may be a token.
+        # Do not quote the line, because it may contain a token.
         if not _NAME.match(name) or not _DIGEST.fullmatch(digest):
             raise BadFile(
                 f"{path}:{number}: not of the form name:sha256, with a hash of 64 lower-case"

@@ -58,7 +58,7 @@ class _UserGrant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The users listed in a queue's ACLs, by name or via groups."""
+    """The users in a queue's ACLs, listed by name or as members of groups."""
 
     names: Sequence[str]
     """The users' names, sorted."""
@@ -96,7 +96,7 @@ class UserLister:
     async def page(
         self, query: UsersQuery, snapshot: Snapshot, slot: Slot
     ) -> access_pb2.ListUsersResponse:
-        """Return a page of users, checked on a snapshot. The slot is released during lookups.
+        """Return a page of users who may use a queue of `snapshot`. Lookups release the slot.
 
         Raises InvalidRequest if the page token belongs to another policy or another request.
         """
@@ -147,7 +147,7 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Return the candidates, read for the first page and cached for later pages."""
+        """Return the candidates: looked up for the first page, and cached for later pages."""
         key = revision, query.served.partition.name, query.path, query.access
         if query.page_token and (cached := self._cache.get(key)) is not None:
             return cached
@@ -199,8 +199,8 @@ def _user(
 ) -> access_pb2.ListedUser:
     """Return a listed user with sorted grants.
 
-    The grant to the user by name comes first, followed by the group matched by the decision and the
-    grants on the nearest queues.
+    The grant to the user by name comes first, then the grant to the group matched by the decision,
+    then the others, longest queue path first.
     """
     decisive, detail = ("", outcome) if isinstance(outcome, str) else (outcome.matched_subject, "")
     ordered = sorted(
@@ -224,7 +224,7 @@ def _user(
 def _note_missing(
     response: access_pb2.ListUsersResponse, acl: EffectiveAcl, members: MemberListing
 ) -> None:
-    """Add the unexpanded groups to a response, with reasons."""
+    """Add to a response the groups whose members may be missing, and the reasons."""
     missing = {name: group.missing for name, group in members.groups.items() if group.missing}
     response.complete = not missing
     for name, reason in sorted(missing.items()):
@@ -243,7 +243,7 @@ def _token(query: UsersQuery, snapshot: Snapshot, last: str) -> str:
 
 
 def _after(query: UsersQuery, snapshot: Snapshot) -> str:
-    """Return the last user of the previous page, if any. Raises InvalidRequest."""
+    """Return the last user of the previous page; empty on the first page. Raises InvalidRequest."""
     if not query.page_token:
         return ""
     try:
@@ -262,7 +262,7 @@ def _after(query: UsersQuery, snapshot: Snapshot) -> str:
 
 
 def _fingerprint(query: UsersQuery, snapshot: Snapshot) -> bytes:
-    """Return hashes of the policy's content and of the request; they are equal on all replicas."""
+    """Return hashes of the policy and of the request, which are the same on all replicas."""
     request = f"{query.served.partition.name}\0{query.path}\0{query.access}"
     return b"".join(
         hashlib.sha256(text.encode()).digest()[:_HASH_BYTES]
@@ -278,7 +278,7 @@ async def _with_pauses(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
 
 
 async def _sorted(names: Iterable[str], slot: Slot) -> list[str]:
-    """Sort names in steps, because sorting 100 000 at once would block other calls."""
+    """Sort names, pausing in between, because sorting 100 000 at once would block other calls."""
     unsorted = list(names)
     runs: list[list[str]] = []
     for start in range(0, len(unsorted), _CHUNK):

@@ -122,7 +122,8 @@ def is_valid_user_name(name: str) -> bool:
     """Return whether a request may contain the given user name."""
     violations: Violations = []
     required_name("user.user", name, violations)
-    # Python decodes non-UTF-8 bytes in directory names to lone surrogates.
+    # Names from a directory may contain lone surrogates (decoded from invalid UTF-8); requests
+    # cannot.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
@@ -174,7 +175,7 @@ def user_and_groups(
     served: ServedPartition | None,
     violations: Violations,
 ) -> tuple[str, Sequence[str] | None]:
-    """Check and return a request's user and asserted groups, if any."""
+    """Check a request's user and asserted groups; return both, with None for unspecified groups."""
     user = information.user
     required_name("user.user", user, violations)
     asserted = information.groups
@@ -204,7 +205,7 @@ def user_and_groups(
 
 
 def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:
-    """Check a queue path; return it, in the partition's spelling if the partition is known."""
+    """Check a queue path; return it, as the partition spells it if known, or "" if invalid."""
     if not text:
         violations.append((field, "is required"))
         return ""
@@ -230,7 +231,7 @@ def optional_queue(
 
 
 def access_kind(value: int, violations: Violations) -> Access | None:
-    """Check and convert a request's access type."""
+    """Check and convert a request's access type; return None if it is invalid."""
     access = ACCESS.get(value)
     if access is None:
         violations.append(("access", "must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"))

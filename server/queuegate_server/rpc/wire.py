@@ -115,9 +115,9 @@ def batch_items(data: bytes) -> list[bytes]:
 
 
 def bound_fields(message: type[Message], data: bytes, most: int) -> None:
-    """Raise InvalidRequest if a message and its submessages have more than `most` fields.
+    """Raise InvalidRequest if a message and its submessages together have more than `most` fields.
 
-    The bound saves memory: a parsed item may take a hundred times its serialized size.
+    The bound saves memory, because a parsed item may take a hundred times its serialized size.
     """
     if len(data) <= most:
         return
@@ -156,7 +156,7 @@ def _items_one_by_one(data: bytes) -> list[bytes]:
 
 
 def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield the number, wire type and value of each field, skipping deprecated groups.
+    """Yield the number, wire type and value of each field, skipping protobuf groups.
 
     Raises InvalidRequest if the message is malformed or the budget is exhausted.
     """
@@ -187,7 +187,7 @@ def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes
 
 
 def _tag(data: bytes, position: int) -> tuple[int, int, int]:
-    """Return a field's number, wire type, and the end of its tag. Raises InvalidRequest."""
+    """Parse a tag; return its field number, wire type and end position. Raises InvalidRequest."""
     tag, end = _varint(data, position)
     if tag > _MAX_TAG or end - position > _MAX_TAG_BYTES or not tag >> 3:
         raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
@@ -212,7 +212,7 @@ def _violations(message: type[Message], data: bytes, budget: Budget) -> list[tup
 
 
 def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str, budget: Budget) -> Iterator[str]:
-    """Yield the paths of string fields that are not UTF-8 in an unparsable message."""
+    """Yield the paths of an unparsable message's string fields that are not UTF-8."""
     seen: dict[int, int] = {}
     with contextlib.suppress(InvalidRequest):
         for number, wire_type, value in _fields(data, budget):
