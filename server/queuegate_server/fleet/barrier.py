@@ -1,14 +1,14 @@
 """Tracks peer replicas, and waits until none of them uses the state from before a change.
 
-A replica renews its lease only after applying every event that was in Redis when the heartbeat
-arrived there. A lease on pre-change state was therefore requested before the change was appended.
-Such a lease expires within one lease duration, and the leases of the replica's gates expire at most
-one gate-lease duration later. A replica that follows no events uses groups for at most
-ISOLATED_MAX_AGE.
+A replica renews its lease only after applying every event that was in Redis when its heartbeat
+arrived there. If it holds a lease on pre-change state, it must therefore have requested the lease
+before the change was appended. Such a lease expires within one lease duration, and the leases of
+the replica's gates expire at most one gate-lease duration later. A replica that follows no events
+uses groups for at most ISOLATED_MAX_AGE.
 
 Redis holds the status of every replica with a lease, unless Redis was emptied (which starts a new
-history) or a failover lost the status. Until all leases older than a new history have expired,
-unknown replicas may exist.
+history) or a failover lost the status. Unknown replicas may therefore exist until all leases older
+than the history have expired.
 """
 
 import math
@@ -47,7 +47,7 @@ class Peer(NamedTuple):
     """When the first status was seen."""
 
     def is_silent(self, now: float) -> bool:
-        """Return whether the peer's lease has expired, even allowing for clock drift."""
+        """Return whether the peer's lease has expired, with a margin for clock drift."""
         return now >= self.seen_at + HEARTBEAT_TIMEOUT
 
 
@@ -83,8 +83,8 @@ class Peers:
     ) -> list[ReplicaStatus]:
         """Merge statuses read from Redis; return those to delete from Redis.
 
-        The returned statuses are final, and all replicas have seen them. A peer without a status is
-        kept, because Redis may have been emptied.
+        The returned statuses belong to removed replicas and have been seen by all replicas. A peer
+        missing from `statuses` is kept, because Redis may have been emptied.
 
         Args:
             statuses: The statuses. They may include this replica's own status.
@@ -119,7 +119,7 @@ class Peers:
         return tombstone is not None and status.serial <= tombstone.serial
 
     def _evict(self, now: float) -> None:
-        """Remove replicas that have stopped, been replaced or been silent for too long."""
+        """Remove peers that have stopped, were replaced or have been silent for too long."""
         for instance, peer in [*self._peers.items()]:
             is_gone = now >= peer.seen_at + EVICTION_TIMEOUT or self._is_replaced(peer, now)
             if peer.status.has_left or is_gone:
@@ -130,9 +130,9 @@ class Peers:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time at which the history already existed and all statuses were known.
+        """Return a time since which the history has existed and all statuses have been known.
 
-        Return `now` if the history has not been seen.
+        If this replica has not seen the history, the time is `now`.
         """
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
@@ -151,7 +151,7 @@ class Peers:
         return self._peers
 
     def duplicate_names(self) -> list[str]:
-        """Return the names used by more than one running replica."""
+        """Return the names that several running replicas share."""
         running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
         return [
             name
@@ -187,13 +187,13 @@ class FleetBarrier:
         leases_timeout: float = LEASES_TIMEOUT,
         isolation_timeout: float = ISOLATION_TIMEOUT,
     ) -> None:
-        """Create a barrier that waits for all other replicas, including unknown replicas.
+        """Create a barrier that waits for all other replicas, known and unknown.
 
         Args:
             peers: The peers, after merging the statuses in Redis as of the append.
             event: The change's position in the log.
             now: The time on this replica's clock, after the append.
-            has_event: Returns whether an event is in the history that this replica has applied.
+            has_event: Returns whether this replica has applied an event.
             leases_timeout: See LEASES_TIMEOUT.
             isolation_timeout: See ISOLATION_TIMEOUT.
         """
@@ -228,14 +228,14 @@ class FleetBarrier:
         return bool(self.waited_out) or self._unknown_until > -math.inf
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
-        """Return the expiry of the next lease to wait for; None if no such lease is left.
+        """Return when the next lease to wait for expires; None if there is none left.
 
         Running replicas get `extra` seconds to apply the change.
         """
         ends = [self._unknown_until] if now < self._unknown_until else []
         for instance, until in [*self._waiting.items()]:
             peer = self._peers.all().get(instance)
-            if peer is None:  # it has stopped and holds no lease
+            if peer is None:  # the peer was removed, so it holds no lease
                 del self._waiting[instance]
                 continue
             end = until + extra
@@ -267,6 +267,6 @@ class FleetBarrier:
         through = status.confirmed_through
         if through is None or through[0] < self.event.sequence:
             return None
-        # The number alone could belong to an event that Redis has since lost.
+        # Compare nonces as well: the number alone could be that of an event lost by Redis.
         position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
         return [] if position == self.event or self._has_event(position) else None

@@ -70,7 +70,7 @@ class FleetChanges:
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
-        """Return a sentence for each replica that may serve another policy after a reload."""
+        """Return an error message for each replica that may serve another policy after a reload."""
         own = self._member.status.checksum
         disagreeing = [
             f"replica {name!r} cannot load its policy: check its log" for name in barrier.failed
@@ -97,10 +97,10 @@ class FleetChanges:
         wait: bool,
         seconds: float = 0.0,
     ) -> FleetBarrier:
-        """Apply a change here, using `take_effect`, and in the other replicas. Raises NotReached.
+        """Apply a change here by calling `take_effect`, and in the other replicas.
 
-        The other replicas may take `seconds` each. If Redis loses the event before all replicas
-        have confirmed it, the change is appended again.
+        Each running replica gets `seconds` to apply it. If Redis loses the event before all
+        replicas have confirmed it, the change is appended again. Raises NotReached.
         """
         if len(self._work) >= MAX_AT_ONCE:
             raise NotReached("too many changes are in progress, and nothing was changed: try again")
@@ -118,7 +118,7 @@ class FleetChanges:
         raise self._not_reached(change, reached, cause)
 
     async def _shielded(self, work: Coroutine[Any, Any, FleetBarrier]) -> FleetBarrier:
-        """Finish work even if its RPC is cancelled, because it may have partly taken effect."""
+        """Finish `work` even if the RPC is canceled, because it may have partly taken effect."""
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -149,7 +149,7 @@ class FleetChanges:
         try:
             return await self._member.append(change)
         except StoreUnavailable:
-            # Redis may have a new history that this replica does not follow yet.
+            # There may be a new history in Redis. A heartbeat makes this replica follow it.
             await self._member.heartbeat()
             self._check_redis()
             return await self._member.append(change)
@@ -157,7 +157,7 @@ class FleetChanges:
     async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
         """Wait until the other replicas, and the local gates if awaited, have applied a change.
 
-        Return False if Redis has lost the event. Raises StoreUnavailable.
+        Returns False if Redis has lost the event. Raises StoreUnavailable.
         """
         gates = asyncio.create_task(self._local.gates_follow()) if change.is_awaited else None
         try:
@@ -165,7 +165,7 @@ class FleetChanges:
                 await asyncio.sleep(POLL_SECONDS)
                 await self._member.heartbeat()
                 if not self._session.log.contains(barrier.event):
-                    # This replica may have lost the history briefly and rejoined.
+                    # If this replica has lost the history, a second heartbeat may rejoin it.
                     await self._member.heartbeat()
                 self._check_redis()
                 if not self._session.log.contains(barrier.event):

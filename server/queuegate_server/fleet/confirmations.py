@@ -29,7 +29,7 @@ class _Confirmation(NamedTuple):
 
 
 class Confirmations:
-    """Changes in effect in this replica and all of its gates."""
+    """Confirmations of changes that this replica and all of its gates have applied."""
 
     def __init__(self) -> None:
         self.through: tuple[int, str] | None = None
@@ -40,12 +40,12 @@ class Confirmations:
 
     @property
     def waited_out(self) -> Mapping[str, Sequence[str]]:
-        """Gates whose leases expired before they confirmed, by the change's hexadecimal nonce."""
+        """The gates that did not confirm before their leases expired, by hexadecimal nonce."""
         return {nonce.hex(): each.waited_out for nonce, each in self._confirmed.items()}
 
     @property
     def failed(self) -> Sequence[str]:
-        """The nonces of changes that could not be applied."""
+        """The hexadecimal nonces of the changes that could not be applied."""
         return [nonce.hex() for nonce, each in self._confirmed.items() if each.has_failed]
 
     def add(

@@ -1,6 +1,6 @@
 """A replica's connection to Redis or Valkey: a single server, Sentinel or a cluster.
 
-Each command has a timeout and is not retried, because callers can do without Redis.
+Each command has a timeout and is not retried, because callers can work without Redis.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ PROBE_INTERVAL: Final = 5.0
 
 
 class StoreUnavailable(Exception):
-    """A command failed or timed out. Redis may have executed it nevertheless."""
+    """A command failed or timed out. Redis may have executed it anyway."""
 
 
 class StoreRefusal(StoreUnavailable):
@@ -74,7 +74,7 @@ class StoreConnection:
         """The mistake in `fleet.url` that makes all connections fail."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
-        """Run a command; it must not block for longer than the timeout. Raises StoreUnavailable."""
+        """Run a command that blocks for less than `seconds`, if at all. Raises StoreUnavailable."""
         return await self._guarded(lambda: self._run(*command), str(command[0]), seconds)
 
     async def run_script(
@@ -112,7 +112,7 @@ class StoreConnection:
 
     async def warm(self, count: int, *, seconds: float) -> None:
         """Open `count` connections in advance for later commands. Raises StoreUnavailable."""
-        # Each concurrent command uses its own connection.
+        # Concurrent commands use separate connections, so this opens `count` connections.
         replies = await asyncio.gather(
             *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
         )
@@ -121,10 +121,10 @@ class StoreConnection:
                 raise reply
 
     def reconnect(self) -> None:
-        """Close all connections to an unresponsive Redis; their pending commands fail.
+        """Close all connections to an unresponsive Redis. Pending commands fail.
 
-        The master may have been replaced; while connected, the driver would not notice. A hung
-        sentinel uses up the entire timeout, so the first sentinel moves to the end of the list.
+        The driver looks for a new master only when it reconnects. A hung sentinel would use up the
+        entire timeout again, so the first host moves to the end of the list.
         """
         task = asyncio.create_task(_close(self._client, *self._sentinels))
         self._closing.add(task)
@@ -134,7 +134,7 @@ class StoreConnection:
         self._client, self._sentinels = self._build()
 
     async def close(self) -> None:
-        """Close all connections, within two seconds."""
+        """Close all connections. Takes at most two seconds."""
         if self._probe is not None:
             self._probe.cancel()
         await asyncio.gather(_close(self._client, *self._sentinels), *self._closing)
@@ -146,15 +146,15 @@ class StoreConnection:
             return await client.execute_command(*command)  # type: ignore[no-untyped-call]
         if not client.nodes_manager.slots_cache:
             await client.initialize()
-        # Without a target, the driver would ask the cluster which keys a script or stream command
-        # uses.
+        # Without a target node, the driver would query the cluster for the keys in a script or
+        # stream command.
         node = client.get_node_from_key(self.tag)
         return await client.execute_command(*command, target_nodes=node)
 
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run a command, and record its refusals under `key`, by default under its name.
+        """Run a command, and record a refusal under `key`, by default the command's name.
 
         Raises StoreUnavailable.
         """
@@ -178,7 +178,7 @@ class StoreConnection:
         return reply
 
     def _failure(self, text: str) -> StoreUnavailable:
-        """Return the error for a failed command, and probe for a wrong scheme in `fleet.url`."""
+        """Return the error for a failed command. Also probe for a wrong scheme in `fleet.url`."""
         if self._mistake:
             return StoreRefusal(self._mistake)
         now = asyncio.get_running_loop().time()
@@ -251,7 +251,7 @@ class _FileCredentials(CredentialProvider):
     threads: AbandonableThreadPool
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """Read the password; blocks. Raises OSError, or ValueError if there is no password."""
+        """Read the password; blocks. Raises OSError, or ValueError for an invalid password."""
         content = read_regular(self.password_file, MAX_SECRET_BYTES)
         try:
             password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
@@ -275,7 +275,7 @@ async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> 
 
 
 async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
-    """Return whether a task finishes in time; extend the timeout while the event loop is late."""
+    """Return whether a task finishes in time. Restarts the timeout if the event loop was late."""
     loop = asyncio.get_running_loop()
     for _ in range(MAX_EXTENSIONS):
         due = loop.time() + seconds

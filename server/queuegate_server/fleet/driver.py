@@ -1,8 +1,8 @@
 """Extensions to the Redis driver: bounded replies, and DNS lookups that cannot hang the process.
 
 The fleet's scripts return at most a few MiB, but the bounds apply to every reply, even from a
-server that is not Redis. DNS lookups use dedicated threads, because a lookup may hang forever, and
-on exit the process would wait for asyncio's threads and for uvloop's lookups.
+server that is not Redis. DNS lookups use dedicated threads, because a lookup may hang forever. On
+exit, the process would wait for lookups by asyncio's threads or uvloop.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _THREADS: Final = AbandonableThreadPool(4, "fleet-lookup")
 
 
 class ReplyTooLarge(InvalidResponse):
-    """A reply was larger than any reply that a replica requests. The connection is closed."""
+    """A reply exceeded the limits, so it is not an expected one. The connection is closed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ class _BoundedParser(_AsyncRESP2Parser):
         return content
 
     async def _readline(self) -> bytes:
-        line: bytes = await super()._readline()  # at most 64 KiB
+        line: bytes = await super()._readline()  # reads at most 64 KiB
         self._spend(len(line))
         return line
 
@@ -128,7 +128,7 @@ _CLASSES: Final[dict[type, Any]] = {
 
 
 def adapt(*clients: "redis.asyncio.Redis | redis.asyncio.RedisCluster") -> None:
-    """Make the clients' new connections bound replies and resolve hosts in dedicated threads."""
+    """Configure clients so that new connections bound replies and use dedicated DNS threads."""
     for client in clients:
         if isinstance(client, redis.asyncio.RedisCluster):
             nodes = client.nodes_manager

@@ -1,4 +1,4 @@
-"""Encoding of fleet events and replica statuses in Redis.
+"""Encodes fleet events and replica statuses for Redis.
 
 Each value is authenticated with a MAC under a key that only replicas have. An event's MAC also
 covers its position in the log, so nobody else can move, replace or omit an event.
@@ -22,14 +22,14 @@ EntryId = tuple[int, int]
 
 
 class MalformedValue(Exception):
-    """A value was not written by a replica of this fleet."""
+    """A value was not written by a replica of this fleet, or cannot be read."""
 
 
 class MalformedEntry(MalformedValue):
-    """A stream entry was not written by a replica of this fleet."""
+    """A stream entry was not written by a replica of this fleet, or cannot be read."""
 
     def __init__(self, entry_id: EntryId, fault: str) -> None:
-        """Create an error about an entry; `fault` is the predicate of its message."""
+        """Create an error about an entry. `fault` is a predicate, such as `cannot be read`."""
         super().__init__(f"the entry {entry_id[0]}-{entry_id[1]} of the events {fault}")
         self.entry_id: Final = entry_id
 
@@ -37,7 +37,7 @@ class MalformedEntry(MalformedValue):
 class Change(NamedTuple):
     """A change that all replicas must apply.
 
-    A replica that does not support a change's kind rejoins the fleet. Rejoining invalidates all
+    A replica that does not support a change's kind rejoins the fleet instead, which invalidates all
     groups and reloads the policy.
     """
 
@@ -50,12 +50,12 @@ class Change(NamedTuple):
 
     @property
     def is_reload(self) -> bool:
-        """Whether the policy must be reloaded; if not, groups are invalidated."""
+        """Whether the change is a policy reload; otherwise, it invalidates groups."""
         return self.kind == "reload"
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return an invalidation of the given users, or of all users if a limit is exceeded."""
+        """Return an invalidation of the given users; if too many, of the whole partition."""
         named = frozenset(users)
         size = sum(len(name.encode()) for name in named)
         if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:
@@ -79,7 +79,7 @@ def encode_change(change: Change) -> bytes:
 
 
 def event_parts(position: LogPosition, previous: bytes, content: bytes) -> Sequence[bytes]:
-    """Return the parts of an event covered by its MAC."""
+    """Return the event parts to which its MAC applies."""
     return (position.epoch, b"%d" % position.sequence, position.nonce, previous, content)
 
 
@@ -168,7 +168,7 @@ def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
         raise MalformedValue("a status was not written by a replica of this fleet")
     try:
         written: dict[str, Any] = json.loads(content)
-        # Newer versions may write more fields.
+        # Ignore unknown fields, which newer versions may write.
         known = {name: value for name, value in written.items() if name in _STATUS_FIELDS}
         if through := known.get("confirmed_through"):
             known["confirmed_through"] = (through[0], through[1])

@@ -1,7 +1,7 @@
 """Rejects invalidated shared groups in Redis and in gates that move here from another replica.
 
 Groups from other replicas are validated against the applied events. A change made by this replica
-invalidates groups before its event is applied here; until then, the fence keeps old groups out.
+takes effect before its event is applied here. In between, the fence rejects the invalidated groups.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups
 
 @dataclass(eq=False)
 class PendingInvalidation:
-    """A change whose event has not been applied here; its users' shared groups are rejected."""
+    """An invalidation whose event is not applied yet. Its users' shared groups are rejected."""
 
     invalidated: StateChange
     event: LogPosition | None = None
@@ -51,7 +51,7 @@ class OrderFence:
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The position in the form sent to callers."""
+        """`position` in the form sent to callers."""
         return None if self.position is None else self.position.cursor
 
     def kept_groups(
@@ -60,8 +60,8 @@ class OrderFence:
         """Return the groups that a gate may keep; see `FleetEvents`.
 
         Groups that were valid at the gate's fleet cursor are still valid if this replica knows all
-        later events, none of these invalidates the user, and both replicas have the same resolver
-        settings.
+        later events, none of them invalidates the user, and the gate's previous replica has the
+        same resolver settings.
         """
         theirs = {each.partition: each.resolver_fingerprint for each in request.held}
         kept = {name for name, own in fingerprints.items() if own and theirs.get(name) == own}
@@ -73,7 +73,7 @@ class OrderFence:
         return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
-        """Return the changes since a cursor; None if groups from that time cannot be validated."""
+        """Return the changes since a cursor; None if groups obtained then cannot be validated."""
         events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
         if events is None or self._unsent:
             return None

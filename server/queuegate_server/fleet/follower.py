@@ -31,7 +31,7 @@ class Follower:
         clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Create an idle consumer; `wake` triggers a heartbeat."""
+        """Create a follower of no history. `wake` triggers a heartbeat."""
         self._session = session
         self._stream = stream
         self._local = local
@@ -66,7 +66,7 @@ class Follower:
                 await self.stop(self._session.stop("an event cannot be applied"))
 
     async def join(self, join: Join) -> None:
-        """Start following a history."""
+        """Invalidate the groups affected by missed events, and start following a history."""
         if join.missed is None:
             for partition in [*self._local.partitions]:
                 await self._local.invalidate_cache(partition, ())
@@ -80,7 +80,7 @@ class Follower:
         _LOG.info("following the fleet", extra={"sequence": join.head.sequence})
 
     async def stop(self, loss: Loss) -> None:
-        """Log a loss, and start a new history if necessary. Raises StoreUnavailable."""
+        """Log why following stopped, and start a new history if needed. Raises StoreUnavailable."""
         _LOG.warning(
             "stopped following the fleet, so cached groups are looked up again: %s", loss.cause
         )
@@ -130,7 +130,7 @@ class Follower:
         if event.change.is_reload:
             try:
                 has_failed = not (await self._local.read_policy()).succeeded
-            except CannotShip:  # gates then have no policy and send their checks to the server
+            except CannotShip:  # without a policy, gates send their checks to the server
                 has_failed = True
         waited_out = await self._local.gates_follow() if event.change.is_awaited else ()
         self._session.confirmations.add(
@@ -139,7 +139,7 @@ class Follower:
         self._wake()
 
     async def _confirm_join(self, head: LogPosition, *, must_reload: bool) -> None:
-        """Confirm all changes up to the join once no gate uses older state."""
+        """Confirm all changes up to `head`, the joined position, once no gate uses older state."""
         if must_reload:
             with contextlib.suppress(CannotShip):
                 await self._local.read_policy()
@@ -152,7 +152,7 @@ class Follower:
         self._local.invalidate_gates()
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a reload. A join during the reload starts another reload."""
+        """Start a reload. Until it finishes, every join starts another one."""
         self._session.unfinished_reloads += 1
         self._start(work).add_done_callback(self._reload_ended)
 

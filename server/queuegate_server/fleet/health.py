@@ -1,8 +1,8 @@
-"""A replica's view of the fleet, and configuration mistakes visible in replicas' statuses.
+"""A replica's view of the fleet, and the configuration mistakes that it can detect.
 
 Shared groups expire by the clock of the replica that looked them up, so clocks must not differ too
-much. Each replica compares its clock with Redis's clock. Since a reply takes time, the result is an
-interval: lower and upper bounds on how far the replica's clock is ahead.
+much. Each replica compares its clock with Redis's clock. Because replies take time, the result is
+only a pair of bounds, lower and upper, on how far the replica's clock is ahead.
 """
 
 import logging
@@ -44,7 +44,7 @@ def fleet_view(
         peers: The other replicas.
         newest: The newest event known to the replica.
         now: The time on the replica's clock, in seconds.
-        has_tried: Whether the replica's first heartbeat has succeeded or failed.
+        has_tried: Whether the replica's first heartbeat has finished, even if it failed.
         mistakes: Sentences about configuration mistakes.
         cause: Why the replica cannot use Redis; empty if it can.
     """
@@ -91,7 +91,7 @@ class ClockWatch:
         self._sentence = ""
 
     def update(self, clocks: Mapping[str, Clock | None], now: float) -> None:
-        """Record the clocks of running replicas by name; None for an unknown clock."""
+        """Compare the clocks of running replicas, by name. An unknown clock is None."""
         known = {name: clock for name, clock in clocks.items() if clock is not None}
         late = min(known, key=lambda name: known[name][1], default="")
         early = max(known, key=lambda name: known[name][0], default="")
@@ -106,9 +106,7 @@ class ClockWatch:
             )
 
     def mistake(self, now: float) -> str:
-        """Return a sentence if clocks have differed for SETTLING_SECONDS; otherwise an empty
-        string.
-        """
+        """Return an error message if clocks have differed for SETTLING_SECONDS; empty otherwise."""
         is_settled = self._names is not None and now >= self._since + SETTLING_SECONDS
         return self._sentence if is_settled else ""
 
@@ -130,7 +128,7 @@ class Mistakes:
         self._clocks.update(clocks | {self._peers.own_name: own}, now)
 
     def all(self, rejected: int, now: float) -> Sequence[str]:
-        """Return the current mistakes, given the number of statuses signed with another secret."""
+        """Return the current mistakes. `rejected` counts statuses written with another secret."""
         if rejected > self._rejected:
             self._rejected, self._foreign_until = rejected, now + FOREIGN_STATUS_SECONDS
         mistakes = [

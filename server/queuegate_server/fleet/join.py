@@ -31,11 +31,11 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Create the store without connecting. Clocks return seconds; `clock` is the lease's."""
+        """Create the store without connecting. Clocks return seconds. The lease uses `clock`."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
-        # A separate connection, so that values and events do not wait for each other.
+        # Groups use a separate connection so that they and events do not delay each other.
         connection = StoreConnection(fleet, self._keys.tag, refusals)
         self.store: Final = BatchingStore(connection, fleet.read_timeout)
         self.counts: Final = GroupCounts()
@@ -45,7 +45,7 @@ class GroupSharing:
         self._wall = wall
 
     def of_partition(self, partition: str, resolver: str) -> PartitionGroups:
-        """Return a partition's shared groups. `resolver` is the text of its resolver's settings."""
+        """Return a partition's shared groups. `resolver` identifies its resolver's settings."""
         return PartitionGroups(
             self.store,
             ValueCodec(self._signer, self._keys, partition, resolver, self._wall),
@@ -62,7 +62,7 @@ class GroupSharing:
 
 
 class FleetBuilder:
-    """Builds the session first, because caches and gates need it, and then the replica."""
+    """Builds the session at once, because caches and gates need it, and the replica later."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class LogPosition(NamedTuple):
 
     @classmethod
     def of_cursor(cls, epoch: bytes, sequence: int) -> "LogPosition":
-        """Return the position denoted by a cursor's epoch and sequence."""
+        """Return the position that a cursor with this epoch and sequence identifies."""
         return cls(epoch[:EPOCH_BYTES], sequence, epoch[EPOCH_BYTES:])
 
     @property
@@ -38,7 +38,7 @@ class LogPosition(NamedTuple):
 
 
 class Keys:
-    """Redis key names. They share a hash tag because a script runs on one cluster node."""
+    """Redis key names. They share a hash tag because all of a script's keys must be on one node."""
 
     def __init__(self, prefix: str) -> None:
         self.tag: Final = "{" + prefix + "}"
@@ -61,7 +61,7 @@ class Keys:
         return f"{self.tag}:user:{quote(partition, safe='')}:{user}"
 
     def lookup(self, partition: str, user: str, sequence: int) -> str:
-        """Return the key that locks a user's lookup as of the event `sequence`."""
+        """Return the lock key for looking up a user's groups after the event `sequence`."""
         return f"{self.tag}:lookup:{sequence}:{quote(partition, safe='')}:{user}"
 
 

@@ -2,8 +2,8 @@
 
 A replica sends a heartbeat every half second, executes the session's requests, and appends changes.
 It also probes commands used only by changes and shared groups, so that refusals are noticed early.
-Without Redis, the replica works alone until it can follow the events again. Meanwhile, it uses
-lookup results for only a few seconds, because invalidations by other replicas do not reach it.
+Without Redis, the replica works alone. Until it can follow the events again, it uses lookup results
+for only a few seconds, because other replicas' invalidations do not reach it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _NUMBERS: Final = re.compile("[0-9]+")
 
 
 class AppendFailure(StoreUnavailable):
-    """Redis responded, but other replicas kept appending or the event log was being rebuilt."""
+    """Redis responded, but the log was being rebuilt or other replicas always appended first."""
 
 
 class _FirstHeartbeatPending(StoreUnavailable):
@@ -89,14 +89,14 @@ class FleetMember:
         )
 
     async def close(self) -> None:
-        """Stop, and report that no lease is left. Call this only when no gate has a lease."""
+        """Stop, and report that the lease has ended. Call this only when no gate has a lease."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        # Build the last heartbeat before the lease ends. Otherwise, it would lack the history's
-        # age, and a successor needs that age.
+        # Build the last heartbeat before the lease ends, so that it includes the history's age. A
+        # successor needs the age.
         last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:
@@ -111,18 +111,18 @@ class FleetMember:
         return self.session.status(self._clock(), self._own_state())
 
     def has_applied(self, epoch: bytes, sequence: int) -> bool:
-        """Return whether the change at a fleet cursor has taken effect here."""
+        """Return whether the event at a fleet cursor has been applied here."""
         return self.session.log.has_applied(LogPosition.of_cursor(epoch, sequence))
 
     async def heartbeat(self) -> None:
-        """Wait until a heartbeat sent after this call has succeeded or failed."""
-        for _ in range(2):  # a heartbeat may already be in progress
+        """Send a heartbeat, and wait until it has succeeded or failed."""
+        for _ in range(2):  # the first may have been in progress already
             done = self._heartbeat_done
             self._wake.set()
             await done.wait()
 
     def send_later(self, change: Change) -> None:
-        """Queue a change that has taken effect here, to be sent once Redis can be reached."""
+        """Queue a change that has taken effect here. It is sent once Redis can be reached."""
         self.session.send_later(change)
         self._wake.set()
 
@@ -139,12 +139,12 @@ class FleetMember:
         Args:
             change: The change.
             nonce: The nonce of the change's event; empty to generate one.
-            head: The event after which to append in the first attempt; None for the newest known
+            head: The event after which to append at the first attempt; by default, the newest known
                 event.
             seconds: How long to retry while other replicas also append.
 
         Raises:
-            AppendFailure: The change was certainly not appended.
+            AppendFailure: The change is known not to have been appended.
             StoreUnavailable: Redis failed or timed out.
         """
         nonce, until = nonce or self.session.new_nonce(), self._clock() + seconds
@@ -183,7 +183,7 @@ class FleetMember:
                     await self._wake.wait()
 
     async def _probes(self) -> None:
-        """Regularly probe which commands Redis refuses, as long as it responds."""
+        """Regularly probe which commands Redis refuses, except while it is unavailable."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL)
             if self.error is None:
@@ -192,7 +192,7 @@ class FleetMember:
     async def _probe(self) -> None:
         try:
             self._refusals.note_probe(await self.stream.probe())
-        except StoreUnavailable as error:  # already recorded if refused; heartbeats report outages
+        except StoreUnavailable as error:  # refusals are recorded, and heartbeats report outages
             _LOG.debug("could not test the Redis commands: %s", error)
 
     async def _beat(self) -> None:
@@ -224,7 +224,7 @@ class FleetMember:
         self.session.has_begun(await self.stream.begin(history.before))
 
     async def _send_unsent(self, head: LogPosition) -> None:
-        """Try to append the oldest unsent change. Raises StoreUnavailable."""
+        """Send the oldest unsent change, or keep it if that fails. Raises StoreUnavailable."""
         change, nonce = self.session.pop_unsent()
         pending = self.session.fence.begin(change.partition, change.users)
         event = None
@@ -237,7 +237,7 @@ class FleetMember:
             self.session.fence.end(pending, event)
 
     async def _join(self, request: steps.NewestEvents) -> None:
-        """Follow the history in Redis. Raises StoreUnavailable."""
+        """Start following the history in Redis. Raises StoreUnavailable."""
         await self._probe()
         step = self.session.read(request, await self.stream.recent(request.head))
         if isinstance(step, steps.NewHistory):
