@@ -38,7 +38,7 @@ class GateRights(NamedTuple):
     """A gate's rights and duties, as set by the server."""
 
     local_decisions: bool = False
-    """Whether the gate may decide."""
+    """Whether the gate may make decisions itself."""
     assert_groups: bool = False
     """Whether the gate may use groups supplied with a check."""
     report_decisions: bool = False
@@ -92,7 +92,7 @@ class GateSession:
         """When the lease expires, on the gate's monotonic clock."""
         self.ping_interval = 1.0
         self.reported = sync_pb2.SyncReported()
-        """The latest report confirmation."""
+        """The server's latest confirmation of reported decisions."""
         self._replica = replica
         self._name = name
         self._instance = os.urandom(16)
@@ -154,8 +154,8 @@ class GateSession:
         return sync_pb2.SyncRequest(want=sync_pb2.SyncWant(partition=partition, users=names))
 
     def is_wanted(self, partition: str, user: str, now: float) -> bool:
-        """Return whether to postpone a request for a user's groups, because they are pending or
-        were recently unavailable.
+        """Return whether a user's groups are pending or were recently unavailable. If so, they need
+        not be requested now.
         """
         key = (partition, user)
         if now < self._deferred.get(key, -math.inf):

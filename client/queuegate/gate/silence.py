@@ -9,7 +9,7 @@ from queuegate.v1 import sync_pb2
 SILENCE: Final = 3.0
 """The seconds without a pong or a policy after which a stream is dead. Shorter than a lease."""
 WATCH_SECONDS: Final = 0.5
-"""The interval between calls of `SilenceWatch.tick`, in seconds."""
+"""The interval between calls to `SilenceWatch.tick`, in seconds."""
 _PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 
 
@@ -17,7 +17,7 @@ class SilenceWatch:
     """Tracks when the server last responded. All times are from one monotonic clock."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
-        """Create a watch. It starts with the first call of `restart`.
+        """Create a watch. Call `restart` to start it.
 
         Args:
             named: The partitions to follow; all if empty.

@@ -65,7 +65,7 @@ class StreamLog:
             _LOG.warning("a gate's stream has ended: %s", why)
 
     def recovered(self) -> None:
-        """Log the recovery from earlier failures, if any."""
+        """Log that the stream has recovered, if failures have been logged."""
         if self._ends:
             self._ends.clear()
             _LOG.info("a gate's stream is connected again")

@@ -30,7 +30,7 @@ class AclNames(StrEnum):
     names.
     """
     EXTENDED = "extended"
-    """Names accepted by YuniKorn's limits, including `system:serviceaccount:ns:name` and dotted
+    """Names that YuniKorn accepts in limits, including `system:serviceaccount:ns:name` and dotted
     groups.
     """
     ANY = "any"
@@ -83,7 +83,7 @@ class Acl(NamedTuple):
     """Services granted access on behalf of any user (Hadoop's `~name`)."""
 
     def with_shared_names(self) -> "Acl":
-        """Return an equal ACL with interned names, for long-term storage."""
+        """Return an equal ACL whose names are interned, to save memory in long-term storage."""
         return self._replace(
             users=_share(self.users), groups=_share(self.groups), proxies=_share(self.proxies)
         )

@@ -260,5 +260,5 @@ def _grant(reason: Reason, queue: str, subject: str) -> Decision:
 
 
 def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
-    """Return the union of two sets, without a copy if either is empty."""
+    """Return the union of two sets. If either is empty, return the other without copying it."""
     return first | second if first and second else first or second

@@ -228,7 +228,9 @@ def _refute_exclusion(
 
 
 def _is_recovery(partition: Partition, use: Use) -> bool:
-    """Return whether access is always denied because the queue is a recovery queue."""
+    """Return whether access is always denied because the queue is at or below the recovery
+    queue.
+    """
     return (
         RECOVERY_QUEUE in use.queue
         and partition.chain(use.queue, use.access).otherwise is IN_RECOVERY_QUEUE

@@ -167,7 +167,7 @@ _OPEN: Final = _Side(is_open=True, level=None, own=None)
 
 @dataclass(slots=True, eq=False)
 class ComparedQueue:
-    """The difference at a queue, including inherited differences."""
+    """The difference in access to a queue, including inherited differences."""
 
     queue: str
     gained: Selection

@@ -22,7 +22,7 @@ CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
 """Matches a character that is forbidden in request names and in group names from a directory."""
 
 _SIMILAR: Final = 0.65
-"""The minimum difflib ratio of similar names."""
+"""The minimum difflib ratio at which names are considered similar."""
 _MAX_COMPARED: Final = 100
 """The maximum number of characters compared, since the run time is quadratic."""
 

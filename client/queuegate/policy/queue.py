@@ -67,8 +67,8 @@ class Queue:
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether another queue's ACLs that grant `access` list the same names. Both queues
-        must use the same grammar.
+        """Return whether the ACLs that grant `access` list the same names in this queue and in
+        `other`. Both queues must use the same grammar.
         """
         if not (
             _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class

@@ -125,9 +125,9 @@ class QueueUsers(NamedTuple):
     users: dict[str, list[Grant]]
     """Each user's grants. A grant for the user's own name comes first."""
     unexpanded: list[Grant]
-    """The groups whose members are unknown."""
+    """The grants to groups whose members are unknown."""
     proxies: list[Grant]
-    """The services granted access on behalf of any user."""
+    """The grants to services acting on behalf of any user."""
 
 
 def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveAcl:
@@ -158,7 +158,7 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
     """
     users: dict[str, list[Grant]] = {}
     submit = acl.access is Access.SUBMIT
-    # The users in each queue's submit ACL, which is evaluated before the admin ACL.
+    # Map each queue to the users in its submit ACL, which is evaluated before the admin ACL.
     first = {
         queue: acl.users_of(queue) if submit and queue != CLUSTER else frozenset()
         for queue in {*acl.users.values()}

@@ -76,7 +76,7 @@ class Partition:
     """Queue paths by last level. A name shared by several queues maps to itself, so it does not
     refer to any queue."""
     parse_acl: Callable[[str], Acl] = field(default=acl.parse, repr=False)
-    """Parses ACLs configured as texts."""
+    """Parses ACLs configured as text."""
     acl_names: AclNames = AclNames.YUNIKORN
     """The names allowed in the ACLs of a YuniKorn partition."""
     creation: QueueCreation | None = None
@@ -86,7 +86,7 @@ class Partition:
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
-    """The nearest existing ancestors of missing queues, for queues with a cached chain."""
+    """The nearest existing ancestor of each missing queue that has a cached chain."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
@@ -187,8 +187,8 @@ class Partition:
         Nobody may submit to the recovery queue or below it, even if it is not configured.
 
         Raises:
-            TypeError: `access` is not an Access. A str such as "submit" could be mistaken for the
-                other kind.
+            TypeError: `access` is not an Access. A str such as "submit" is rejected, because it
+                could be mistaken for the other kind.
         """
         if access is _SUBMIT:
             chains = self._submit_chains
@@ -361,8 +361,8 @@ def build_partition(
 def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
     """Return the chains above the root, for submission and administration.
 
-    Under documented semantics, the cluster's administrators administer every queue. Hadoop grants
-    them access only to applications.
+    Under documented semantics, the cluster's administrators administer every queue. Under Hadoop's
+    semantics, they have access only to applications.
     """
     indexes = ChainIndexes()
     nobody = ChainEnd(NO_MATCH, indexes)
@@ -392,8 +392,8 @@ class Policy:
     def partition(self, name: str) -> Partition | None:
         """Return the partition with the given name, or None. Names are case-sensitive.
 
-        The exact name takes precedence over the name without a resource manager ID: `[rm]gpu` and
-        `[other]gpu` both return `gpu`, but a partition configured as `[rm]gpu` is returned only for
+        If no partition has the exact name, a resource manager ID is ignored: `[rm]gpu` and
+        `[other]gpu` both return `gpu`. A partition configured as `[rm]gpu` is returned only for
         that name.
         """
         return self.partitions.get(name) or self.partitions.get(partition_name(name))

@@ -58,8 +58,8 @@ class Connection(web.RequestHandler):
     ) -> None:
         """Count this connection until it is lost.
 
-        `connections` holds the counted connections in the order in which they are aborted; `limits`
-        are additional arguments for aiohttp's handler.
+        `connections` holds the counted connections in the order in which they would be aborted;
+        `limits` are additional arguments for aiohttp's handler.
         """
         super().__init__(
             server,
@@ -105,7 +105,8 @@ class Connection(web.RequestHandler):
         response has been sent.
         """
         del message
-        # aiohttp cannot encode its response to an `Expect` header that is not UTF-8.
+        # UnicodeEncodeError: aiohttp cannot encode its response to an `Expect` header that is not
+        # UTF-8.
         if isinstance(exc, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
             status = 400
             # At a higher log level, a gRPC client configured with this port by mistake would flood

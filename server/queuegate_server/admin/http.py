@@ -103,7 +103,7 @@ class AdminServer:
         _LOG.info("operations port is open", extra={"address": self.address})
 
     async def close(self) -> None:
-        """Stop listening and close all connections, within two seconds."""
+        """Stop listening and close all connections. Takes at most two seconds."""
         await self._connections.close()
         await self._runner.cleanup()
 

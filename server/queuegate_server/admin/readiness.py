@@ -43,7 +43,7 @@ class Readiness:
         self._reloader = reloader
 
     def report_settings(self, errors: Sequence[Diagnostic], pending: Sequence[str]) -> None:
-        """Record the settings' current errors, and the changed keys that require a restart."""
+        """Record the errors found in the settings, and the changed keys that require a restart."""
         self.settings_errors, self.pending_settings = errors, pending
 
     @property
@@ -52,11 +52,11 @@ class Readiness:
         return self.phase is Phase.SERVING
 
     def startup(self) -> dict[str, Any]:
-        """Return whether the initial policy has been loaded, as JSON."""
+        """Return a JSON object that states whether the initial policy has been loaded."""
         return {"started": self._policy() is not None, "phase": self.phase}
 
     def details(self) -> dict[str, Any]:
-        """Return whether the server is ready, with details, as JSON."""
+        """Return a JSON object that states whether the server is ready, with details."""
         policy = self._policy()
         state = self._reloader.state
         return {

@@ -94,7 +94,7 @@ class ApiServer:
     def fetch(self, namespace: str) -> Mapping[str, str]:
         """Return a namespace's annotations. Blocks. Raises NamespaceError."""
         try:
-            # Both files are read each time because Kubernetes rotates them.
+            # Read both files each time, because Kubernetes rotates them.
             token = (self._account / "token").read_text(encoding="ascii").strip()
             context = ssl.create_default_context(cafile=self._account / "ca.crt")
             request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
@@ -115,5 +115,5 @@ class ApiServer:
         except URLError as error:
             raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
         except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-            # The last four exceptions indicate that the response is not a namespace.
+            # The last four exceptions mean that the response does not describe a namespace.
             raise NamespaceError(f"the API server cannot be reached: {error}") from None

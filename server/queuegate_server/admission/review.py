@@ -1,7 +1,7 @@
 """Decodes and encodes AdmissionReviews. Pure.
 
-Bodies are decoded on the event loop, so decoding must be cheap for any input. msgspec builds only
-the members inspected by the rules (3 MiB in 10 ms, without extra memory).
+Bodies are decoded on the event loop, so decoding must be cheap for any input. msgspec decodes only
+the members that the rules inspect (3 MiB in 10 ms, without extra memory).
 """
 
 import base64
@@ -119,7 +119,8 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
 def read_review(body: bytes) -> AdmissionRequest:
     """Decode the AdmissionRequest in a body. Raises MalformedReview.
 
-    An invalid object is decoded as an UnreadableObject. The request is denied if a rule reads it.
+    An invalid object is decoded as an UnreadableObject. The request is denied if a rule reads the
+    object.
     """
     try:
         review = _REVIEW.decode(body)

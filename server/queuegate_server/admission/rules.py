@@ -151,8 +151,8 @@ class _Scope:
         )
 
     def _selected(self, annotation: str, wanted: Patterns, unwanted: Patterns) -> bool:
-        """Return whether the namespace is selected by its annotation, or by the patterns if it has
-        none.
+        """Return whether the namespace is selected by its annotation, or by the patterns if the
+        annotation is unset.
         """
         stated = self.namespace_annotations.get(annotation)
         if stated is not None:
@@ -255,7 +255,7 @@ def _decide_change(
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
-        # Restore the annotation, since the client may have replaced the object without it.
+        # Restore the annotation, because the client may have replaced the object without it.
         patch = new.patch(old.user_info or "") if covered else ()
         return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():

@@ -60,7 +60,7 @@ class AdmissionOptions:
     """The folder that contains `token` and `ca.crt`."""
     acl_names: AclNames
     drain_seconds: float
-    """How long to continue serving reviews after /readyz starts to fail, in seconds."""
+    """How many seconds to continue serving reviews after /readyz starts to fail."""
 
 
 async def serve_admission(

@@ -46,7 +46,7 @@ class PodMetadata:
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     _parents: int
-    """The number of existing elements in the path to the metadata."""
+    """The number of path elements that already exist in the object."""
     _path: tuple[str, ...]
 
     @property

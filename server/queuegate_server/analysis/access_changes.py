@@ -31,7 +31,7 @@ _MAX_SHOWN: Final = 10
 
 
 class AllowedGain(NamedTuple):
-    """A gain of access that the user has declared to be intended."""
+    """A gain of access declared as intended with `--allow-gain`."""
 
     subject: Subject
     queue: str
@@ -62,7 +62,7 @@ class AffectedPeople:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """A change in access to a queue, not inherited from the queue's parent."""
+    """A change in access to a queue that is not inherited from the queue's parent."""
 
     partition: str
     queue: str
@@ -74,8 +74,9 @@ class AccessChange:
     below: int
     partly_below: int
     place: Place
-    """The ACL that causes the change, in the new policy for a gain and in the old policy for a
-    loss."""
+    """The position of the ACL that causes the change: in the new policy for a gain, in the old
+    policy for a loss.
+    """
 
     def fails(self, on: str) -> bool:
         """Return whether the change is a failure under the given `--fail-on` value."""
@@ -116,7 +117,9 @@ class AccessChange:
         }
 
     def diagnostic(self, fail_on: str) -> Diagnostic:
-        """Return a diagnostic about the change. It is an error if the change is a failure."""
+        """Return a diagnostic about the change. It is an error if the change is a failure,
+        otherwise a warning.
+        """
         severity = Severity.ERROR if self.fails(fail_on) else Severity.WARNING
         return Diagnostic(*self.place, severity, str(self), queue=self.queue)
 

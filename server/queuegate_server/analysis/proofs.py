@@ -26,7 +26,7 @@ class Counterexample:
     command: str
     answer: Answer
     note: str = ""
-    """Why reproducing the decision requires groups from a resolver; empty if not."""
+    """Why reproducing the decision requires a resolver's groups; empty if it does not."""
 
 
 @dataclass(frozen=True, slots=True)

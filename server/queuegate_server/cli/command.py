@@ -46,7 +46,7 @@ def config_option(
     required: bool = False,
     variable: str | None = "QUEUEGATE_CONFIG",
 ) -> Callable[[Any], Any]:
-    """Return the option `--config`, which can also be set by an environment variable."""
+    """Return the `--config` option, which can also be set by an environment variable."""
     return click.option(
         "--config", required=required, type=FILE, envvar=variable, show_envvar=True, help=text
     )
@@ -122,7 +122,7 @@ old_site_option: Final = click.option(
 
 
 def shown_name(file: str | Path) -> str:
-    """Return a file's name for diagnostics."""
+    """Return the name by which diagnostics refer to a file."""
     return STDIN_NAME if file == STDIN else str(file)
 
 
