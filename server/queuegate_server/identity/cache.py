@@ -59,7 +59,8 @@ class CacheEntry:
     expires_at: float = NEVER
     """When the entry expires (monotonic clock)."""
     fresh_until: float = NEVER
-    """When decisions based on the entry expire (monotonic clock). Later use triggers a refresh."""
+    """When decisions based on the entry expire (monotonic clock). Using the entry after this time
+    triggers a refresh."""
     failure: "CacheEntry | None" = None
     """The entry for the latest failed lookup since these groups were resolved, if any."""
     generation: int = 0
@@ -180,7 +181,7 @@ class GroupCache:
         *,
         started_at: float | None = None,
     ) -> CacheEntry:
-        """Return an entry with the outcome, without caching it."""
+        """Return a new entry with the outcome, without adding it to the cache."""
         entry = self._renew(CacheEntry(user, outcome), shared, started_at)
         entry.fresh_until = NEVER
         return entry
@@ -235,7 +236,7 @@ class GroupCache:
         failure.fresh_until = NEVER
         if isinstance(entry.outcome, KnownUser):
             entry.failure = failure
-            # Delay the next refresh until the user may be looked up again.
+            # Delay the next refresh until the failed lookup may be retried.
             retry_at = min(failure.expires_at, entry.expires_at)
             entry.fresh_until = max(entry.fresh_until, retry_at)
         return failure

@@ -37,7 +37,7 @@ from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 REFRESH_LIFE: Final = 0.5
 """A refresh uses another server's result if at least this fraction of its TTL remains."""
 STALE_COPY_SECONDS: Final = 15.0
-"""How long other processes may use copies of groups while the resolver is unavailable."""
+"""How long other processes may use a copy of stale groups while the resolver is unavailable."""
 _NO_LIMIT: Final = contextlib.nullcontext()
 _ABANDONED: Final = LookupFailure(
     "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
@@ -164,7 +164,7 @@ class GroupResolver:
         if resolution.stale:
             return stale_until
         if max_age < math.inf:
-            return entry.expires_at  # this server might miss its invalidation
+            return entry.expires_at  # never stale, because this server might miss an invalidation
         has_failed = entry.failure is not None and now < entry.failure.expires_at
         if has_failed or not self._source.load.capacity:
             return max(entry.expires_at, stale_until)
@@ -247,7 +247,7 @@ class GroupResolver:
                 self._refresh(entry.user)
             return Resolution(self._use(entry), cached=True, stale=False)
         failure = self._failure(entry, now)
-        # While the resolver is unavailable or busy, waiting for a lookup would be futile.
+        # While the resolver is unavailable or busy, use the groups without waiting for a lookup.
         if self._has_groups(entry, now) and (
             failure is not None
             or (

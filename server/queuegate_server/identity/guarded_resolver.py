@@ -211,7 +211,7 @@ class Bulkhead:
         self._queued_since = 0.0
         """When the queue last became nonempty (monotonic clock)."""
         self._duration = 0.0
-        """The average duration of a lookup, in seconds."""
+        """The moving average of lookup durations, in seconds."""
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user; return LookupFailure if the lookup cannot start in time."""
@@ -276,10 +276,9 @@ class ResolverLoad:
 
     @property
     def capacity(self) -> int:
-        """The number of refreshes that may run now.
+        """The number of refreshes that may run now (0 while the circuit breaker is open).
 
-        The other slots are reserved for users without a cache entry. While the circuit breaker is
-        open, no refreshes may run.
+        The other concurrent lookups are reserved for users without a cache entry.
         """
         if self._breaker.refuses:
             return 0

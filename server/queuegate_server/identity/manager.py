@@ -34,7 +34,7 @@ class PartitionIdentity(Protocol):
 
     @property
     def resolver(self) -> str | None:
-        """The name of the partition's resolver; None if the settings name none."""
+        """The name of the partition's resolver; None if not set."""
 
     @property
     def cache(self) -> CacheOptions:
@@ -284,8 +284,8 @@ def _definition(
     try:
         if key.defined_in == "settings":
             configured = settings.resolvers[key.name]
-            # Not ChainOptions, because `_members` has expanded the chain, and chains cannot be
-            # nested.
+            # These are never ChainOptions, because `_members` has expanded the chain, and
+            # chains cannot be nested.
             options = cast("ResolverOptions", configured.options)
             return find_type(configured.type), options
         resolver_type = find_type(key.name)

@@ -47,7 +47,7 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self.users: dict[str, tuple[str, ...]] = {}
-        """By user name, the path of nested groups from this group to the user, outermost first."""
+        """Maps each user to the path of nested groups from this group to them, outermost first."""
         self.missing = _NOT_REACHED
         """A human-readable reason why members may be missing; empty if the list is complete."""
 
@@ -114,7 +114,7 @@ class MemberListing:
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:
-        """Add the results of a forked listing, which was filled by the resolver named `source`."""
+        """Add the results of a forked listing that the resolver named `source` has filled."""
         self.searches += other.searches
         for name, group in other.groups.items():
             for user, nested in group.users.items():

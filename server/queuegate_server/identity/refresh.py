@@ -24,7 +24,7 @@ class RefreshQueue:
     """A FIFO queue of users to refresh.
 
     Args:
-        start: Starts a user's lookup and returns its task; None if the refresh is no longer needed.
+        start: Starts a user's lookup and returns its task, or None if no refresh is needed now.
         load: Limits the rate and concurrency of refreshes.
         call_later: Schedules a call; has the signature of `loop.call_later`.
     """
@@ -75,7 +75,7 @@ class RefreshQueue:
             self._timer = None
 
     def _schedule(self) -> None:
-        """Wake up when the rate limit allows the next refresh, unless all slots are in use."""
+        """Set a timer for when the rate limit allows a refresh, unless all slots are in use."""
         if self._queue and self._timer is None and self._running < max(1, self._load.capacity):
             self._timer = self._call_later(self._load.wait(), self._wake_up)
 

@@ -1,4 +1,4 @@
-"""Opens and binds connections within one time limit."""
+"""Opens and binds connections to directory servers, with a time limit."""
 
 import asyncio
 import math
@@ -60,7 +60,7 @@ class Connector:
         self._observe = observe
 
     async def connect(self, url: ServerUrl) -> LdapConnection:
-        """Open and bind a connection, within `connect_timeout`. Raises LdapFault.
+        """Open and bind a connection. Each attempt may take `connect_timeout`. Raises LdapFault.
 
         If the password is rejected but its file has changed in the meantime, retries once.
         """

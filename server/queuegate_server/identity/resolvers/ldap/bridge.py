@@ -43,10 +43,10 @@ SASL_EXTERNAL_REQUEST: Final = (
 
 
 class MessageReceiver(Protocol):
-    """A filter for messages from a server to libldap."""
+    """Filters the messages that a server sends to libldap."""
 
     def admit(self, head: MessageHead) -> bool:
-        """Return whether to read the message with the given head. Raises ServerFault."""
+        """Return whether to read the rest of a message, given its head. Raises ServerFault."""
 
     def take(self, head: MessageHead, message: bytes) -> bool:
         """Check a message; return whether to forward it to libldap. Raises ServerFault."""
@@ -144,7 +144,7 @@ class Bridge(_End):
         self._fault: ServerFault | None = None
         self._next_step: asyncio.TimerHandle | None = None
         self._propagate_loss: Callable[[], None] | None = None
-        """Closes libldap's end after the server's connection is lost; None until then."""
+        """Closes libldap's end. Set when the connection to the server is lost; None until then."""
 
     def data_received(self, data: bytes) -> None:
         """Check data from the server, and forward it to libldap."""
@@ -245,7 +245,7 @@ class Bridge(_End):
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
         """Perform a TLS handshake; return the protocol and cipher. Raises ServerFault."""
         if self._fault is not None or not self._reader.is_between_messages:
-            # An attacker on the network path could have injected the plain text.
+            # An attacker could have injected plain text that was received before the handshake.
             raise ServerFault(
                 "the server sent plain text instead of a TLS handshake",
                 "check whether the port speaks TLS",

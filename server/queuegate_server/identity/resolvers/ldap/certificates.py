@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
-"""Verification flags, set explicitly because Python's defaults vary: certificates must conform to
-RFC 5280, and chains must end in a root certificate."""
+"""Certificates must conform to RFC 5280, and chains must end in a root certificate."""
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
@@ -68,7 +67,7 @@ def tls_context(
         raise ValueError(
             f"ca_file {ca_file} contains no certificates: {openssl_reason(error)}"
         ) from None
-    # Python's defaults vary: 3.13 added VERIFY_X509_STRICT.
+    # Set the flags explicitly, because Python's defaults vary: 3.13 added VERIFY_X509_STRICT.
     context.verify_flags = VERIFY_FLAGS
     context.minimum_version = _TLS_VERSIONS[minimum]
     if not verify:

@@ -41,7 +41,7 @@ _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedR
 
 
 class Query(NamedTuple):
-    """Search parameters."""
+    """The parameters of a search request."""
 
     base: str
     filter_text: str
@@ -150,7 +150,7 @@ class LdapConnection:
             self.close(fault.detail)
             raise
         except LdapFault:
-            # A refusal is also a response.
+            # The server responds, even if it refused the request.
             return
 
     async def _request(
@@ -245,7 +245,7 @@ class LdapConnection:
             if message := message_id(error):
                 self._pending.settle(message, to_fault(error))
             else:
-                # The error affects the whole connection.
+                # An error without a message id affects the whole connection.
                 self.close(self._bridge.lost or to_fault(error).detail)
             return True
         except Exception as error:

@@ -2,8 +2,8 @@
 
 The Secret is mounted as a directory with one file per key. Required keys, optional keys and their
 defaults follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
-`pkg/common/security`. The files are read when the settings are; the password is read again for
-each connection.
+`pkg/common/security`. The files are read together with the settings; the password is also read
+again for each connection.
 """
 
 import re
@@ -103,7 +103,7 @@ def read_secrets(folder: Path) -> dict[str, Any]:
         "bind_dn": texts["BindUser"],
         "bind_password_file": str(folder / TRIMMED_FILE),
         "verify_certificate": texts.get("Insecure") not in _TRUE,
-        # YuniKorn reads memberOf regardless of GroupAttr and ReturnAttr.
+        # As YuniKorn does, use memberOf regardless of GroupAttr and ReturnAttr.
         "groups_from": "member_of",
         "group_name_from": "rdn",
         "primary_group": "user_name",

@@ -141,6 +141,6 @@ def _describe(error: Exception) -> str:
 
 
 def _facts(error: Exception) -> Mapping[str, Any]:
-    # ldap.TIMEOUT has no arguments.
+    # Some errors, such as ldap.TIMEOUT, have no arguments.
     first = error.args[0] if error.args else None
     return first if isinstance(first, Mapping) else {}

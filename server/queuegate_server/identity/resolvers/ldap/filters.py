@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
-"""Placeholders for the user's name: queuegate's, and YuniKorn's."""
+"""Matches a placeholder for the user's name: queuegate's `{user}` or YuniKorn's `%s`."""
 MAX_DEPTH: Final = 32
 MAX_CHARS: Final = 8192
 _ATTRIBUTE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)(?:;[A-Za-z0-9-]+)*"

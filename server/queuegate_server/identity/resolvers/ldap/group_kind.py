@@ -17,7 +17,7 @@ _MAX_CACHED_CHARS: Final = 256
 
 
 class GroupDn(NamedTuple):
-    """A group's distinguished name."""
+    """The parsed form of a group's DN."""
 
     key: str
     """A key that is the same for all spellings of the DN."""

@@ -55,7 +55,7 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 class GroupLookup:
-    """A lookup of one user's groups. Collects up to `max_groups` groups in order of discovery."""
+    """Looks up one user's groups, and collects up to `max_groups` in order of discovery."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Splits the processing of large directory responses into short steps. Between them, it pauses so
-that gRPC calls can be served.
+"""Splits the processing of large directory responses into short steps, pausing between them so that
+gRPC calls can be served.
 
 gRPC delivers one call at a time, and each delivery takes several iterations of the event loop.
 Therefore, pauses are longer than steps, and all connections and lookups pause together.

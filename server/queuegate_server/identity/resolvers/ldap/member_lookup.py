@@ -172,7 +172,7 @@ class MemberLookup:
             (*kind.attributes, _GID),
             _MAX_SAME_NAME,
         )
-        # The name may itself be a gidNumber, which serves as the name of a group without a name.
+        # The name may be a gidNumber, because a nameless group is identified by its number.
         numbers = {name} if name.isascii() and name.isdecimal() else set()
         for entry in entries:
             numbers.update(filter(None, map(decode_value, entry.values(_GID))))
@@ -212,7 +212,7 @@ class MemberLookup:
         return _DirectMembers(tuple(dict.fromkeys(users)), tuple(groups), missing)
 
     async def _values(self, group: _Group) -> list[bytes]:
-        """Return a group's members as listed in its member attributes."""
+        """Return the values of a group's member attributes."""
         attributes = group.kind.options.member_attribute
         self._listing.count_search()
         entry = await self._session.read("member search", group.dn, attributes)

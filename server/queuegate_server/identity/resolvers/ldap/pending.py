@@ -51,7 +51,7 @@ check waits for a listing."""
 
 
 class Allowance:
-    """The bytes and elements (see `check_message`) that responses may still contain."""
+    """Limits how many bytes and elements (see `check_message`) responses may still contain."""
 
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
@@ -90,7 +90,7 @@ class SearchResult(NamedTuple):
     """A request's complete result."""
 
     entries: list[tuple[str, Any]]
-    """Entries as DNs and attributes; references to other servers are omitted."""
+    """Pairs of a DN and its attributes. References to other servers are omitted."""
     controls: Sequence[Any]
 
 
@@ -184,7 +184,7 @@ class PendingRequests:
             request.future.set_result(SearchResult(request.entries, result))
 
     def admit(self, head: MessageHead) -> bool:
-        """Return whether to read the message with the given head. Raises ServerFault."""
+        """Return whether to read the rest of a message, given its head. Raises ServerFault."""
         self._hear()
         is_notice = head.id == 0 and head.operation == EXTENDED_RESPONSE
         request = self._pending.get(head.id) or self._late.get(head.id)

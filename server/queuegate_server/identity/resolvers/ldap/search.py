@@ -1,4 +1,4 @@
-"""Bounded searches for one lookup on one connection. They raise a fault on incomplete results."""
+"""Bounded searches for one lookup on one connection. Incomplete results raise a fault."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ _RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
 
 class LimitExceeded(SetupFault):
-    """There are more entries than allowed. An incomplete list would be wrong."""
+    """There are more entries or values than allowed. The result must not be truncated."""
 
     def __init__(self, limit: int, advice: str = _RAISE_MAX_GROUPS) -> None:
         excess = f"are more than {limit} entries" if limit > 1 else "is more than one entry"
