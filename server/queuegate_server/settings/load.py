@@ -172,7 +172,8 @@ def _select_policy(tree: dict[str, Any], override: Override, file: str) -> Diagn
     else:
         options = {key for each in sections for key, value in each.items() if value is not None}
         if options := options - {"path", *_FOLDER_KEYS}:
-            message = f"{override.value} is not one of the policies in {file}, so it is unknown"
+            subject = "" if override.origin == override.value else f"{override.value} "
+            message = f"{subject}is not one of the policies in {file}, so it is unknown"
             message += f" which of their options apply to it: {', '.join(sorted(options))}"
             remedy = "name one of these policies, or settings with a single `policy`"
             return error_in(override.origin, message, remedy)

@@ -176,6 +176,14 @@ def test_groups_and_no_groups_contradict_each_other(browser: Browser) -> None:
     assert "denied" not in words(answer)
 
 
+def test_only_a_leaf_queue_accepts_applications(browser: Browser) -> None:
+    note = "is a parent queue: the scheduler accepts applications only in leaf queues"
+    query = "user=x&groups=platform&queue=root.engineering"
+    assert f"root.engineering {note}" in words(browser.get(f"access?{query}&access=submit"))
+    assert note not in words(browser.get(f"access?{query}.ci&access=submit"))
+    assert note not in words(browser.get(f"access?{query}&access=admin"))
+
+
 def test_access_cannot_be_decided(browser: Browser) -> None:
     answer = browser.get("access?user=lost&queue=root.engineering.ci")
     assert answer.status == 503

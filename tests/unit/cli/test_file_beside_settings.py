@@ -89,7 +89,7 @@ def test_another_file_is_refused_in_the_words_of_the_command(capsys: Capture) ->
         ["diff", "--people", *CONFIG, "queues.yaml", "new.yaml"],
     ):
         done = run(*command)
-        assert f"new.yaml: error: new.yaml {UNKNOWN}" in done.output
+        assert f"new.yaml: error: {UNKNOWN}" in done.output
         assert "not both" not in done.output
         assert done.exit_code in {1, 2}
 
