@@ -1,4 +1,4 @@
-"""Check with a queuegate server whether a user may use a queue, and why.
+"""Client for queuegate servers: check whether a user may use a queue, and why.
 
     >>> import queuegate
     >>> with queuegate.Client() as client:  # at QUEUEGATE_ADDRESS, or else 127.0.0.1:50051
@@ -8,8 +8,8 @@
     admitted by user
 
 `queuegate.aio.Client` is the asyncio counterpart. `queuegate.exceptions` contains the exceptions
-raised by calls, `queuegate.v1` the generated messages, and `queuegate.policy` the server's policy
-core for deciding in this process.
+raised by calls, `queuegate.v1` the generated protobuf messages, and `queuegate.policy` the server's
+policy core, for decisions without a server.
 """
 
 from importlib import import_module
@@ -154,7 +154,7 @@ __all__ = [
 ]
 
 # `__getattr__` searches these modules in order. Modules that import gRPC come last, so that names
-# from the other modules load without it.
+# from the other modules can be imported without loading it.
 _MODULES = (
     "exceptions", "_settings", "_types", "_results", "_applications", "_users", "_client",
     "gate.reflector", "gate.blocking",

@@ -1,4 +1,6 @@
-"""Server addresses, validated early because gRPC accepts nearly any text and fails on first use."""
+"""Server addresses. They are validated early, because gRPC accepts nearly any string and fails only
+on first use.
+"""
 
 import ipaddress
 import os
@@ -20,7 +22,7 @@ _ACCEPTED: Final = "use HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A valid address."""
+    """A validated server address."""
 
     text: str
     """The address as given, for messages."""
@@ -34,8 +36,9 @@ class Address:
 def parse(address: object) -> Address:
     """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
 
-    The path of a Unix socket is literal, not percent-encoded. If `address` is None, the environment
-    variable `QUEUEGATE_ADDRESS` is used, or the default address if that variable is unset or empty.
+    A Unix socket path is taken literally, without percent-decoding. If `address` is None, the
+    environment variable `QUEUEGATE_ADDRESS` is used, or the default address if that variable is
+    unset or empty.
 
     Raises:
         TypeError: The address is not a str.
@@ -71,7 +74,7 @@ def _unix_target(text: str) -> str:
     if len(path.encode()) > MAX_SOCKET_PATH_BYTES:
         raise ValueError(f"the path of a Unix socket must not exceed {MAX_SOCKET_PATH_BYTES} bytes")
     if "\0" in path or "," in path:
-        # gRPC splits addresses at commas, even encoded ones.
+        # gRPC splits addresses at commas, even if they are percent-encoded.
         raise ValueError("the path of a Unix socket must not contain a comma or NUL")
     return "unix:" + quote(path, safe="/")
 

@@ -99,7 +99,7 @@ class ApplicationList(StrEnum):
     """The source of an evaluated list of names."""
 
     UNSPECIFIED = auto()
-    """A source from a server newer than this client."""
+    """A source unknown to this client, because the server is newer."""
     OWNER = auto()
     """The user who started the application."""
     VIEW = auto()
@@ -134,7 +134,9 @@ class ApplicationStep:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationExplanation:
-    """An application access decision and its evaluation. Truthy only if access is granted."""
+    """An application access decision and the lists evaluated for it. Truthy only if access is
+    granted.
+    """
 
     decision: Decision
     """The decision."""

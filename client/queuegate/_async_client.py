@@ -12,7 +12,7 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 
 
 class Client(AsyncClientMethods):
-    """The asyncio client of a queuegate server, with the methods of `queuegate.Client`.
+    """An asyncio client for a queuegate server, with the same methods as `queuegate.Client`.
 
     A client belongs to the event loop that was running when it was created. Tasks should share a
     client, since all its calls use a single connection. Canceling a task cancels its call. Close a

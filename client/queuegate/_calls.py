@@ -30,7 +30,7 @@ _Response = TypeVar("_Response")
 
 
 class Deadline:
-    """The deadline for a call. If the call consists of several requests, they share it."""
+    """A call's deadline, shared by all requests that the call sends."""
 
     __slots__ = ("_clock", "_end", "seconds")
 
@@ -63,7 +63,7 @@ class _Calls:
         )
 
     def deadline(self, timeout: float | None) -> Deadline:
-        """Return the deadline for a timeout in seconds, by default the client's."""
+        """Return the deadline for a call. If `timeout` is None, use the client's default."""
         return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
@@ -143,7 +143,7 @@ class BlockingCalls(_Calls):
     def sync(
         self, requests: Iterator[sync_pb2.SyncRequest], read: Callable[[bytes], _Response]
     ) -> "grpc._CallIterator[_Response]":
-        """Open a SyncService stream, and parse its messages with `read`.
+        """Open a SyncService stream whose messages are parsed by `read`.
 
         Raises:
             ValueError: The client is closed.
@@ -233,7 +233,7 @@ class AsyncCalls(_Calls):
     def sync(
         self, read: Callable[[bytes], _Response]
     ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]":
-        """Open a SyncService stream, and parse its messages with `read`."""
+        """Open a SyncService stream whose messages are parsed by `read`."""
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(metadata=self._plan.metadata)
 

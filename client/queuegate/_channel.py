@@ -45,18 +45,18 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.compression_enabled_algorithms_bitset", 1),
     # Give each client its own connection, with its own share of the server's streams.
     ("grpc.use_local_subchannel_pool", 1),
-    # Messages that exceed this buffer are never retried.
+    # Calls with messages larger than this buffer are never retried.
     ("grpc.per_rpc_retry_buffer_size", 5 * 1024 * 1024),
-    # Servers disconnect a client that pings more often than every 5 minutes. Even between pings,
-    # the timeout closes a connection if the peer's kernel does not acknowledge data.
+    # gRPC servers disconnect clients that ping more often than every 5 minutes. The timeout also
+    # applies between pings: it closes a connection if the peer's kernel does not acknowledge data.
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # Reconnect to a restarted sidecar within 2 seconds. gRPC's default is up to 2 minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Ignore HTTP proxies in the environment, since the server is on this machine or network. The
-    # first option disables grpc_proxy, https_proxy and http_proxy. GRPC_ADDRESS_HTTP_PROXY applies
-    # to a list of addresses, so an empty list disables it.
+    # Ignore HTTP proxies set in the environment, since the server is on this machine or network.
+    # The first option disables grpc_proxy, https_proxy and http_proxy; the second disables
+    # GRPC_ADDRESS_HTTP_PROXY with an empty list of addresses to apply it to.
     ("grpc.enable_http_proxy", 0),
     ("grpc.address_http_proxy_enabled_addresses", ""),
 ]
@@ -68,7 +68,7 @@ MAX_TOKEN_BYTES: Final = 4096
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 CallMetadata: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
-"""Metadata added to each call by the program."""
+"""Metadata that the calling program adds to each call."""
 Interceptor: TypeAlias = (
     grpc.UnaryUnaryClientInterceptor
     | grpc.UnaryStreamClientInterceptor
@@ -91,7 +91,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 @contextmanager
 def _naming(setting: str) -> Iterator[None]:
-    """Add the name of a setting to the message of any OSError."""
+    """Add the setting's name to the message of any OSError raised in the block."""
     try:
         yield
     except OSError as error:
@@ -108,7 +108,7 @@ class BearerToken:
         clock: Callable[[], float] = time.monotonic,
         setting: str = "token_file",
     ) -> None:
-        """Read the token file named by a setting.
+        """Read the token file. Error messages name `setting` as its source.
 
         Raises:
             OSError: The file cannot be read.
@@ -124,8 +124,8 @@ class BearerToken:
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata for a call: the token in the file or, if that is unreadable or invalid, the
-        last valid token.
+        """The metadata for a call. It contains the file's token, or the last valid token while the
+        file is unreadable or invalid.
         """
         if self._clock() >= self._look_at:
             self._look_at = self._clock() + TOKEN_CHECK_SECONDS
@@ -153,7 +153,7 @@ class BearerToken:
                 raise ValueError(f"{self._setting} {str(self._path)!r} must be a regular file")
             content = opened.read(MAX_TOKEN_BYTES + 1)
         token = content.decode("ascii", "replace").strip()
-        # The message never quotes the content, since even a malformed token is secret.
+        # The message never quotes the content, since even a malformed token may be secret.
         if (
             not token
             or len(content) > MAX_TOKEN_BYTES
@@ -177,9 +177,9 @@ class ChannelPlan:
     """The default time limit for calls, in seconds."""
     token: BearerToken | None = None
     own_metadata: Metadata = field(default=(), repr=False)
-    """The program's metadata. It may contain secrets."""
+    """The calling program's metadata. It may contain secrets."""
     interceptors: Sequence[Any] = ()
-    """The program's interceptors, outermost first."""
+    """The calling program's interceptors, outermost first."""
 
     @property
     def metadata(self) -> Metadata | None:
@@ -200,7 +200,7 @@ def plan(
     interceptors: Iterable[Any] = (),
     kind: Any = Interceptor,
 ) -> ChannelPlan:
-    """Validate a client's arguments.
+    """Validate a client's arguments and return its channel plan.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -247,7 +247,7 @@ def plan(
 
 
 def _validate_metadata(metadata: CallMetadata) -> Metadata:
-    """Convert metadata to gRPC's form. Error messages never contain the values."""
+    """Validate metadata and convert it to gRPC's form. Error messages never contain the values."""
     checked: list[tuple[str, str | bytes]] = []
     try:
         pairs: list[tuple[Any, Any]] = [
@@ -290,8 +290,9 @@ def _validate_interceptors(interceptors: Iterable[Any], kind: Any) -> list[Any]:
 
 def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
     if retry.attempts == 1:
-        # gRPC still resends calls that the server never processed, for example when the server was
-        # closing an old connection. "grpc.enable_retries": 0 would make such calls fail.
+        # gRPC still resends calls that the server never processed, for example because it was
+        # closing an old connection. Do not set "grpc.enable_retries" to 0, because such calls would
+        # then fail.
         return []
     policy = {
         "maxAttempts": retry.attempts,
@@ -306,7 +307,7 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
             {"name": [{"service": name} for name in _SERVICES], "retryPolicy": policy}
         ],
         # Each failed attempt costs a token, and each success restores a tenth of a token. Retries
-        # pause while less than half of the tokens remain.
+        # pause while at most half of the tokens remain.
         "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
     }
     return [("grpc.service_config", json.dumps(config))]
@@ -326,7 +327,7 @@ def _credentials(tls: Tls, settings: Mapping[str, str]) -> grpc.ChannelCredentia
 
 
 def _check_with_openssl(tls: Tls, settings: Mapping[str, str]) -> None:
-    """Detect errors that gRPC would report as an unreachable server on the first call."""
+    """Check the TLS files, because gRPC would report faulty files as an unreachable server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.ca_file is not None:
         try:
@@ -352,5 +353,5 @@ def _check_with_openssl(tls: Tls, settings: Mapping[str, str]) -> None:
 
 
 def _no_password() -> bytes:
-    """Return no password, so that OpenSSL does not prompt on the terminal."""
+    """Return an empty password, so that OpenSSL does not prompt for one."""
     return b""

@@ -10,10 +10,10 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 
 
 class Client(ClientMethods):
-    """The blocking client of a queuegate server; `queuegate.aio.Client` is its asyncio counterpart.
+    """A blocking client for a queuegate server. Its asyncio counterpart is `queuegate.aio.Client`.
 
-    A client is thread-safe, and threads should share it. All its calls use a single connection; the
-    client opens it on the first call and reopens it if lost. Create clients after forking: in a
+    A client is thread-safe, and threads should share it. All its calls use a single connection,
+    which the client opens on the first call and reopens if lost. Create clients after forking: in a
     forked child, calls on existing clients raise RuntimeError. Close a client after use, or use it
     in a `with` statement.
 
@@ -57,15 +57,15 @@ class Client(ClientMethods):
             tls: The TLS settings. Defaults to the environment variables `QUEUEGATE_CA_FILE`,
                 `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`; if
                 none is set, connections are plaintext.
-            token_file: The regular file with the bearer token, reread when it changes. While it
-                cannot be read, calls send the last token, and `queuegate.token` logs a warning.
-                Defaults to the environment variable `QUEUEGATE_TOKEN_FILE`. A token is sent only
-                over TLS or within this machine.
+            token_file: The path of a regular file that contains the bearer token. Changes are
+                picked up. While the file cannot be read, calls send the last token, and
+                `queuegate.token` logs a warning. Defaults to the environment variable
+                `QUEUEGATE_TOKEN_FILE`. A token is sent only over TLS or within this machine.
             retry: The retry policy.
             metadata: Metadata for each call, as pairs of a lowercase key and a str, or bytes if the
                 key ends with `-bin`. For values that change, use an interceptor.
-            interceptors: gRPC client interceptors, outermost first. Retries happen inside the
-                intercepted call.
+            interceptors: gRPC client interceptors, outermost first. They see each call once, even
+                if it is retried.
 
         Raises:
             TypeError: An argument has the wrong type.

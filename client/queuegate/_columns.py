@@ -18,8 +18,8 @@ MIN_QUESTIONS: Final = 64
 repeat, and nine tenths if most names repeat.
 """
 MIN_MIXED_QUESTIONS: Final = 512
-"""The minimum number if some checks cannot be encoded as columns. Those need a second request,
-which costs as much as 400 checks.
+"""The minimum number if some other checks cannot be encoded as columns. They need a request of
+their own, which costs as much as 400 checks.
 """
 MAX_QUESTIONS: Final = 20_000
 """The maximum number of checks in a request. With this limit, responses never exceed gRPC's size
@@ -30,8 +30,8 @@ MAX_NAMES: Final = 10_000
 def requests(
     questions: Sequence[Check],
 ) -> Iterator[tuple[list[int], access_pb2.CheckQueueAccessColumnsRequest]]:
-    """Yield requests for large groups of checks that share a partition and a kind of access, each
-    with the indexes of its checks. All other checks must be sent in batches.
+    """Yield requests, with their checks' indexes, for large groups of checks that share a partition
+    and a kind of access. The caller must send all other checks in batches.
     """
     alike: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(questions):

@@ -145,7 +145,7 @@ def from_item(status: status_pb2.Status) -> QueuegateError:
 def _local_message(
     code: str, details: str, address: str, timeout: float, *, encrypted: bool, has_worked: bool
 ) -> str:
-    """Describe a failure reported by gRPC or an intermediary."""
+    """Return an error message for a failure that gRPC or an intermediary reported."""
     match code:
         case "UNAVAILABLE":
             cause = _ATTEMPT.sub("", details.rpartition("last error: ")[2])
@@ -165,8 +165,8 @@ def _local_message(
 
 
 def _remedy(details: str, address: str) -> str:
-    """Return an error text that says whether the request or the response was too large, and how to
-    fix it.
+    """Return an error message that says whether the request or the response was too large, and what
+    to do about it.
     """
     if AT_THE_CLIENT in details:
         return f"the response of {address} is too large: request less at once ({details})"
