@@ -134,8 +134,8 @@ class ApplicationStep:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationExplanation:
-    """An application access decision and the lists evaluated for it. Truthy only if access is
-    granted.
+    """An application access decision, the evaluated lists and the user's groups. Truthy only if
+    access is granted.
     """
 
     decision: Decision

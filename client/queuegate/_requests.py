@@ -44,7 +44,9 @@ _Asking = TypeVar(
 
 
 def _fill(request: _Asking, question: Check) -> _Asking:
-    """Fill in a request. Setting fields one by one is three times as fast as a constructor."""
+    """Fill in a request. Setting fields one by one is three times as fast as passing them to the
+    constructor.
+    """
     request.user.user = question.user
     if question.groups is not None:
         request.user.groups.extend(question.groups)
@@ -58,7 +60,9 @@ def _fill(request: _Asking, question: Check) -> _Asking:
 
 
 def user_and_groups(user: str, groups: Iterable[str] | None) -> UserGroupInformation:
-    """Return the protobuf message for a user. If `groups` is None, the server resolves them."""
+    """Return the protobuf message for a user. If `groups` is None, the server resolves the
+    groups.
+    """
     message = UserGroupInformation(user=user, groups=groups)
     message.no_groups = groups is not None and not message.groups
     return message
@@ -77,8 +81,8 @@ def explain(question: Check) -> access_pb2.ExplainQueueAccessRequest:
 def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Question]:
     """Return a batch's checks as a list.
 
-    If a lazy collection raises an exception, the exception propagates with a note that contains the
-    index of the check.
+    If creating a check lazily raises TypeError or ValueError, the exception propagates with a note
+    that gives the check's index.
 
     Raises:
         TypeError: A check has the wrong type.
@@ -192,8 +196,8 @@ def application_batches(
 
 
 def demand(request: access_pb2.CheckQueueAccessRequest, at_least: Cursor) -> None:
-    """Set a request's `at_least`, the change that the decision must reflect. Raises TypeError
-    unless it is a Cursor.
+    """Require the decision to reflect the change at the cursor `at_least`. Raises TypeError if it
+    is not a Cursor.
     """
     if not isinstance(at_least, Cursor):
         raise TypeError(f"at_least must be a Cursor, not {type(at_least).__name__}")
@@ -210,7 +214,7 @@ def listing(
     *,
     real_user: str,
 ) -> access_pb2.ListQueuesRequest:
-    """Return the request for the first page of a user's queues."""
+    """Return the request for the first page of queues that a user may use."""
     return access_pb2.ListQueuesRequest(
         user=user_and_groups(
             _validation.text("user", user), _validation.optional_texts("groups", groups)
@@ -226,7 +230,7 @@ def listing(
 def users(
     queue: str, partition: str, access: AccessName, page_size: int
 ) -> access_pb2.ListUsersRequest:
-    """Return the request for the first page of a queue's users."""
+    """Return the request for the first page of users who may use a queue."""
     return access_pb2.ListUsersRequest(
         queue=_validation.text("queue", queue),
         partition=_validation.text("partition", partition, required=False),
@@ -249,7 +253,9 @@ def resolve(
 def invalidations(
     users: Iterable[str] | None, partition: str, *, wait: bool
 ) -> list[user_groups_pb2.InvalidateUserGroupsRequest]:
-    """Return the requests to invalidate users' groups; all users' groups if `users` is None."""
+    """Return the requests to invalidate the groups of `users`, or of all users if `users` is
+    None.
+    """
     wait = _validation.flag("wait", wait)
     partition = _validation.text("partition", partition, required=False)
     if users is None:
@@ -279,7 +285,9 @@ def validation(content: str, policy_format: str) -> policy_pb2.ValidatePolicyReq
 
 
 def health(service: str) -> StringValue:
-    """Return the request for a service's health; the whole server's if `service` is empty."""
+    """Return the request for the health of a service, or of the whole server if `service` is
+    empty.
+    """
     return StringValue(value=_validation.text("service", service, required=False))
 
 

@@ -56,7 +56,7 @@ _HEALTH: Final = {
 
 
 def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
-    """Return an explained decision's groups, with their origin."""
+    """Return the groups in an explanation, with their origin."""
     return _types.ExplainedGroups(
         _ORIGINS.get(message.origin, _types.GroupsOrigin.UNSPECIFIED),
         tuple(message.groups),
@@ -94,7 +94,9 @@ def decision(
 def decision_or_failure(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision | CheckFailure:
-    """Return the result of a check in a batch. Each check may fail independently."""
+    """Return the result of a check in a batch. A contradictory decision fails only its own
+    check.
+    """
     try:
         return decision(response)
     except ServerError as error:
@@ -133,7 +135,7 @@ def results(
 
 
 def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Explanation:
-    """Return an explained decision."""
+    """Return the explanation of a queue access decision."""
     return _types.Explanation(
         decision=decision(response.decision),
         steps=tuple(_step(step) for step in response.steps),
@@ -159,7 +161,7 @@ def _step(step: access_pb2.ExplainStep) -> _types.Step:
 def application_explanation(
     response: access_pb2.ExplainApplicationAccessResponse,
 ) -> ApplicationExplanation:
-    """Return an explained decision on access to an application."""
+    """Return the explanation of an application access decision."""
     return ApplicationExplanation(
         decision(response.decision),
         tuple(
@@ -197,7 +199,7 @@ def next_page(
 
 
 def usable_queues(response: access_pb2.ListQueuesResponse) -> list[UsableQueue]:
-    """Return the queues on a page. Raises ServerError unless each has an ACL entry."""
+    """Return the queues on a page. Raises ServerError unless each comes with an ACL entry."""
     if len(response.via) != len(response.queues):
         raise ServerError(
             f"the server returned {len(response.queues)} queues with {len(response.via)} entries:"
@@ -356,7 +358,7 @@ def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.Validati
 
 
 def health(response: Int32Value) -> _results.HealthStatus:
-    """Return the health status. An unknown number is never SERVING."""
+    """Return the health status. Unrecognized numbers become UNKNOWN, never SERVING."""
     return _HEALTH.get(response.value, _results.HealthStatus.UNKNOWN)
 
 
@@ -381,7 +383,7 @@ def _moment(
     | access_pb2.ListUsersResponse,
     field: str,
 ) -> datetime | None:
-    """Return a time as a datetime; None if it is unset or out of range."""
+    """Return a timestamp field as a datetime, or None if it is unset or out of range."""
     if not response.HasField(field):  # type: ignore[arg-type]
         return None
     try:

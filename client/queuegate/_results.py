@@ -12,7 +12,7 @@ class ResolveOutcome(StrEnum):
     """The outcome of a resolution."""
 
     UNSPECIFIED = auto()
-    """An outcome from a server newer than this client."""
+    """An outcome unknown to this client, because the server is newer."""
     RESOLVED = auto()
     """The groups are known."""
     NOT_FOUND = auto()
@@ -36,11 +36,11 @@ class Resolution:
     cached: bool
     """Whether the groups came from the cache."""
     stale: bool
-    """Whether the groups have expired and could not be refreshed yet."""
+    """Whether the groups have expired but could not be refreshed yet."""
     resolved_at: datetime | None
-    """When the groups were resolved. All times are in UTC."""
+    """When the groups were resolved, in UTC."""
     expires_at: datetime | None
-    """When the cached groups expire."""
+    """When the cached groups expire, in UTC."""
     detail: str
     """Why the user is unknown or the resolver is unavailable, in words."""
 
@@ -52,7 +52,7 @@ class Severity(StrEnum):
     """The severity of a diagnostic."""
 
     UNSPECIFIED = auto()
-    """A severity from a server newer than this client."""
+    """A severity unknown to this client, because the server is newer."""
     ERROR = auto()
     """The configuration cannot be served."""
     WARNING = auto()
@@ -61,7 +61,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """An error or warning about a configuration. Line and column are 0 if there is no location."""
+    """An error or warning about a configuration. Line and column are 0 if the diagnostic has no
+    location.
+    """
 
     severity: Severity
     """Whether the diagnostic prevents the configuration from being served."""
@@ -72,7 +74,7 @@ class Diagnostic:
     queue: str
     """The affected queue, if any."""
     message: str
-    """A one-sentence description of the error."""
+    """A one-sentence description of the problem."""
     remedy: str
     """The remedy, in one sentence."""
     file: str = ""
@@ -81,7 +83,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class PolicyQueue:
-    """A queue with its configured ACLs. A missing ACL is empty."""
+    """A queue with its configured ACLs. An ACL that is not configured is empty."""
 
     path: str
     """The full path."""
@@ -102,14 +104,15 @@ class QueueTemplate:
     """The ACLs of queues that YARN's capacity scheduler creates on first use."""
 
     path: str
-    """The path of the queues below which the template applies. The last levels may be `*`, which
-    matches any name."""
+    """The path below which the template applies to queues. Its last levels may be `*`, which
+    matches any name.
+    """
     kind: str
     """The kind of queue to which the template applies, as named in Hadoop's configuration."""
     submit_acl: str | None
-    """The submit ACL as text, if the template sets it."""
+    """The submit ACL as text; None if the template does not set it."""
     admin_acl: str | None
-    """The admin ACL as text, if the template sets it."""
+    """The admin ACL as text; None if the template does not set it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class PolicyInfo:
     their checksums.
     """
     loaded_at: datetime | None
-    """When the policy was loaded."""
+    """When the policy was loaded, in UTC."""
     queues: tuple[PolicyQueue, ...]
     """The queues in depth-first order, parents first."""
     resolver: str
@@ -136,13 +139,15 @@ class PolicyInfo:
     diagnostics: tuple[Diagnostic, ...]
     """The warnings about this revision."""
     reload_failed_at: datetime | None
-    """When the last reload failed; None if it succeeded."""
+    """When the last reload failed, in UTC; None if it succeeded."""
     reload_diagnostics: tuple[Diagnostic, ...]
     """The last reload's errors; empty if it succeeded."""
     templates: tuple[QueueTemplate, ...] = ()
     """The ACLs of queues that YARN creates on first use."""
     format: str = ""
-    """`yunikorn`, `fair-scheduler` or `capacity-scheduler`; empty from an older server."""
+    """`yunikorn`, `fair-scheduler` or `capacity-scheduler`; empty if the server is too old to
+    report it.
+    """
     semantics: str = ""
     """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for YuniKorn."""
     acls_disabled: bool = False
@@ -181,10 +186,11 @@ class InvalidationResult:
     dropped: int
     """The number of invalidated cache entries."""
     cursor: Cursor | None = None
-    """The change's cursor; None from an older server."""
+    """The change's cursor; None if the server is too old to return it."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`, the gates and replicas that did not confirm the change before their leases
-    expired."""
+    """If `wait` was true, the gates and replicas whose leases expired before they confirmed the
+    change.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +198,17 @@ class ReloadResult:
     """The result of a reload. Truthy only if it succeeded."""
 
     succeeded: bool
-    """Whether the configuration is in use."""
+    """Whether the reloaded configuration is now in use."""
     revision: int
     """The revision now in use."""
     diagnostics: tuple[Diagnostic, ...]
     """Errors and warnings about the configuration."""
     cursor: Cursor | None = None
-    """The latest change's cursor; None from an older server."""
+    """The latest change's cursor; None if the server is too old to return it."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`, the gates and replicas that did not confirm the change before their leases
-    expired."""
+    """If `wait` was true, the gates and replicas whose leases expired before they confirmed the
+    change.
+    """
 
     def __bool__(self) -> bool:
         return self.succeeded
@@ -211,9 +218,9 @@ class ReplicaState(StrEnum):
     """The state of a replica in a fleet."""
 
     UNKNOWN = auto()
-    """A state from a server newer than this client."""
+    """A state unknown to this client, because the server is newer."""
     FOLLOWING = auto()
-    """The replica follows the fleet: it receives each invalidation."""
+    """The replica follows the fleet and receives every invalidation."""
     JOINING = auto()
     """The replica sends heartbeats but does not follow the fleet. On joining the fleet, it looks up
     all cached groups again.
@@ -283,7 +290,7 @@ class HealthStatus(StrEnum):
     """The health of the server or of a single service. Truthy only if SERVING."""
 
     UNKNOWN = auto()
-    """A status from a server newer than this client."""
+    """A status unknown to this client, because the server is newer."""
     SERVING = auto()
     """The server accepts calls."""
     NOT_SERVING = auto()

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 FilePath: TypeAlias = str | os.PathLike[str]
 
 MAX_ATTEMPTS: Final = 5
-"""The maximum number of attempts. gRPC silently caps larger numbers."""
+"""The maximum number of attempts, because gRPC silently caps larger numbers."""
 
 CA_FILE: Final = "QUEUEGATE_CA_FILE"
 CERTIFICATE_FILE: Final = "QUEUEGATE_CERTIFICATE_FILE"
@@ -19,11 +19,13 @@ TLS_VARIABLES: Final = {
     "certificate_file": CERTIFICATE_FILE,
     "key_file": KEY_FILE,
 }
-"""Environment variables for the fields of `Tls`."""
+"""The environment variables for the file fields of `Tls`."""
 
 
 BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)
-"""The range of backoffs. With a backoff of 1 ms, gRPC 1.85 never makes a second attempt."""
+"""The accepted range of backoffs. The minimum must exceed 1 ms, with which gRPC 1.85 never
+retries.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,8 @@ DEFAULT_RETRY: Final = Retry()
 
 
 def tls_from_environment() -> Tls | None:
-    """Return the TLS settings from the environment, if any are set. Raises ValueError if they are
-    invalid.
+    """Return the TLS settings from the environment, or None if none are set. Raises ValueError if
+    they are invalid.
     """
     values = [
         os.environ.get(name) or None for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE, SERVER_NAME)
@@ -108,5 +110,5 @@ def tls_from_environment() -> Tls | None:
 
 
 def token_file_from_environment() -> str | None:
-    """Return the token file's path from the environment, if set."""
+    """Return the token file's path from the environment, or None if it is not set."""
     return os.environ.get(TOKEN_FILE) or None

@@ -74,8 +74,10 @@ class Decision:
     policy_revision: int
     """The evaluated policy's revision."""
     evaluated_queue: str = ""
-    """For a missing queue, its nearest existing ancestor. The ancestor's ACLs were evaluated
-    instead. Empty if the queue exists or will be created, and for the recovery queue and Spark."""
+    """If the queue does not exist, its nearest existing ancestor, because that queue's ACLs were
+    evaluated instead. Empty if the queue exists or will be created, for the recovery queue, and for
+    Spark applications.
+    """
     stale: ClassVar[bool] = False
     """True only for a StaleDecision."""
 
@@ -85,7 +87,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class StaleDecision(Decision):
-    """A decision by a gate whose lease had expired while its server was unreachable."""
+    """A decision that a gate made after its lease had expired, because the server was
+    unreachable.
+    """
 
     stale: ClassVar[bool] = True
     """Always true."""
@@ -120,7 +124,7 @@ class Step:
     queue: str
     """The queue path."""
     acl: Access | None
-    """The kind of ACL; None for a rule other than an ACL."""
+    """The kind of ACL; None if the step evaluated a rule other than an ACL."""
     acl_text: str
     """The ACL as configured."""
     outcome: StepOutcome
@@ -134,10 +138,10 @@ class Step:
 
 
 class GroupsOrigin(StrEnum):
-    """The origin of an explained decision's groups."""
+    """The origin of the groups in an explanation."""
 
     UNSPECIFIED = auto()
-    """An origin from a server newer than this client."""
+    """An origin unknown to this client, because the server is newer."""
     NOT_NEEDED = auto()
     """The decision does not depend on groups, so they were not resolved."""
     REQUEST = auto()
@@ -152,7 +156,7 @@ class GroupsOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExplainedGroups:
-    """An explained decision's groups, with their origin."""
+    """The groups in an explanation, with their origin."""
 
     origin: GroupsOrigin
     """The groups' origin."""
@@ -166,12 +170,12 @@ class ExplainedGroups:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision and its evaluation. Truthy only if access is granted."""
+    """A decision, the evaluated ACLs and the user's groups. Truthy only if access is granted."""
 
     decision: Decision
     """The decision."""
     steps: tuple[Step, ...]
-    """The evaluated ACLs, up to the ACL that granted access."""
+    """The evaluated ACLs, in order. If access is granted, the last ACL granted it."""
     groups: ExplainedGroups
     """The user's groups, with their origin."""
     evaluated_queue: str

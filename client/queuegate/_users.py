@@ -16,12 +16,13 @@ class AccessGrant:
     acl: Access | None
     """The kind of ACL; None while ACLs are disabled."""
     kind: SubjectKind | None
-    """The kind of subject; None for a kind from a server newer than this client."""
+    """The kind of subject; None if it is unknown to this client, because the server is newer."""
     name: str
     """The user, group or service; `*` for everyone."""
     nested: tuple[str, ...] = ()
-    """For nested groups, the groups between `name` and the user, starting with the direct member of
-    `name`."""
+    """For a member through nested groups, the groups between `name` and the user, starting with the
+    group directly in `name`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class UsableQueue:
     queue: str
     """The full queue path."""
     via: AccessGrant
-    """The entry that a check would report."""
+    """The ACL entry that a check would report as the match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class UnexpandedGroup:
 
 @dataclass(frozen=True, slots=True)
 class UserPage:
-    """A page of a queue's users."""
+    """A page of users who may use a queue."""
 
     users: tuple[ListedUser, ...]
     """The users, sorted by name; none if `everyone` is true."""
@@ -82,7 +83,7 @@ class UserPage:
     """Whether callers may assert groups, and can thereby obtain access for users who are not
     listed."""
     directory_as_of: datetime | None
-    """When the members of groups were read, in UTC; None if no group was expanded."""
+    """When the group members were read, in UTC; None if no group was expanded."""
     policy_revision: int
     """The evaluated policy's revision."""
     evaluated_queue: str

@@ -1,6 +1,7 @@
-"""Validation of arguments. A wrong type raises TypeError, an invalid value InvalidArgument.
+"""Argument validation. A wrong type raises TypeError; an invalid value raises InvalidArgument.
 
-Lengths and characters are validated by the server, because a newer server may have other limits.
+Lengths and characters are validated by the server, because a newer server may have different
+limits.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from queuegate.exceptions import InvalidArgument, Violation
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 MAX_TIMEOUT: Final = 86_400.0
-"""The maximum time limit in seconds, a day. gRPC treats much larger values as an expired deadline.
+"""The maximum time limit in seconds (one day). gRPC treats much larger values as expired deadlines.
 """
 
 MAX_PAGE_SIZE: Final = 1_000
@@ -26,7 +27,9 @@ def invalid(name: str, fault: str) -> InvalidArgument:
 
 
 def text(name: str, value: object, *, required: bool = True) -> str:
-    """Return a string after checking that it is valid Unicode, and if `required`, not empty."""
+    """Return `value` after checking that it is a valid Unicode str and, if `required`, not
+    empty.
+    """
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if value.isascii():
@@ -41,7 +44,9 @@ def text(name: str, value: object, *, required: bool = True) -> str:
 
 
 def texts(name: str, values: object) -> tuple[str, ...]:
-    """Return a tuple of non-empty strings. A single str raises TypeError."""
+    """Return `values` as a tuple after checking that they are non-empty strings. A single str
+    raises TypeError.
+    """
     if values == ():
         return ()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -55,7 +60,7 @@ def optional_texts(name: str, values: object) -> tuple[str, ...] | None:
 
 
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
-    """Return an enum member, given as a member or a value."""
+    """Return the enum member that `value` is, or whose value it is."""
     if isinstance(value, choices):
         return value
     if not isinstance(value, str):
@@ -68,7 +73,7 @@ def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
 
 
 def seconds(name: str, value: object, *, may_be_zero: bool = False) -> float:
-    """Return a valid time limit in seconds."""
+    """Return a time limit in seconds as a float, after checking its range."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
     if not (0 < value <= MAX_TIMEOUT or (may_be_zero and value == 0)):
@@ -86,7 +91,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def page_size(value: object) -> int:
-    """Return the page size if it is valid. 0 means the server's default."""
+    """Return the page size after checking its range. 0 means the server's default."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"page_size must be an int, not {type(value).__name__}")
     if not 0 <= value <= MAX_PAGE_SIZE:

@@ -53,7 +53,7 @@ class AsyncApplicationMethods:
             The decision; truthy only if access is granted.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -88,7 +88,7 @@ class AsyncApplicationMethods:
             CheckFailure.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -137,10 +137,10 @@ class AsyncApplicationMethods:
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The decision and its evaluation; truthy only if access is granted.
+            The decision, the evaluated lists and the groups; truthy only if access is granted.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
