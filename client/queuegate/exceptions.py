@@ -43,11 +43,12 @@ __all__ = [
 
 
 class Violation(NamedTuple):
-    """A rejected field."""
+    """A rejected field or argument."""
 
     field: str
-    """The field's path in the request, for example `user.groups[3]`, or the argument if the
-    client detected the fault, for example `groups[3]`."""
+    """The field's path in the request, for example `user.groups[3]`. If the client detected the
+    fault, the argument, for example `groups[3]`.
+    """
     description: str
     """The reason why the value is invalid."""
 
@@ -164,12 +165,12 @@ class DeadlineExceeded(Unavailable):
 
 
 class Overloaded(Unavailable):
-    """The server is overloaded, or the caller exceeded its rate limit (`reason` is
+    """The server is overloaded, or the caller has exceeded its rate limit (`reason` is
     `RATE_LIMITED`).
     """
 
 
 class ServerError(QueuegateError):
-    """The server failed, or its response violates the contract. For a failure, the message contains
-    the ID of the entry in the server's log.
+    """The server failed, or its response violates the contract. If the server failed, the message
+    contains the ID of its log entry.
     """

@@ -1,4 +1,4 @@
-"""The command `queuegate`."""
+"""The `queuegate` command."""
 
 import os
 import sys
@@ -17,7 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # The command reports failed connections itself, so silence gRPC's log on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # Open /dev/null in place of closed standard streams, so that no socket takes their descriptors.
+    # Open /dev/null in place of closed standard streams, so that no socket gets their file
+    # descriptors.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115

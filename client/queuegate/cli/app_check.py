@@ -1,4 +1,4 @@
-"""The command `queuegate app-check`, which checks access to a YARN or Spark application."""
+"""The `queuegate app-check` command, which checks access to a YARN or Spark application."""
 
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -99,7 +99,7 @@ def _missing_queue_line(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return a line about the application's queue if the queue does not exist; empty otherwise."""
+    """Return a line saying that the application's queue does not exist; empty if it exists."""
     application, evaluated = asked.application, answer.evaluated_queue
     if not evaluated or not isinstance(application, Application):
         return ""
@@ -109,7 +109,7 @@ def _missing_queue_line(
 
 
 def _application_fault(arguments: dict[str, Any]) -> str:
-    """Return a message about conflicting arguments of app-check; empty if they are valid."""
+    """Return an error message if arguments are missing, malformed or in conflict; otherwise ""."""
     if arguments["spark"]:
         of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
         if of_yarn:

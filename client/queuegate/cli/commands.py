@@ -1,4 +1,4 @@
-"""The command group `queuegate`, and most of its commands."""
+"""The `queuegate` command group and most of its commands."""
 
 import time
 from dataclasses import asdict
@@ -172,7 +172,8 @@ def invalidate(
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
-        # The server takes a few seconds to detect that Redis is unresponsive.
+        # Allow more than the default, since the server takes a few seconds to detect an
+        # unresponsive Redis.
         timeout = session.timeout or (None if wait else 5.0)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
@@ -180,7 +181,8 @@ def invalidate(
     if wait:
         document["waited_out"] = answer.waited_out
         lines += _wait_lines(answer.waited_out, "groups from before the call")
-    # With --wait, gates also drop their groups, so the call matters even if nothing was cached.
+    # With --wait, gates also drop cached groups, so the call has an effect even if the server's
+    # cache was empty.
     nothing = not everyone and not wait and not answer.dropped
     note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
@@ -269,7 +271,7 @@ def health(session: Session, service: str) -> Report:
 
 
 def _wait_lines(waited_out: tuple[str, ...], state: str) -> list[str]:
-    """Return lines with the result of `--wait` for gates and replicas."""
+    """Return the lines printed after `--wait`: unconfirmed gates and replicas, then a summary."""
     return [*_unconfirmed_lines(waited_out), f"no shim or other server still uses {state}"]
 
 

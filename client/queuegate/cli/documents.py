@@ -10,7 +10,7 @@ from queuegate.cli.terminal import escape
 
 
 def plain(document: Any) -> dict[str, Any]:
-    """Convert a dataclass to a dictionary; return a dictionary unchanged."""
+    """Convert a dataclass or a mapping to a dictionary."""
     if is_dataclass(document) and not isinstance(document, type):
         return asdict(document)
     return dict(document)
@@ -22,7 +22,7 @@ def to_json(document: Mapping[str, Any]) -> str:
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """Return a document as YAML. All strings are quoted, to keep their type."""
+    """Return a document as YAML. All strings are quoted, so that none is read as another type."""
     return "\n".join(_yaml(document, ""))
 
 
@@ -41,7 +41,7 @@ def _yaml(value: Any, indent: str) -> Iterator[str]:
 def _item(key: str, value: Any, indent: str) -> list[str]:
     if isinstance(value, Mapping | list | tuple) and value:
         return [*([key] if key else []), *_yaml(value, indent)]
-    # JSON strings in ASCII, numbers and empty lists are valid YAML.
+    # JSON scalars and empty collections are valid YAML, and so are the escapes added by `escape`.
     text = escape(json.dumps(value, ensure_ascii=False, default=_text))
     return [f"{key} {text}"]
 

@@ -56,7 +56,7 @@ class Problem:
 
 
 def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
-    """Return the problem that describes an exception, given the command's arguments by name."""
+    """Convert an exception to a Problem. `question` contains the command's arguments by name."""
     match error:
         case QueuegateError():
             status = Exit.WRONG if isinstance(error, RequestRejected) else Exit.NO_ANSWER
@@ -90,7 +90,7 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
             return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if (seconds := _retry_after(error)) is not None:
             return f"{error.message}; try again in {seconds} s"
-    # Errors in settings contain setting names. Do not translate these names to options.
+    # Configuration errors refer to settings. Do not translate the settings' names to options.
     is_of_file = error.reason == INVALID_CONFIGURATION
     message = error.message if is_of_file else in_command_words(error.message)
     is_partition_unknown = error.reason == "UNKNOWN_PARTITION"

@@ -1,6 +1,6 @@
 """Decisions without a running server. The server's code runs in this process instead.
 
-This is the only client module that imports the server. The extra `server` installs it.
+Only this client module imports the server's code, which the `server` extra installs.
 """
 
 # ruff: noqa: PLC0415 - the server's code is imported on first use
@@ -44,7 +44,7 @@ _NO_MEMBERS: Final = "pass the server's settings with --config"
 
 
 class OfflineClient(ClientMethods):
-    """A client that decides in this process."""
+    """A client that runs the server's code in this process instead of calling a server."""
 
     def __init__(
         self,
@@ -58,7 +58,8 @@ class OfflineClient(ClientMethods):
 
         Args:
             settings: The server's settings.
-            substitute: Returns a replacement for resolvers of the given type, or None.
+            substitute: Returns the resolver to use in place of a given resolver type, or None to
+                use the configured resolver.
             timeout: The time limit for a call, in seconds.
             without_groups: The error message if a user's groups are required but unknown. Defaults
                 to the server's.
@@ -86,7 +87,7 @@ def offline_client(
     reading: Mapping[tuple[str, ...], str] = MappingProxyType({}),
     resolved: Sequence[str] | None = None,
 ) -> OfflineClient:
-    """Return a client that decides from files.
+    """Return a client that bases its decisions on local files.
 
     Args:
         policy: The scheduler's file, or None for the file named in the settings.
@@ -133,7 +134,9 @@ def offline_client(
 def _settings(
     policy: str | None, config: str | None, reading: Mapping[tuple[str, ...], str]
 ) -> "Settings":
-    """Return a server's settings, given these options. Raises SettingsError if they are invalid."""
+    """Load server settings, overridden by the given options. Raises SettingsError if they are
+    invalid.
+    """
     from queuegate_server.settings.load import load_settings
     from queuegate_server.settings.source_map import Override
 
@@ -159,7 +162,7 @@ class StaticDirectory:
     is_local = True
 
     def __init__(self, outcome_of: "Callable[[str], Outcome]") -> None:
-        """Create a resolver that returns the function's outcome for a user."""
+        """Create a resolver whose outcome for each user is `outcome_of(user)`."""
         self._outcome_of = outcome_of
 
     async def open(self) -> None:
@@ -178,7 +181,7 @@ class StaticDirectory:
 
 
 class _InProcessChannel:
-    """The subset of `grpc.Channel` required by stubs of unary calls."""
+    """An in-process substitute for `grpc.Channel` that supports only unary calls."""
 
     def __init__(self, settings: "Settings", substitute: "Substitute", without_groups: str) -> None:
         """Load the policy. Raises CannotServe if it is invalid."""
@@ -218,7 +221,9 @@ class _InProcessChannel:
         self._runner.close()
 
     async def _answer(self, method: str, data: bytes, seconds: float) -> bytes:
-        """Return the response to a call. Raises QueuegateError if it fails."""
+        """Call a method with a serialized request and return the serialized response. Raises
+        QueuegateError if the call fails.
+        """
         from queuegate_server.rpc.errors import to_status
 
         try:

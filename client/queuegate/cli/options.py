@@ -1,4 +1,4 @@
-"""Options shared by the commands of `queuegate`. Does not import gRPC, to keep `--help` fast."""
+"""Options shared by the `queuegate` commands. Does not import gRPC, to keep `--help` fast."""
 
 import functools
 import shlex
@@ -20,8 +20,8 @@ from queuegate.policy.yarn_acl import Semantics
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 LIST_TIMEOUT: Final = 30.0
-"""The default time limit for lists, in seconds. A policy may have 100 000 queues, and listing users
-queries the directory.
+"""The default time limit for lists, in seconds. It is long because a policy may have 100 000
+queues, and listing users queries the directory.
 """
 OF_SERVER: Final = (
     *("admission", "convert", "diff", "ldap-check", "ldap-presets", "lint", "prove", "serve"),
@@ -71,7 +71,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A command group whose help lists options in the same order as a command's."""
+    """A command group whose help shows the same option sections as a command's help."""
 
     command_class = Command
 
@@ -93,7 +93,7 @@ class Group(Command, click.Group):
 
 
 def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Reject names that no ACL can list. Otherwise, a mistyped name would only cause a denial."""
+    """Reject names that no ACL can list, since a mistyped name would silently cause a denial."""
     for name in names:
         parts = [part.strip() for part in name.split(",")]
         if parts == [name]:
@@ -128,7 +128,7 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
 
 
 def _options(*options: _Decorator) -> _Decorator:
-    """Return a decorator that adds options, in the order shown by the help."""
+    """Return a decorator that adds options. The help lists them in the given order."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -172,7 +172,7 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
 
 
 def session_options(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command to pass its options as a `Session`, print its report and return the status."""
+    """Wrap a command to pass its options as a `Session`, print its report and return its status."""
     return _with_session(function, FORMATS)
 
 

@@ -52,7 +52,7 @@ def answer(
         ask: Runs the command.
         question: The arguments repeated in JSON and YAML output.
         output: The format.
-        arguments: All arguments of the command, quoted in messages.
+        arguments: All arguments of the command, for error messages that quote them.
     """
     try:
         report = ask()
@@ -108,7 +108,7 @@ def _error(problem: Problem) -> dict[str, Any]:
 
 def _print(lines: Iterable[str], status: int) -> int:
     """Print to standard output. Return the given status, or a failure status if printing fails."""
-    # Characters missing from the terminal's encoding are printed as escapes.
+    # Escape characters that the terminal's encoding lacks.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -116,7 +116,8 @@ def _print(lines: Iterable[str], status: int) -> int:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter flushes the stream again at exit, when errors can no longer be caught.
+        # Redirect the stream, since the interpreter flushes it again at exit, when errors can no
+        # longer be caught.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return Exit.BROKEN_PIPE

@@ -68,7 +68,7 @@ _LISTED = {
 
 
 _WITH_GROUPS = frozenset(ApplicationList) - {ApplicationList.OWNER}
-"""The application lists that contain groups after a space."""
+"""The application lists in which group names follow a space."""
 _NO_HINTS = MissingQueue()
 
 
@@ -81,7 +81,8 @@ def decision(
 ) -> str:
     """Return a decision as a line, with a second line if the queue does not exist.
 
-    `missing` contains hints for the second line, and `site` names the yarn-site.xml, if known.
+    `missing` contains hints for the second line, and `site` is the yarn-site.xml file's path, if
+    known.
     """
     word = colors.good("allowed") if answer.allowed else colors.bad("denied")
     can = "may" if answer.allowed else "may not"
@@ -101,7 +102,7 @@ def decision(
 
 
 def _domain_part(user: str) -> str:
-    """Return a hint about an unknown user whose name contains a domain, as in `sue@EXAMPLE`."""
+    """Return a hint if the user name contains a domain, as in `sue@EXAMPLE`; otherwise ""."""
     name = user.rpartition("\\")[2].partition("@")[0].partition("/")[0]
     if name in {"", user}:
         return ""
@@ -109,7 +110,9 @@ def _domain_part(user: str) -> str:
 
 
 def missing_queue(queue: str, evaluated_queue: str, missing: MissingQueue) -> str:
-    """Return a line about a missing queue and its nearest existing ancestor."""
+    """Return a line saying that a queue does not exist, and which ancestor was evaluated
+    instead.
+    """
     text = f"{escape(queue)} does not exist"
     text += ", and YARN does not create it" if missing.is_never_created else ""
     text += f"; decided at {escape(evaluated_queue)}"
@@ -135,7 +138,7 @@ def explanation(
     missing: MissingQueue = _NO_HINTS,
     site: str = "",
 ) -> Iterator[str]:
-    """Yield the lines of `decision`, and the evaluation as a tree."""
+    """Yield the lines of `decision`, then a tree of the evaluated ACLs, and the groups."""
     yield decision(asked, answer.decision, colors, missing, site)
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)
@@ -157,7 +160,7 @@ def explanation(
 
 
 def application_decision(asked: ApplicationCheck, answer: Decision, colors: Colors) -> str:
-    """Return a line with a decision on access to an application."""
+    """Return a line with an application access decision and its reason."""
     word = colors.good("allowed") if answer.allowed else colors.bad("denied")
     can = "may" if answer.allowed else "may not"
     is_spark = isinstance(asked.application, SparkApplication)
@@ -231,7 +234,7 @@ def _step(step: Step, groups: Sequence[str], colors: Colors, *, is_new: bool) ->
 
 
 def _misplaced(acl: str, groups: Sequence[str], colors: Colors) -> str:
-    """Return a hint about an ACL that lists some of these groups as users; empty otherwise."""
+    """Return a hint if an ACL lists some of these groups as users; otherwise ""."""
     names = ", ".join(map(escape, groups_listed_as_users(acl, groups)))
     return colors.doubtful(f" (lists {names} as a user: groups follow a space)") if names else ""
 
@@ -286,7 +289,7 @@ def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
 
 
 def resolution(answer: Resolution, colors: Colors) -> Iterator[str]:
-    """Yield lines with a user's groups, or the reason why they are unknown."""
+    """Yield lines that show a user's groups, or why the groups are unknown."""
     user = escape(answer.user)
     by = f"resolver {escape(answer.resolver)}"
     detail = f": {escape(answer.detail)}" if answer.detail else ""

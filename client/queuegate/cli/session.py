@@ -1,4 +1,4 @@
-"""The options common to all commands of `queuegate`, and the client that they configure."""
+"""The options common to all `queuegate` commands, and the client that they configure."""
 
 import shlex
 import stat
@@ -32,7 +32,7 @@ _READING: Final = ("acl_names", "semantics", "yarn_site")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The output format, and the server to call or the files from which to decide."""
+    """The output format, and the server to call or the local files to use instead."""
 
     address: str | None = None
     timeout: float | None = None
@@ -53,17 +53,17 @@ class Session:
 
     @property
     def is_offline(self) -> bool:
-        """Whether to decide from files, without a server."""
+        """Whether to use local files instead of a server."""
         return self.policy is not None or self.config is not None
 
     def faults(self, groups: Collection[str] | None) -> Iterator[str]:
-        """Yield messages about options that are empty or conflict.
+        """Yield error messages about options that are empty or conflict with each other.
 
         Args:
             groups: The values of `--group`; empty for `--no-groups`, None if neither option is
                 used.
         """
-        # An empty value usually comes from an unset variable in a script.
+        # Reject empty values, since they usually come from unset variables in scripts.
         if empty := self._select(*COMMON, *_FILES, *_READING, value=""):
             yield f"{_options(empty)} must not be empty"
         files, server, reading = (
@@ -88,22 +88,22 @@ class Session:
             yield f"--resolved-group: {message}"
 
     def _select(self, *names: str, value: str | None = None) -> list[str]:
-        """Return the options among `names` that are set; with `value`, only those set to it."""
+        """Return the names of options that are set or, if `value` is given, set to that value."""
         given = [(name, getattr(self, name)) for name in names]
         return [name for name, own in given if own is not None and value in {None, own}]
 
     @property
     def colors(self) -> Colors:
-        """Colors for text on standard output, disabled unless it is a terminal."""
+        """Colors for standard output, disabled if it is not a terminal."""
         return colors_for(sys.stdout)
 
     def client(self) -> "Client | OfflineClient":
-        """Return a client for the server, or a client that decides from files.
+        """Return a client for the server, or a client that uses local files instead.
 
         Raises:
             ValueError: An option is invalid.
             OSError: A file cannot be read.
-            RequestRejected: The files cannot be used for decisions.
+            RequestRejected: A local file is invalid, or the server's code is not installed.
         """
         if self.is_offline:
             from queuegate.cli.offline import offline_client  # noqa: PLC0415
@@ -118,7 +118,7 @@ class Session:
             return offline_client(
                 self.policy, self.config, self.timeout, values, self.resolved_group
             )
-        # Import gRPC only now, because importing it would delay --help and usage errors.
+        # Import gRPC only here, because importing it earlier would delay --help and usage errors.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
 
@@ -139,8 +139,8 @@ class Session:
     ) -> MissingQueue:
         """Return hints about the requested queue; none if it exists or the output is not text.
 
-        The hints require a second call, for which the caller may lack the role. Both calls share a
-        time limit.
+        The hints require a second call. If the caller lacks the role for it, there are no hints.
+        Both calls share a time limit.
         """
         is_text = self.output in {None, FORMATS[0]}
         left = (self.timeout or TIMEOUT) - (time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""Suggestions for the paths of nonexistent queues."""
+"""Hints for users who name a queue that does not exist."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _CAPACITY_SCHEDULER: Final = "capacity-scheduler"
 _MAX_COMPARED: Final = 2_000
-"""The maximum number of queues to search. Searching this many takes a tenth of a second."""
+"""The maximum number of queues to compare. Comparing this many takes a tenth of a second."""
 
 
 class MissingQueue(NamedTuple):
-    """Hints about a missing queue, for display. Empty without access to the policy."""
+    """Hints about a missing queue, for display. Empty if the caller may not read the policy."""
 
     similar: str = ""
     """An existing queue that may have been meant."""
@@ -32,7 +32,7 @@ def missing_queue(
 ) -> MissingQueue:
     """Return hints about a missing queue.
 
-    The hints are based on the policy, so callers without access to the policy get no hints.
+    The hints are based on the policy, so callers who may not read the policy get no hints.
 
     Args:
         client: The client that made the check.
@@ -53,7 +53,8 @@ def missing_queue(
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
-    """Return the queue with the path most similar to a missing queue's; empty if none is similar.
+    """Return the existing queue whose path is most similar to a missing queue's; empty if none is
+    similar.
 
     Args:
         path: The path of the missing queue.
@@ -68,7 +69,7 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
     missing = path[above:].casefold()
     below = {queue[above:].casefold(): queue for queue in queues}
     if SEPARATOR not in missing:
-        # The missing path may omit intermediate levels.
+        # Also compare names alone, because the user may have omitted intermediate levels.
         names = {path.rpartition(SEPARATOR)[2]: queue for path, queue in below.items()}
         below = names | below
     similar = similar_name(missing, below)

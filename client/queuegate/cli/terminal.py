@@ -6,8 +6,8 @@ from typing import TextIO
 
 
 def escape(text: str) -> str:
-    r"""Escape characters that a terminal would interpret, or that affect how subsequent text is
-    displayed, by writing them as `\x1b` or `\u202e`.
+    r"""Escape characters that a terminal would interpret, or that change how other text is
+    displayed. Escapes look like `\x1b` or `\u202e`.
     """
     if text.isprintable():
         return text
@@ -44,6 +44,8 @@ class Colors:
 
 
 def colors_for(stream: TextIO) -> Colors:
-    """Return colors, enabled if the stream is a suitable terminal and `NO_COLOR` is not set."""
+    """Return colors, enabled only if `stream` is a terminal with colors and `NO_COLOR` is not
+    set.
+    """
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Colors(wanted and stream.isatty())

@@ -1,4 +1,4 @@
-"""The command `queuegate tree`, which draws a partition's queues and shows who may use them."""
+"""The `queuegate tree` command, which draws a partition's queues and shows who may use them."""
 
 import shutil
 import sys
@@ -39,7 +39,7 @@ from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
 from queuegate.policy.yarn_acl import Semantics, yarn_grammar
 
 _MAX_CHILDREN: Final = 50
-"""The maximum number of a queue's children shown by default."""
+"""The maximum number of children shown per queue by default."""
 _MIN_WIDTH: Final = 40
 _YARN_FORMATS: Final = frozenset({"fair-scheduler", "capacity-scheduler"})
 _SEMANTICS: Final = frozenset(map(str, Semantics))
@@ -129,7 +129,9 @@ def tree(
 
 
 def shown_partition(partition: str, answer: PolicyInfo) -> str:
-    """Return the name of the partition described by a response, given the requested name."""
+    """Return the name of the partition that a response describes. `partition` is the requested
+    name, or empty.
+    """
     only = answer.partitions[0] if len(answer.partitions) == 1 else DEFAULT_PARTITION
     return partition or only
 
@@ -143,10 +145,10 @@ def _created(
     groups: Sequence[str] | None,
     real_user: str,
 ) -> dict[str, list[Access]]:
-    """Return a user's access to leaf queues yet to be created, by parent path.
+    """Return the kinds of access that a user has to leaf queues yet to be created, by parent path.
 
     Combines the user's access to existing queues (`usable`) with the ACLs in the templates. Omits
-    paths if access depends on unknown groups, or on settings missing from the response.
+    paths for which access depends on unknown groups, or on settings missing from the response.
     """
     kinds = {*TemplateKind}
     is_known = answer.semantics in _SEMANTICS and all(t.kind in kinds for t in answer.templates)
@@ -199,8 +201,8 @@ def _parser(answer: PolicyInfo) -> Callable[[str], Acl]:
 
 
 def _parse_yunikorn(text: str) -> Acl:
-    """Parse an ACL. An ACL rejected by YuniKorn is represented by an empty ACL with its text as a
-    dropped name.
+    """Parse a YuniKorn ACL. If YuniKorn rejects it, return an ACL that grants nothing and contains
+    the text as a dropped name.
     """
     try:
         return yunikorn_acl.parse(text, AclNames.ANY)
@@ -209,7 +211,7 @@ def _parse_yunikorn(text: str) -> Acl:
 
 
 def _width() -> int | None:
-    """Return the width of the terminal in columns; None if lines are not truncated."""
+    """Return the terminal's width in columns, or None if standard output is not a terminal."""
     if not sys.stdout.isatty():
         return None
     return max(_MIN_WIDTH, shutil.get_terminal_size().columns)

@@ -1,4 +1,4 @@
-"""Draws a partition's queues as a tree of text."""
+"""Draws a partition's queues as a text tree."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR, parent_path
 
 _MAX_SHOWN: Final = 200
-"""The maximum number of queues shown by default. Levels that would exceed it are omitted."""
+"""The maximum number of queues shown by default. Levels that would exceed it are hidden."""
 
 
 class Drawing:
@@ -35,7 +35,7 @@ class Drawing:
 
         Args:
             queues: The queues, parents first.
-            usable: The queues that the user may use, by access; empty without a user.
+            usable: The queues that the user may use, by kind of access; empty if no user is given.
             colors: The colors of the text.
             width: The maximum number of columns, or None for no limit.
             templates: The templates of queues yet to be created.
@@ -50,7 +50,9 @@ class Drawing:
         self._created = created
         self._children: dict[str, list[PolicyQueue]] = {}
         self._opened_by: dict[str, str] = {}
-        """For each queue that everyone may use, the nearest queue whose ACL allows everyone."""
+        """For each queue that everyone may use, the nearest queue, at or above it, whose ACL allows
+        everyone.
+        """
         for queue in queues:
             above = parent_path(queue.path)
             self._children.setdefault(above, []).append(queue)
@@ -67,7 +69,7 @@ class Drawing:
             self._templates.setdefault(path, []).append(template)
 
     def fitting_depth(self) -> int:
-        """Return the default number of levels below the first queue."""
+        """Return the number of levels to show below the first queue by default."""
         counts = Counter(queue.path.count(SEPARATOR) for queue in self._queues)
         shown = 0
         for depth, level in enumerate(sorted(counts)):
@@ -101,7 +103,7 @@ class Drawing:
     def _below(
         self, path: str, indent: str, depth: int | None, most: int | None
     ) -> list["_Branch | str"]:
-        """Return the items to draw below a queue, in reverse order."""
+        """Return the items to draw below a queue, in reverse order for use as a stack."""
         children = self._children.get(path, [])
         shown = children[:most] if depth is None or depth > 0 else []
         hidden = len(children) - len(shown)
@@ -123,7 +125,7 @@ class Drawing:
         return below[::-1]
 
     def _template(self, indent: str, path: str, template: QueueTemplate) -> str:
-        """Return the line for the queues created from a template below a queue."""
+        """Return the line that represents the queues that `template` creates below `path`."""
         name = f"{template.path[len(path) + 1 :]}{SEPARATOR}*".removeprefix(SEPARATOR)
         kind = template.kind.rpartition(SEPARATOR)[2]
         acls = [(template.submit_acl, ""), (template.admin_acl, "admin ")]
@@ -191,7 +193,9 @@ def _may(allowed: Sequence[Access]) -> str:
 
 
 def _describe_names(acl: Acl, dropped: Collection[str]) -> Iterator[str]:
-    """Yield descriptions of the names in an ACL, in the same order as in its text."""
+    """Yield a description for each kind of name in an ACL. Within a kind, names have the text's
+    order.
+    """
     if acl.allows_all:
         yield "everyone"
         return

@@ -1,4 +1,4 @@
-"""The command `queuegate who-can`, which lists a queue's users and explains their access."""
+"""The `queuegate who-can` command, which lists the users who may use a queue, and why."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ class _WhoCanCommand(Command):
     """A command that suggests `--access` if the kind of access is passed as an argument."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. If they include a kind of access, raise an error that names the
-        option.
+        """Parse the arguments. If they include a kind of access, raise a UsageError that suggests
+        the option.
         """
         values, rest, _ = self.make_parser(ctx).parse_args([*args])
         words = {str(values.get("queue")), *rest}
@@ -130,7 +130,7 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
 def _note(
     page: UserPage, users: Sequence[ListedUser], access: Access, queue: str, *, has_more: bool
 ) -> str:
-    """Return additional remarks as a single line."""
+    """Return remarks about the list as a single line; empty if there are none."""
     parts: list[str] = []
     if page.evaluated_queue:
         parts.append(f"{queue} does not exist; decided at {page.evaluated_queue}")

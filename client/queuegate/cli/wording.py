@@ -1,4 +1,4 @@
-"""Translate the client's and the server's messages into command-line terms."""
+"""Translate client and server messages into command-line terms."""
 
 import re
 import shlex
@@ -44,7 +44,7 @@ _ANYWHERE: Final = {
     "token_file": "--token-file",
     "server_name": "--tls-server-name",
 }
-"""Command-line terms for Python client terms anywhere in a message."""
+"""Command-line terms for the Python client's terms, anywhere in a message."""
 _TERM: Final = re.compile(
     rf"""'[^']*'|"[^"]*"|(?<![\w.])(?:{"|".join(map(re.escape, _ANYWHERE))})(?!\w)"""
 )
@@ -57,7 +57,7 @@ def in_command_words(message: str) -> str:
 
 
 def argument_in_command_words(message: str) -> str:
-    """Return a Python client message with its initial argument replaced by the option."""
+    """Translate a Python client message that may start with an argument's name."""
     match = _FIRST.match(message)
     if match is not None:
         message = _ARGUMENTS[match[1]] + message[match.end() :]
@@ -67,7 +67,7 @@ def argument_in_command_words(message: str) -> str:
 def violations_in_command_words(
     violations: Iterable[Violation], question: Mapping[str, object]
 ) -> str:
-    """Return a message about a command's invalid arguments that includes their values.
+    """Return an error message that lists a command's invalid arguments and their values.
 
     Args:
         violations: The request fields rejected by the server.
@@ -89,7 +89,7 @@ def _argument(field: str, question: Mapping[str, object]) -> str:
 
 
 def _hint(field: str, question: Mapping[str, object]) -> str:
-    """Return a suggestion for a queue that is not a valid path; empty if there is none."""
+    """Return a suggestion if the queue argument is not a valid path; otherwise ""."""
     user, queue = question.get("user"), question.get("queue")
     if field != "queue" or not isinstance(queue, str) or queue_path(queue):
         return ""
