@@ -51,7 +51,7 @@ class ApplicationMethods:
             The decision; truthy only if access is granted.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -84,7 +84,7 @@ class ApplicationMethods:
             CheckFailure.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -133,10 +133,10 @@ class ApplicationMethods:
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The decision and its evaluation; truthy only if access is granted.
+            The decision, the evaluated lists and the groups; truthy only if access is granted.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:

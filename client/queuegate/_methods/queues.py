@@ -51,7 +51,7 @@ class QueueMethods:
             The decision; truthy only if access is granted.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -76,12 +76,12 @@ class QueueMethods:
 
         A request contains up to 4 MiB and 10 000 checks, or 20 000 if the checks share a partition
         and a kind of access and repeat users and queues. If several requests are needed, each is
-        evaluated under a single policy revision, and if any request fails, its error is raised. If
-        a server's limits.max_message is below 4 MiB, the server may reject a request with
-        MessageTooLarge.
+        evaluated under a single policy revision, but their revisions may differ; if any request
+        fails, its error is raised. Requests may fail with MessageTooLarge if the server's
+        limits.max_message is below 4 MiB.
 
         An invalid Check, for example with an empty user name, raises InvalidArgument on creation.
-        If `checks` is lazy, a note on the exception contains the index.
+        If `checks` creates them lazily, a note on the exception gives the check's index.
 
         Args:
             checks: The checks.
@@ -92,7 +92,7 @@ class QueueMethods:
             CheckFailure.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -116,7 +116,7 @@ class QueueMethods:
     ) -> dict[int, Decision | CheckFailure]:
         """Run the checks that can be encoded as columns, and return their results by index.
 
-        Empty if the server does not support columns.
+        Return an empty dict if the server does not support columns.
         """
         method = self._calls.access.CheckQueueAccessColumns
         results: dict[int, Decision | CheckFailure] = {}
@@ -142,8 +142,8 @@ class QueueMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Run the same check as `check`, and also return the evaluated ACLs and the origin of the
-        groups.
+        """Run the same check as `check`, and also return the evaluated ACLs and the groups, with
+        their origin.
 
         Args:
             user: The user name.
@@ -156,10 +156,10 @@ class QueueMethods:
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The decision and its evaluation; truthy only if access is granted.
+            The decision, the evaluated ACLs and the groups; truthy only if access is granted.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -192,7 +192,7 @@ class QueueMethods:
             user: The user name.
             partition: The partition whose queues are listed.
             access: The kind of access.
-            prefix: The full path of a queue, to list only this queue and the queues below it. If
+            prefix: The full path of a queue. Only this queue and the queues below it are listed. If
                 empty, all queues are listed.
             groups: The user's groups; an empty list means no groups. If None, the server resolves
                 them if a decision depends on them.
@@ -203,7 +203,7 @@ class QueueMethods:
             The full paths, sorted.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -239,7 +239,7 @@ class QueueMethods:
             user: The user name.
             partition: The partition whose queues are listed.
             access: The kind of access.
-            prefix: The full path of a queue, to list only this queue and the queues below it. If
+            prefix: The full path of a queue. Only this queue and the queues below it are listed. If
                 empty, all queues are listed.
             groups: The user's groups; an empty list means no groups. If None, the server resolves
                 them if a decision depends on them.
@@ -250,7 +250,7 @@ class QueueMethods:
             The queues, sorted by path.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -282,9 +282,9 @@ class QueueMethods:
     ) -> Iterator[UserPage]:
         """List the users who may use a queue, page by page.
 
-        The server expands the groups in the queue's ACLs, and checks each user on a page. If
-        `complete` is false, users may be missing. If the policy changes between two pages, the
-        call raises InvalidArgument; start over.
+        The server expands the groups in the queue's ACLs, and checks each user on a page. If a
+        page's `complete` is false, users may be missing. If the policy changes between two pages,
+        the iteration raises InvalidArgument and must be started over.
 
         Args:
             queue: The full queue path, for example `root.a.b`.
@@ -293,13 +293,13 @@ class QueueMethods:
             page_size: The number of users per page, at most 1 000. If 0, the server's default
                 applies.
             timeout: The time limit for each page, in seconds. The default is longer than for other
-                calls, since expanding groups takes seconds.
+                calls, since expanding groups can take seconds.
 
         Returns:
-            The pages, requested lazily.
+            The pages, each requested on demand.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed; do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:

@@ -40,7 +40,8 @@ class ServerMethods:
         Args:
             user: The user name.
             partition: The partition whose resolver to use.
-            bypass_cache: Query the resolver even if the groups are cached, and cache its response.
+            bypass_cache: Whether to query the resolver even if the groups are cached. Its response
+                replaces the cached groups.
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
@@ -48,7 +49,7 @@ class ServerMethods:
             does not raise an exception.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -76,13 +77,15 @@ class ServerMethods:
             users: The user names, or None for all users in the partition.
             partition: The partition whose groups to invalidate.
             wait: Whether to wait, for up to 6 s, until no gate uses the invalidated groups.
-            timeout: The time limit in seconds. Defaults to 15 with `wait`, or else to the client's.
+            timeout: The time limit in seconds. Defaults to 15 if `wait` is true, otherwise to the
+                client's.
 
         Returns:
-            The number of invalidated cache entries, and the gates that did not confirm.
+            The number of invalidated cache entries, and the gates and replicas that did not confirm
+            the change.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -104,15 +107,15 @@ class ServerMethods:
 
         Args:
             partition: The partition name.
-            prefix: The full path of a queue, to return only this queue and the queues below it. If
-                empty, all queues are returned.
+            prefix: The full path of a queue. Only this queue and the queues below it are returned.
+                If empty, all queues are returned.
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
             The queues with their ACLs, the revision, and the last reload's diagnostics.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -133,14 +136,14 @@ class ServerMethods:
 
         Args:
             wait: Whether to wait, for up to 6 s, until no gate uses the old policy.
-            timeout: The time limit in seconds. The default is longer than for other calls, since a
-                large configuration takes seconds.
+            timeout: The time limit in seconds. The default is longer than for other calls, since
+                processing a large configuration takes seconds.
 
         Returns:
             Whether the reload succeeded, and its diagnostics; truthy only if it succeeded.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -182,20 +185,20 @@ class ServerMethods:
         *,
         timeout: float = 30.0,
     ) -> ValidationResult:
-        """Validate a configuration without serving it.
+        """Validate a configuration without loading it.
 
         Args:
             content: The configuration text.
             format: `yunikorn`, `fair-scheduler` or `capacity-scheduler` for a policy; `yarn-site`
-                or `spark-defaults` for an accompanying file. Detected if empty.
-            timeout: The time limit in seconds. The default is longer than for other calls, since a
-                large configuration takes seconds.
+                or `spark-defaults` for an accompanying file. If empty, the format is detected.
+            timeout: The time limit in seconds. The default is longer than for other calls, since
+                processing a large configuration takes seconds.
 
         Returns:
             The diagnostics; truthy only if the configuration can be served.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -224,7 +227,7 @@ class ServerMethods:
             The status; truthy only if it is SERVING.
 
         Raises:
-            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
+            QueuegateError: The call failed. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:

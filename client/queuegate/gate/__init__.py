@@ -1,1 +1,3 @@
-"""Gates, which decide in the caller's process: `queuegate.Gate` and `queuegate.aio.Gate`."""
+"""Gates, which make decisions in the caller's process: `queuegate.Gate` and
+`queuegate.aio.Gate`.
+"""

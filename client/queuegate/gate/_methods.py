@@ -17,7 +17,7 @@ from queuegate.policy.names import ROOT
 
 
 class GateMethods(ClientMethods):
-    """A gate's calls. Subclasses set `_reflector` and `_decide`."""
+    """A gate's methods. Subclasses set `_reflector` and `_decide`."""
 
     _reflector: Reflector
     _decide: Callable[[Question], Decision | None]
@@ -56,7 +56,7 @@ class GateMethods(ClientMethods):
     ) -> Decision:
         """Check whether a user may use a queue, as `Client.check` does.
 
-        With `at_least`, the check is always sent to the server.
+        If `at_least` is set, the check is always sent to the server.
         """
         if timeout is not None:
             _validation.seconds("timeout", timeout)

@@ -49,8 +49,9 @@ class Gate(AsyncGateMethods, Client):
         outbox: FilePath | None = None,
         on_change: Callable[[], object] | None = None,
     ) -> None:
-        """Create a gate. The arguments are the same as for `queuegate.Gate`, but `on_change`, a
-        plain function, is called on the event loop. The outbox is also written on the event loop.
+        """Create a gate. The arguments are the same as for `queuegate.Gate`, except that
+        `on_change` runs on the event loop and must not be a coroutine function. The outbox is also
+        written on the event loop.
 
         Raises:
             RuntimeError: No event loop is running.
@@ -104,7 +105,7 @@ class Gate(AsyncGateMethods, Client):
             try:
                 failure = await self._open_stream(self._reflector.opened())
             except asyncio.CancelledError:
-                # Either the stream or this task was cancelled.
+                # Reconnect unless this task was canceled, not just the stream.
                 if self._running.cancelling():
                     raise
                 failure = ServerUnavailable("the stream was cancelled", code="CANCELLED")
@@ -150,7 +151,7 @@ class Gate(AsyncGateMethods, Client):
         """Send messages when they are due. Raises an error once the stream is closed."""
         number, woken = self._reflector.stream, self._woken
         await stream.write(opened)
-        # Wait, because a failed write would hide the status of a rejected stream.
+        # Wait for the first response, because a failed write would hide a rejected stream's status.
         await greeted.wait()
         while not self._reflector.is_closed:
             for request in self._reflector.due(number):
@@ -169,4 +170,4 @@ class Gate(AsyncGateMethods, Client):
 
 
 def _do_nothing() -> None:
-    """Do nothing. The default callback."""
+    """Do nothing. This is the default `on_change` callback."""

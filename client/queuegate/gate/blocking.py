@@ -25,9 +25,8 @@ class Gate(GateMethods, Client):
     current.
 
     The gate sends a check to the server if it lacks the user's groups, and sends every check while
-    it has no lease. Leases guarantee that no gate decides from old state once `invalidate` or
-    `reload` with `wait` has returned. A lease expires at most 5 s after the last message from the
-    server.
+    it has no lease. Leases guarantee that no gate uses old state once `invalidate` or `reload` with
+    `wait` has returned. A lease expires at most 5 s after the last message from the server.
 
     A gate is thread-safe, and threads should share it. Create gates after forking: in a forked
     child, existing gates are closed, and calls raise RuntimeError. Close a gate after use, or use

@@ -50,8 +50,8 @@ def check(response: sync_pb2.SyncResponse) -> None:
 def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
     """Return whether a gate can use a user's groups.
 
-    If not, the gate sends the user's checks to the server. A single user with too many groups
-    does not close the stream.
+    If not, the gate sends the user's checks to the server. The stream stays open, because the fault
+    affects only a single user.
     """
     if groups.outcome == _NOT_FOUND:
         return True

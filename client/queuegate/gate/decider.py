@@ -1,4 +1,4 @@
-"""Local decisions, made from a gate's copy of the policies if the server permits them."""
+"""Local decisions, based on a gate's copy of the policies. The server must permit them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import astuple
@@ -16,7 +16,8 @@ from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
 """The maximum length of names in local decisions. Longer names may exceed the server's limits, so
-the server must check them."""
+checks with such names are sent to the server.
+"""
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
@@ -29,7 +30,7 @@ _Target = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
 gate may use them.
 """
 Report = Callable[[Question, Decision], bool]
-"""Stores a decision for the server's audit log, and returns whether it succeeded."""
+"""Stores a decision for the server's audit log, and returns whether the decision was stored."""
 
 
 class Decider:
@@ -46,7 +47,7 @@ class Decider:
         """Create a decider for a gate.
 
         Args:
-            replica: The policies and groups to decide from.
+            replica: The policies and groups on which decisions are based.
             session: The session that holds the lease.
             want: Requests a user's groups from the server, given the partition, the user, and
                 the time by which the gate needs them.
@@ -54,7 +55,7 @@ class Decider:
             clock: The session's monotonic clock, in seconds.
         """
         self.grace = 0.0
-        """How long the gate may decide from old state after its lease expires, in seconds."""
+        """How long the gate may use old state after its lease expires, in seconds."""
         self.decided = 0
         """The approximate number of decisions."""
         self._replica = replica
@@ -81,7 +82,7 @@ class Decider:
             state.store(question, evaluation)
         decision, entry = evaluation
         lease_until = self._session.lease_until
-        # The clock is read last, since this process may have been suspended.
+        # Read the clock last, because this process may be suspended at any point before.
         if state is self._replica.state:
             now = self._clock()
             if now < lease_until and now < entry.refresh_at:
@@ -90,7 +91,9 @@ class Decider:
         return self._decide(state, question)
 
     def _decide_hashable(self, question: Question) -> Decision | None:
-        """Convert a question's list or set of groups to a tuple, and return the decision."""
+        """Return the decision after converting the question's groups from a list or set to a
+        tuple.
+        """
         user, queue, partition, access, groups, real_user = question
         if not isinstance(groups, list | set):
             return None
@@ -102,7 +105,7 @@ class Decider:
         return self.decide(same)
 
     def _decide(self, state: State, question: Question) -> Decision | None:
-        """Make a decision without looking in the cache, and report it if required."""
+        """Make a decision without consulting the cache, and report the decision if required."""
         evaluation = self._evaluate(state, question)
         if evaluation is None:
             return None
@@ -121,8 +124,8 @@ class Decider:
         return decision
 
     def _remaining_seconds(self, state: State, entry: UserEntry) -> float:
-        """Return how many seconds remain until the lease or the groups expire; at most 0 if either
-        has expired. Groups that expire soon are requested again.
+        """Return the seconds until the lease or the groups expire, whichever comes first; 0 or less
+        if either has expired. Requests the groups again if they expire soon.
         """
         until = min(self._session.lease_until, entry.expires_at)
         if state is not self._replica.state:
@@ -166,7 +169,7 @@ class Decider:
         return state.decision(decision, held.revision, instead), entry
 
     def _target(self, state: State, question: Question) -> _Target | None:
-        """Look up a question's policy and path; None if the gate cannot or may not decide it."""
+        """Look up a question's policy and path; None if the question must be sent to the server."""
         user, queue, name, access_name, groups, real_user = question
         try:
             is_plain = (names := user + queue + real_user).isprintable()
@@ -221,8 +224,8 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return a partition's policy, given another form of its name, such as `[rm]gpu` for `gpu`, or
-    None.
+    """Return the policy of a partition named in another form, such as `[rm]gpu` for `gpu`; None if
+    no policy matches.
     """
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None
@@ -230,7 +233,7 @@ def _find(state: State, name: object) -> PolicyCopy | None:
 
 
 def _given_groups(partition: LocalPartition, user: str, groups: object) -> tuple[str, ...] | None:
-    """Return a question's groups; None if absent, or if a server might reject them."""
+    """Return a question's groups; None if it has none, or if a server might reject them."""
     if not (isinstance(groups, tuple) and partition.accepts_user(user)):
         return None
     if len(groups) > bounds.MAX_GIVEN_GROUPS:

@@ -67,10 +67,11 @@ class LocalPartition:
         self._chains: dict[Access, dict[str, Chain]] = {access: {} for access in Access}
         """The chains by path."""
         self._levels: dict[int, Chain] = {}
-        """Chains of configured queues, by the number of the first level."""
+        """Chains of configured queues, by the number of their first level."""
         self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
-        """The users, groups and services listed for created queues, by level. They are shared by
-        the chains of different paths."""
+        """The users, groups and services listed for created queues, by level. Chains for different
+        paths share them.
+        """
 
     def path(self, text: str) -> str | None:
         """Return the canonical form of a queue path, or None if the text is not a path."""
@@ -83,7 +84,7 @@ class LocalPartition:
         return yarn_queue_path(text)
 
     def accepts_user(self, name: str) -> bool:
-        """Return whether a request with groups may name this user."""
+        """Return whether servers accept this user name in a request that contains groups."""
         if not self._is_yunikorn:
             return True
         return is_user_name(name) or (self._naming == ANY_USER and name != WILDCARD)
@@ -95,7 +96,9 @@ class LocalPartition:
 
     @cached_property
     def _short_names(self) -> dict[str, str]:
-        """Queue paths by last level. A name shared by several queues maps to itself."""
+        """Queue paths by the name of their last level. A name shared by several queues maps to
+        itself.
+        """
         names: dict[str, str] = {}
         for path in self._tables.paths:
             name = path.rpartition(SEPARATOR)[2]
@@ -104,7 +107,7 @@ class LocalPartition:
         return names
 
     def chain(self, path: str, access: Access) -> Chain:
-        """Return the chain of a queue for a kind of access."""
+        """Return the chain for a configured queue and a kind of access."""
         chain = self.find_chain(path, access)
         if chain is None:
             raise AssertionError("the server knows no more about a queue than the gate")
@@ -121,9 +124,9 @@ class LocalPartition:
         return chain
 
     def evaluated_instead(self, path: str, decision: Decision) -> str:
-        """Return the ancestor whose ACLs were evaluated instead of a missing queue's.
+        """Return the ancestor whose ACLs were evaluated in place of a missing queue.
 
-        Empty if the queue exists or will be created, or if the decision does not depend on its
+        Empty if the queue exists or will be created, or if the decision does not depend on the
         path.
         """
         if path in self.queues or decision == IN_RECOVERY_QUEUE or self._is_ambiguous(path):
@@ -169,8 +172,8 @@ class LocalPartition:
         Args:
             level: The number of the first level.
             path: The requested path.
-            depth: The depth of the nearest configured queue on the path. Chains of deeper levels
-                contain the requested path, so they are not shared.
+            depth: The depth of the nearest configured queue on the path. Chains from deeper levels
+                contain the requested path, so different paths cannot share them.
         """
         above, depths = self._tables.above, self._tables.depth
         pending: list[int] = []

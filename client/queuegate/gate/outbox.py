@@ -20,10 +20,12 @@ from queuegate.gate.checks import text_to_log
 from queuegate.v1 import sync_pb2
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""The maximum size of all files in the folder. Beyond it, checks are sent to the server."""
+"""The maximum total size of the folder's files. Once it is reached, checks are sent to the
+server.
+"""
 MAX_SEGMENT_BYTES: Final = 256 * 1024
 MAX_SECONDS: Final = 253_402_300_799
-"""The latest time in a valid decision: the end of the year 9999."""
+"""The latest time in a valid decision, in Unix seconds: the end of the year 9999."""
 _NANOS: Final = 1_000_000_000
 _SUFFIX: Final = ".decisions"
 _DAMAGED: Final = ".damaged"
@@ -37,7 +39,7 @@ class OutboxCounts:
     """Counts of the decisions handled by an outbox since the gate was created."""
 
     waiting_bytes: int
-    """The size of all files in the outbox."""
+    """The total size of the files in the outbox."""
     confirmed: int
     """The number of decisions written to the server's audit log."""
     not_kept: int
@@ -61,11 +63,13 @@ class Segment(NamedTuple):
 class Outbox:
     """A folder of segments. Thread-safe.
 
-    A decision is written before it is returned, so it is lost only if the machine or disk fails.
+    A decision is written before the caller receives it, so it is lost only if the machine or disk
+    fails.
     """
 
     def __init__(self, folder: FilePath) -> None:
-        """Open a folder, creating it if missing. Decisions left in the folder are reported first.
+        """Open a folder, creating it if missing. Decisions left there by an earlier gate are
+        reported first.
 
         Raises:
             OSError: The folder cannot be used.
@@ -104,7 +108,7 @@ class Outbox:
         )
 
     def append(self, decision: sync_pb2.LocalDecision) -> bool:
-        """Write a decision, and return whether it succeeded."""
+        """Write a decision, and return whether it was stored."""
         record = _record(decision)
         with self._lock:
             if self._owner.closed:
@@ -191,8 +195,8 @@ class Outbox:
             self._owner.close()
 
     def abandon(self) -> None:
-        """Leave the folder to the parent process after a fork. Takes no lock, since another thread
-        may have held it at the fork.
+        """Leave the folder to the parent process after a fork. Takes no lock, because another
+        thread may have held the lock at the time of the fork.
         """
         for file in (self._owner, self._segment):
             if file is not None:
@@ -207,7 +211,7 @@ class Outbox:
             raise BlockingIOError(errno.EAGAIN, message, str(self._folder)) from None
 
     def _write(self, record: bytes) -> str:
-        """Write a record. Return the fault; empty if it was written."""
+        """Write a record and return an error message; empty if the record was written."""
         try:
             if self._segment is None:
                 path = self._path(self._next)
@@ -256,7 +260,9 @@ def _record(decision: sync_pb2.LocalDecision) -> bytes:
 
 
 def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
-    """Return a segment's decisions up to the first fault, and the fault, if any."""
+    """Parse a segment. Return the decisions before the first fault, and an error message if there
+    is a fault.
+    """
     source = io.BytesIO(data)
     decisions: list[sync_pb2.LocalDecision] = []
     while True:
@@ -273,8 +279,8 @@ def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
 
 
 def _is_possible(decision: sync_pb2.LocalDecision) -> bool:
-    """Return whether a gate could have written a decision. After a crash of the machine, a file may
-    contain other bytes, such as zeros.
+    """Return whether a gate could have written this decision. After the machine crashes, a file may
+    contain garbage, such as zeros.
     """
     time = decision.time
     return bool(

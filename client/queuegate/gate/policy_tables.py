@@ -28,7 +28,7 @@ def _numbers() -> "array[int]":
 
 
 class PolicyTables:
-    """A policy's tables. They are readable once `finish` has been called."""
+    """A policy's tables. They must not be read before `finish` has been called."""
 
     def __init__(self) -> None:
         """Create empty tables."""
@@ -54,8 +54,9 @@ class PolicyTables:
         self.queues: dict[str, int] = {}
         """Queue numbers by path."""
         self.created: dict[int, dict[str, int]] = {}
-        """The numbers of the patterns for created queues, by the number of the queue or pattern
-        above, and by name. Patterns are numbered after the last queue."""
+        """The numbers of the patterns for created queues, keyed by the number of the parent queue
+        or pattern, then by name. Pattern numbers follow the last queue's number.
+        """
         self.created_submit, self.created_admin = _numbers(), _numbers()
         """The first level of each pattern's chain, plus 1; 0 if checks must be sent to the server.
         """

@@ -1,4 +1,4 @@
-"""Logic shared by both gates: pings, group requests and reconnects."""
+"""Logic shared by the blocking and asyncio gates: pings, group requests and reconnects."""
 
 import logging
 import math
@@ -32,15 +32,16 @@ from queuegate.v1 import access_pb2, sync_pb2
 MAX_WANTED: Final = 1_000
 """The maximum number of users in a request for groups."""
 ANSWER_SECONDS: Final = 1.0
-"""The time allowed for a response. Groups needed within this time after the next ping are requested
-immediately."""
+"""The time allowed for a response. If groups are needed before the next ping plus this time, they
+are requested immediately.
+"""
 MAX_WAITING: Final = 10_000
 """The maximum number of users with pending requests for groups."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
 """The maximum backoff before reconnecting, in seconds."""
 RELEASE_SECONDS: Final = 0.5
-"""How long a closing gate waits for the release of its lease to be sent, in seconds."""
+"""How long a closing gate waits until its lease release has been sent, in seconds."""
 MAX_NAME_BYTES: Final = 256
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """The stream statuses that indicate an unreachable or unresponsive server."""
@@ -58,10 +59,13 @@ class GateState(StrEnum):
     LIVE = auto()
     """The gate decides locally."""
     EXPIRED = auto()
-    """The gate's lease has expired. It sends checks to the server, or uses old state if `stale`
-    permits."""
+    """The gate's lease has expired. The gate sends checks to the server, or uses old state if
+    `stale` permits.
+    """
     FORBIDDEN = auto()
-    """The server forbids local decisions, or requires reports and the gate has no outbox."""
+    """The server forbids local decisions, or requires gates to report them and the gate has no
+    outbox.
+    """
     CLOSED = auto()
     """The gate is closed, or was created before this process was forked."""
 
@@ -112,8 +116,9 @@ class Reflector:
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
         self.has_stream = False
-        """Whether a stream is open. If so, even a gate that is not live waits on closing until its
-        lease is released, because the server may have granted a lease already."""
+        """Whether a stream is open. If so, closing the gate waits for the lease release to be sent,
+        even if the gate is not live, because the server may already have granted a lease.
+        """
         self.resets = 0
         """The number of times the server has caused this gate to drop its state."""
         self._on_change = on_change
@@ -123,11 +128,12 @@ class Reflector:
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
         self._answer: sync_pb2.SyncRequest | None = None
-        """The pending acknowledgment, if any. It acknowledges the latest message that requires it,
-        and all earlier messages.
+        """The acknowledgment to be sent, if any. It covers the latest message that requires an
+        acknowledgment, and all earlier messages.
         """
         self._pongs = 0
-        """The number of pongs on this stream, not counting pongs received before a complete policy.
+        """The number of pongs on this stream, not counting pongs received before the first complete
+        policy.
         """
         self._next_ping = 0.0
         self._watch = SilenceWatch(named)
@@ -165,7 +171,9 @@ class Reflector:
         return opened
 
     def due(self, stream: int) -> list[sync_pb2.SyncRequest]:
-        """Return the messages to send now; none if a newer stream has replaced this stream."""
+        """Return the messages to send now on `stream`; none if it is no longer the newest
+        stream.
+        """
         now = clock()
         requests: list[sync_pb2.SyncRequest] = []
         with self._lock:
@@ -196,7 +204,9 @@ class Reflector:
         return requests
 
     def watch(self) -> bool:
-        """Return whether the stream is dead. Called every WATCH_SECONDS."""
+        """Update the watchdog and return whether the stream is dead. Must be called every
+        WATCH_SECONDS.
+        """
         with self._lock:
             self._watch.tick(clock())
             return self.is_dead
@@ -267,7 +277,7 @@ class Reflector:
         return pause
 
     def close(self) -> None:
-        """Stop deciding."""
+        """Stop making local decisions and close the outbox, but not the stream."""
         self.is_closed = True
         with self._lock:
             self.session.reset()
@@ -285,8 +295,8 @@ class Reflector:
             return self.session.release(clock())
 
     def abandon(self) -> None:
-        """Stop deciding in a forked child, because it receives no messages. Takes no lock, since
-        another thread may have held it at the fork.
+        """Stop making local decisions in a forked child, because it receives no messages. Takes no
+        lock, because another thread may have held the lock at the time of the fork.
         """
         self.is_closed = True
         self.session.lease_until = -math.inf
@@ -318,7 +328,7 @@ class Reflector:
         self.resets += bool(self.replica.state.policies)
 
     def _want(self, partition: str, user: str, until: float) -> None:
-        """Request a user's groups, immediately if needed soon, or else batched with the next ping.
+        """Request a user's groups immediately if they expire soon, otherwise with the next ping.
 
         Args:
             partition: The partition name.
@@ -333,7 +343,7 @@ class Reflector:
                 self._wake()
 
     def _report(self, question: Question, decision: Decision) -> bool:
-        """Store a decision in the outbox, and return whether it succeeded."""
+        """Store a decision in the outbox, and return whether it was stored."""
         user, queue, partition, access, groups, real_user = question
         record = sync_pb2.LocalDecision(
             user=user,
@@ -362,14 +372,14 @@ def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:
 
 
 def _is_about_report(failure: Exception | None) -> bool:
-    """Return whether a report ended the stream. No other request can exceed the size limit."""
+    """Return whether a report caused the failure. No other request can exceed the size limit."""
     if isinstance(failure, InvalidArgument):
         return any(violation.field.startswith("report") for violation in failure.violations)
     return isinstance(failure, MessageTooLarge) and not _is_about_response(failure)
 
 
 def _is_about_response(failure: Exception | None) -> bool:
-    """Return whether an oversized message from the server ended the stream."""
+    """Return whether an oversized message from the server caused the failure."""
     return isinstance(failure, MessageTooLarge) and AT_THE_CLIENT in failure.message
 
 

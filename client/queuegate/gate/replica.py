@@ -1,8 +1,8 @@
 """A gate's copy of policies and users' groups.
 
-One thread updates the copy, and any thread may decide from it. Policies and rights are stored in
-`state`. Each update replaces this object, so a decision is valid if the state used to make it is
-still current afterwards.
+One thread updates the copy, and any thread may base decisions on it. `LocalReplica.state` contains
+the policies and rights. Each update replaces the `State` object, so a decision is valid if the
+state on which it is based is still current afterwards.
 """
 
 import math
@@ -23,8 +23,9 @@ from queuegate.v1 import sync_pb2, user_groups_pb2
 MAX_USERS: Final = 10_000
 """The maximum number of users with cached groups."""
 MAX_CACHED_DECISIONS: Final = 100_000
-"""The maximum number of cached decisions, where each group given in a question counts as another
-decision. The cache is cleared at this limit."""
+"""The maximum number of cached decisions. Each group given in a question counts as an additional
+decision. The cache is cleared at this limit.
+"""
 MAX_DISTINCT_DECISIONS: Final = 10_000
 """The maximum number of distinct decision objects shared by cache entries."""
 REFRESH_AFTER: Final = 0.8
@@ -33,7 +34,7 @@ REFRESH_AFTER: Final = 0.8
 
 class UserEntry:
     """A user's groups. Only the times are mutable. Cached decisions refer to the entry, so a change
-    applies to them immediately.
+    to its times affects them immediately.
     """
 
     __slots__ = ("expires_at", "groups", "key", "refresh_at")
@@ -52,7 +53,7 @@ class UserEntry:
         self.expires_at = expires_at
         """When the groups expire, on the monotonic clock."""
         self.refresh_at = refresh_at
-        """When the next use of the groups starts to trigger a new request."""
+        """The time from which a use of the groups triggers a new request."""
 
     @property
     def size(self) -> int:
@@ -87,7 +88,7 @@ class PolicySize(NamedTuple):
         return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
 
     def check(self) -> None:
-        """Raise ValueError if policies of this total size exceed the bounds."""
+        """Raise ValueError if this total size exceeds the bounds."""
         for size, limit, what in zip(self, _limits(), _COUNTED, strict=True):
             if size > limit:
                 raise ValueError(f"the policies have more than {limit} {what}")
@@ -122,8 +123,9 @@ class PolicyCopy(NamedTuple):
     name: str
     """The partition name."""
     partition: LocalPartition | None
-    """The partition; None if the gate does not support its rules and sends all checks to the
-    server."""
+    """The partition; None if the gate does not support its rules and must send all its checks to
+    the server.
+    """
     checksum: bytes
     revision: int
     use_given_groups: bool
@@ -156,14 +158,16 @@ class State:
         self._decisions: dict[tuple[core.Decision, int, str], Decision] = {}
 
     def find(self, name: str) -> PolicyCopy | None:
-        """Return the policy of a requested partition, as `Policy.partition` does."""
+        """Look up the policy for a requested partition name, with the same rules as
+        `Policy.partition`.
+        """
         policy = self.policies.get(name)
         if policy is None and (self._is_complete or not name.startswith("[")):
             policy = self.policies.get(partition_name(name))
         return policy
 
     def store(self, question: tuple[Any, ...], evaluation: Evaluation) -> None:
-        """Cache a decision. The groups given in its question count towards the size limit."""
+        """Cache a decision. The groups given in its question count toward the size limit."""
         self._size += 1 + len(question[4] or ())
         if self._size > MAX_CACHED_DECISIONS:
             self.cache.clear()
@@ -171,7 +175,7 @@ class State:
         self.cache[question] = evaluation
 
     def decision(self, own: core.Decision, revision: int, evaluated_queue: str) -> Decision:
-        """Return a decision for the caller. Equal decisions share one object."""
+        """Convert a policy decision to a client decision. Equal decisions share one object."""
         key = (own, revision, evaluated_queue)
         decision = self._decisions.get(key)
         if decision is None:
@@ -191,14 +195,18 @@ class LocalReplica:
             is_complete: Whether the replica will hold all of the server's partitions.
         """
         self.has_changed = False
-        """Set when another policy takes effect. Reset by the owner of this object."""
+        """Whether another policy has taken effect since this object's owner last cleared the
+        flag.
+        """
         self._is_complete = is_complete
         self.state = State(MappingProxyType({}), GateRights(), is_complete=is_complete)
         self.users: dict[tuple[str, str], UserEntry] = {}
         """The groups by partition and user, with the most recently requested groups last."""
         self._group_bytes = 0
         self._held: dict[str, PolicyCopy] = {}
-        """All complete policies, whether confirmed or not."""
+        """All complete policies, including policies that the server has not confirmed since a
+        reset.
+        """
         self._held_size = PolicySize()
         self._first: sync_pb2.PolicyPart | None = None
         self._part_size = PolicySize()
@@ -207,7 +215,9 @@ class LocalReplica:
         """The tables of the incomplete policy; None if the gate does not support its rules."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return the complete policies, as announced to the server in `SyncOpen`."""
+        """Return the complete policies in the form in which `SyncOpen` announces them to the
+        server.
+        """
         return [
             sync_pb2.HeldPolicy(
                 partition=name,
@@ -289,12 +299,14 @@ class LocalReplica:
         self._first = self._tables = None
 
     def use_rights(self, rights: GateRights) -> None:
-        """Apply the given rights, and drop decisions made under other rights."""
+        """Apply the given rights, and drop cached decisions made under different rights."""
         if rights != self.state.rights:
             self.state = State(self.state.policies, rights, is_complete=self._is_complete)
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Store a user's groups. Their lifetime starts at `asked_at`, when they were requested."""
+        """Store a user's groups. Their lifetime is measured from `asked_at`, the time of the
+        request.
+        """
         if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_RESOLVED:
             names: tuple[str, ...] | None = tuple(groups.groups)
         elif groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND:
@@ -331,7 +343,9 @@ class LocalReplica:
         entry.invalidate()
 
     def _count(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part to the policies' size. Raises ValueError if it then exceeds the bounds."""
+        """Add a part's size to the total. Raises ValueError if the policies then exceed the
+        bounds.
+        """
         held = self._held.get(part.partition)
         if held is None and len(self._held) >= bounds.MAX_PARTITIONS:
             raise ValueError(f"there are more than {bounds.MAX_PARTITIONS} partitions")
@@ -348,14 +362,18 @@ class LocalReplica:
         )
 
     def _add_size(self, name: str, size: PolicySize) -> None:
-        """Add to the incomplete policy's size. Raises ValueError if it then exceeds the bounds."""
+        """Add to the incomplete policy's size. Raises ValueError if all policies together then
+        exceed the bounds.
+        """
         self._part_size = self._part_size.plus(size)
         held = self._held.get(name)
         replaced = PolicySize() if held is None else held.size
         self._held_size.plus(self._part_size).plus(replaced, sign=-1).check()
 
     def _read(self, first: sync_pb2.PolicyPart) -> LocalPartition | None:
-        """Return the complete partition. Raises ValueError if its tables are invalid."""
+        """Build the partition from the complete tables; None if its rules are not supported. Raises
+        ValueError if the tables are invalid.
+        """
         tables, self._tables = self._tables, None
         if tables is None:
             return None

@@ -1,4 +1,4 @@
-"""Sends an outbox's decisions to the server, one report at a time."""
+"""Builds reports of an outbox's decisions for the server, one report at a time."""
 
 import threading
 from collections import deque
@@ -13,10 +13,10 @@ MAX_REPORTED: Final = 1_000
 
 
 class Reporter:
-    """Tracks which decisions were sent and confirmed. Thread-safe.
+    """Tracks which decisions have been sent and confirmed. Thread-safe.
 
     Decisions rejected by the server are set aside. If a report closes the stream, it is split to
-    isolate the decision at fault. All other decisions are delivered at least once.
+    isolate the faulty decision. All other decisions are delivered at least once.
     """
 
     def __init__(self, outbox: Outbox) -> None:
@@ -28,11 +28,13 @@ class Reporter:
         self._groups: deque[list[sync_pb2.LocalDecision]] = deque()
         """The segment's unconfirmed decisions in order, grouped by report."""
         self._in_flight = 0
-        """The ID of the report that contains the first group; 0 if that group has not been sent."""
+        """The ID of the report that contains the first group; 0 if that group has not been sent on
+        the current stream.
+        """
         self._last = 0
 
     def restart(self, stream: int) -> None:
-        """Switch to another stream, starting with the first unconfirmed decision."""
+        """Switch to a new stream, on which all unconfirmed decisions are sent again."""
         with self._lock:
             self._stream = stream
             self._in_flight = 0
