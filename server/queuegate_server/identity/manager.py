@@ -110,8 +110,8 @@ class ResolverManager:
             wall: The wall clock, in seconds.
             observe: Returns the lookup observer for a resolver, given the resolver's name or type
                 and where it is defined (`settings` or `policy`).
-            lease: The lease for all caches; None: they need no lease.
-            share: Creates the groups that a partition shares within the fleet; None: no fleet.
+            lease: The lease for all caches. None: a lease that never expires.
+            share: Returns the shared groups for a partition. None: there is no fleet.
             around: Wraps each new resolver, given its name and the resolver itself.
             resolver_type: Returns the resolver type with the given name. Raises BadResolverType.
         """
@@ -187,7 +187,7 @@ class ResolverManager:
         return groups
 
     def _shared(self, partition: str, key: ResolverKey, source: GroupSource) -> SharedGroups | None:
-        """Return the groups that a partition shares in the fleet; None if it must not share any."""
+        """Return the shared groups for a partition; None if its groups must not be shared."""
         if self._share is None or source.is_local:
             return None
         settings: list[tuple[str, str, str, str]] = []

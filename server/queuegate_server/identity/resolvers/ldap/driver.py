@@ -11,7 +11,7 @@ _KERBEROS_MECHANISM: Final = b"GSSAPI"
 
 
 class DriverUnusable(ValueError):
-    """The driver or a required library is missing; the message contains the remedy."""
+    """The driver or a required library is missing or unusable; the message contains a remedy."""
 
 
 def check_driver(*, kerberos: bool, discovery: bool) -> None:
@@ -46,7 +46,7 @@ def check_driver(*, kerberos: bool, discovery: bool) -> None:
 
 def _has_mechanism(name: bytes) -> bool:
     """Return whether the driver's SASL library has the given mechanism."""
-    # The driver does not expose the mechanisms, so SASL is called through the driver's library.
+    # The driver does not expose the mechanisms, so call SASL functions in the driver's library.
     library = ctypes.CDLL(importlib.import_module("_ldap").__file__)
     try:
         library.sasl_client_init(None)

@@ -1,4 +1,4 @@
-"""Kinds of groups: filters for finding a member's groups, and parsing of group names."""
+"""Kinds of groups: builds their search filters, and parses their DNs and names."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial

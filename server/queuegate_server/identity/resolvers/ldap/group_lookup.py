@@ -156,7 +156,7 @@ class GroupLookup:
         if gid is not None:
             entries.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
             if not entries or gid.encode() not in entries[0].values(_GID):
-                # As in NSS, the number serves as the name of a group without a name.
+                # As in NSS, a group without a name is identified by its number.
                 self._add_name(gid, gid)
         await self._add_entries(kind, entries)
 
