@@ -81,7 +81,7 @@ class GateSession:
     """A gate's session with its server, across all of the gate's streams."""
 
     def __init__(self, replica: Replica, name: str, partitions: Iterable[str] = ()) -> None:
-        """Create a session without a stream.
+        """Create a session. Each call to `open` starts a new stream.
 
         Args:
             replica: The replica to update.

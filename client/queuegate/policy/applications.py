@@ -47,7 +47,7 @@ class AccessListKind(StrEnum):
     QUEUE_ADMIN = "queue admin"
     CLUSTER_ADMIN = "cluster admin"
     APPLICATION_ADMIN = "application admin"
-    """Spark's administrators of all applications."""
+    """Administrators of a Spark application (`spark.admin.acls`, `spark.admin.acls.groups`)."""
 
 
 class AccessList(NamedTuple):

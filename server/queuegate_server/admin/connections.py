@@ -150,8 +150,8 @@ class Connections(Generic[C]):
     ) -> None:
         """Bind the address, with HTTPS if there is a certificate. Raises CannotListen.
 
-        New connections use the most recently loaded certificate. `connect` creates a connection
-        from the HTTP server and the counted connections.
+        New connections use the most recently loaded certificate. `connect` creates a connection,
+        given the HTTP server and the counted connections.
         """
         self._certificate = certificate
         self._bounds = bounds

@@ -25,7 +25,7 @@ LARGE_BODIES: Final = 4
 WAIT_SECONDS: Final = 1.5
 _SMALL_BODY_SECONDS: Final = 5.0
 _LARGE_BODY_SECONDS: Final = 2.0
-"""The time limits for receiving a body."""
+"""The time limits for receiving a small or large body."""
 _RESPONSE_SECONDS: Final = 2.0
 """The time limit for clients to read responses larger than the send buffers."""
 

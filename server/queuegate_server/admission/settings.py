@@ -163,8 +163,8 @@ def read_settings(
 def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return the name and value of a setting's key if it is set, otherwise of its environment
-    variable.
+    """Return a setting's key and value if the key is set, otherwise its environment variable and
+    value.
 
     The value is None if the variable is not set either.
     """
