@@ -24,8 +24,8 @@ class AclKey(NamedTuple):
     queue: str
     """The queue's path; empty for the cluster's administrators."""
     access: Access | None
-    """The kind of ACL. None for the queue itself; the partition, if `queue` is empty; or the
-    property that enables queue creation from the template, if `template` is set."""
+    """The kind of ACL. None identifies the queue itself, the partition (if `queue` is empty), or
+    the property that enables creation from the template (if `template` is set)."""
     template: TemplateKind | None = None
     """The kind of template at this path; None for the queue's own ACL."""
 
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class DefaultPlace(Place):
-    """The position of an unset ACL: its queue's, or for administrators, the file."""
+    """The position shown for an unset ACL: its queue's or, for administrators, just the file."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
-"""Parses claims files, which contain claims and facts about a policy.
+"""Parses claims files, which contain claims about a policy, and facts about users and groups.
 
-Claims and facts are sentences in a small language, defined by `FORMS` and `FACT_FORMS`.
+Both are sentences in a small language, defined by `FORMS` and `FACT_FORMS`.
 """
 
 import re
@@ -40,7 +40,7 @@ FORMS: Final = (
     "submit QUEUE within submit QUEUE",
     "no new access compared with FILE",
 )
-"""The syntax of claims. `admin` may replace `submit`."""
+"""The syntax of claims. `admin` can be used instead of `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 _CLAIMS_KEY: Final = "claims"
 _MISSING_KEY: Final = (
@@ -48,7 +48,7 @@ _MISSING_KEY: Final = (
     f"write `{_CLAIMS_KEY}:` on a line of its own, and each claim below it, after a dash",
 )
 AND_BELOW: Final = ".**"
-"""The queue path suffix that includes all queues below."""
+"""The suffix that makes a queue path include all queues below it."""
 
 _NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
@@ -58,7 +58,7 @@ _USE: Final = f"(?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Compile a sentence's pattern. A space in it matches any amount of white space."""
+    """Compile a sentence's pattern. Each space matches a run of white space."""
     return re.compile(pattern.replace(" ", r"\s+"))
 
 
@@ -75,7 +75,7 @@ _EXCLUSION: Final = _form(
 
 @dataclass(frozen=True, slots=True)
 class StatedClaim:
-    """A claim as written."""
+    """A claim as written in a claims file, with its position."""
 
     text: str
     line: int
@@ -98,7 +98,7 @@ class BadClaim(ValueError):
 
 
 def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
-    """Parse a claims file. The result is complete only if no error was added."""
+    """Parse a claims file. If errors were added, the result is incomplete."""
     document = read_yaml(data, file)
     for each in document.diagnostics:
         diagnostics.error(each, each.message, each.remedy)
@@ -195,7 +195,7 @@ def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partiti
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a claim by capture group, with methods that resolve them in a partition."""
+    """A claim's words by capture group, with methods that resolve them in a partition."""
 
     _words: Mapping[str, str]
     _partition: Partition

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 MAX_DIAGNOSTICS: Final = 10_000
-"""The maximum number of errors, and of warnings, kept for one file."""
+"""The maximum number of errors, and separately of warnings, kept for one file."""
 MAX_QUOTED: Final = 100
 MAX_MESSAGE: Final = 1_000
 """The maximum length of messages and remedies. They may quote untrusted text."""
@@ -40,7 +40,7 @@ class Diagnostic:
                 object.__setattr__(self, name, shortened(text, most))
 
     def __str__(self) -> str:
-        """Return `file:line:column: severity: message (remedy)`, one printable line."""
+        """Return `file:line:column: severity: message (remedy)` as one printable line."""
         position = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         text = f"{position}: {self.severity}: {self.message}"
         return printable(f"{text} ({self.remedy})" if self.remedy else text)
@@ -91,8 +91,7 @@ class TooManyErrors(Exception):
 class Diagnostics:
     """The diagnostics for one file, bounded so that a hostile file cannot exhaust memory.
 
-    Used in a `with` statement, it records and suppresses a ParseError, and suppresses
-    TooManyErrors.
+    As a context manager, it records and suppresses a ParseError, and suppresses TooManyErrors.
     """
 
     def __init__(self, file: str) -> None:
@@ -106,7 +105,7 @@ class Diagnostics:
         """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        """Add a ParseError, and suppress TooManyErrors."""
+        """Record and suppress a ParseError; suppress TooManyErrors."""
         del kind, traceback
         if isinstance(error, ParseError):
             with self:
@@ -116,7 +115,7 @@ class Diagnostics:
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add an error at a position, or for the whole file. Raises TooManyErrors at the limit."""
+        """Add an error; no position means the whole file. Raises TooManyErrors at the limit."""
         if self.error_count >= MAX_DIAGNOSTICS:
             self._has_more_errors = True
             raise TooManyErrors
@@ -125,14 +124,14 @@ class Diagnostics:
     def warning(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add a warning at a position, or for the whole file."""
+        """Add a warning; no position means the whole file."""
         if self.remaining_warnings:
             self._add(Severity.WARNING, position, message, remedy, queue)
         else:
             self._suppressed_warnings += 1
 
     def suppress_warnings(self, number: int) -> None:
-        """Count warnings beyond the limit without formatting them."""
+        """Count warnings beyond the limit, so that the caller need not format them."""
         self._suppressed_warnings += number
 
     @property
@@ -146,7 +145,7 @@ class Diagnostics:
         return len(self._kept[Severity.ERROR])
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics sorted by position, and a summary of the omitted diagnostics."""
+        """Return all diagnostics sorted by position, followed by a summary of omitted ones."""
         diagnostics = sort_diagnostics(
             diagnostic for kept in self._kept.values() for diagnostic in kept
         )
@@ -183,7 +182,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def quoted(text: str) -> str:
-    """Quote text from a file on one line, truncating it if necessary."""
+    """Quote text from a file, on one line and truncated if necessary."""
     text = shortened(text, MAX_QUOTED)
     return json.dumps(text, ensure_ascii=not text.isprintable())
 

@@ -1,6 +1,6 @@
 """Extracts a policy or settings from an envelope: a ConfigMap manifest, chart values, or gzip.
 
-Everything around the text is blanked out, so diagnostics keep the lines and columns of the file.
+Everything around the text is blanked out, so diagnostics show the file's own lines and columns.
 Where that is impossible, as with base64, diagnostics show the key after the file name.
 """
 
@@ -46,7 +46,7 @@ _SECTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
 """The data sections of each kind of object, and whether their values are base64-encoded."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_LAYERS: Final = 3
-"""The maximum nesting of compression: enough for a compressed manifest with a compressed key."""
+"""The maximum number of nested envelopes: gzip, a manifest, and gzip within the manifest."""
 _MAX_BLANKS: Final = 1_024
 _MAX_DEPTH: Final = 16
 _KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, _CHART_KEY)))
@@ -73,7 +73,7 @@ class Policy(NamedTuple):
     """The text's key in its envelope; empty if there is no envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        """Convert columns in the text to columns in the file."""
+        """Return the diagnostics with the text's columns converted to the file's columns."""
         return tuple(
             replace(each, column=each.column + self.indent)
             if self.indent and each.column and each.file == self.file
@@ -84,7 +84,7 @@ class Policy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A mapping that may contain policies: the data of an object, or part of chart values."""
+    """A mapping that may contain policies: a Kubernetes object's data, or part of chart values."""
 
     values: MappingNode
     config_map: str
@@ -181,7 +181,7 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
 def _chosen(envelope: Policy) -> Policy | None:
     """Return the only policy in a manifest or chart values; None for any other text.
 
-    Raises ParseError.
+    Raises ParseError if the policy is missing, ambiguous or cannot be decoded.
     """
     diagnostics = Diagnostics(envelope.file)
     try:
@@ -218,7 +218,7 @@ def _chosen(envelope: Policy) -> Policy | None:
 def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Value:
     """Return the first value. Raises ParseError if another value differs or a key is repeated."""
     if diagnostics.error_count:
-        # If a key is repeated, Kubernetes may use the other value.
+        # Repeated keys are ambiguous, because Kubernetes may use either value.
         repeated = diagnostics.sorted()[0]
         raise ParseError(repeated, repeated.message, repeated.remedy)
     first, *others = values
@@ -231,7 +231,7 @@ def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Valu
 
 
 def _unwrapped(envelope: Policy, value: _Value) -> Policy:
-    """Return a value's text, decoded. Raises ParseError."""
+    """Return a value's text, base64-decoded if necessary. Raises ParseError."""
     key = decompressed_key(value.key)
     if value.section.is_binary:
         return Policy(_decoded(value), f"{envelope.file} ({value.key})", key=key)
@@ -255,7 +255,7 @@ def _sections(document: Node) -> Iterator[_Section]:
     seen: set[int] = set()
     while stack:
         node, depth = stack.pop()
-        # Visit an aliased node only once. It is the same object as its anchor.
+        # Visit an aliased node only once; every alias is the same object as its anchor.
         if id(node) in seen or depth > _MAX_DEPTH:
             continue
         seen.add(id(node))
@@ -315,21 +315,22 @@ def _decoded(value: _Value) -> bytes:
 
 
 def _in_place(envelope: Policy, value: _Value) -> Policy:
-    """Return a value's text at its position in the file."""
+    """Return a value's text, padded to its position in the file if possible."""
     text = value.node.text
     lines = source_lines(envelope.data)
     start = value.node.line - 1
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):
-        # Only a literal block's lines match the file's lines.
+        # Name the key instead, because only a literal block's lines match the file's lines.
         return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
     above = "\n" * (start + 1)
     body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]
     indent = min((len(line) - len(line.lstrip(" ")) for line in body if line.strip()), default=0)
     if text.lstrip().startswith("<"):
-        # An XML declaration must come first, and indentation may be part of an ACL.
+        # Blank out the XML declaration, because it is valid only at the start. Keep the text
+        # dedented, because indentation may become part of an ACL.
         text = _XML_DECLARATION.sub(lambda match: " " * len(match[0]), text, count=1)
     elif not _OTHER_DOCUMENT.search(text):
-        # Not dedented, because YAML accepts text whose lines are all indented.
+        # Keep the indentation, because YAML accepts text whose lines are all indented.
         return Policy("\n".join([*[""] * (start + 1), *body, ""]).encode(), envelope.file)
     return Policy(f"{above}{text}".encode(), envelope.file, indent)

@@ -14,7 +14,7 @@ from queuegate_server.formats.diagnostics import Diagnostics, ParseError, Positi
 from queuegate_server.formats.source_text import decode
 
 People = Mapping[str, tuple[str, ...] | None]
-"""The groups by user; None if the file does not list them."""
+"""Each user's groups; None if the file does not list them."""
 
 
 def read_people(data: bytes, diagnostics: Diagnostics) -> People:
@@ -42,7 +42,7 @@ def _fault(names: list[str]) -> str:
 
 
 def _table(text: str) -> Iterator[tuple[int, str, tuple[str, ...] | None]]:
-    """Yield the line number, user and groups of each row. Raises ParseError."""
+    """Yield the line number, user and groups of each row. Raises ParseError for invalid CSV."""
     rows = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
     read = []
     try:
@@ -60,7 +60,7 @@ def _table(text: str) -> Iterator[tuple[int, str, tuple[str, ...] | None]]:
 
 
 def _audit_log(text: str) -> Iterator[tuple[int, str, None]]:
-    """Yield the line number and user of each record with a user. Raises ParseError."""
+    """Yield the line number and user of each record that names a user. Raises ParseError."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue

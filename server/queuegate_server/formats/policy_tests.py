@@ -59,7 +59,7 @@ class PolicyTests:
 
 
 def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, ...]]:
-    """Parse a test file. The result is complete only if no diagnostic is an error."""
+    """Parse a test file. If a diagnostic is an error, the result is incomplete."""
     document = read_yaml(data, file)
     diagnostics = Diagnostics(file)
     tests = PolicyTests("", "", {}, ())

@@ -1,4 +1,4 @@
-"""Detects, loads and lints files of all formats."""
+"""Detects file formats, and loads and lints files in any of them."""
 
 import re
 from collections.abc import Mapping
@@ -88,8 +88,8 @@ class LoadResult:
 def detect_format(data: bytes) -> str:
     """Detect a policy's format, even inside an envelope.
 
-    May decompress and parse the whole text, which can take seconds and much memory. For untrusted
-    text, use a child process or `detect_bare_format`.
+    May decompress and parse the whole text, which can take seconds and a lot of memory. For
+    untrusted text, use a child process or `detect_bare_format`.
     """
     try:
         return format_of(open_envelope(data, ""))
@@ -115,7 +115,7 @@ def detect_bare_format(data: bytes) -> str:
 
 
 def detect_file_format(data: bytes) -> str:
-    """Detect which of `FILE_FORMATS` a file has, as `detect_format` does for policies."""
+    """Detect a file's format, one of `FILE_FORMATS`, with the same caveats as `detect_format`."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
     try:
@@ -257,7 +257,7 @@ def _check_opened(
         *_lint(format_name, text, options),
         *(lint_site(options.yarn) if format_name in SCHEDULERS else ()),
     )
-    # The loader and the linter may report the same problem.
+    # Remove duplicates, because the loader and the linter may report the same problem.
     return sort_diagnostics(dict.fromkeys((*diagnostics, *warnings)))
 
 

@@ -26,9 +26,9 @@ def read_spark_defaults(
 ) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
     """Return the properties and diagnostics. The last value of a property wins.
 
-    A line is `name value`, `name=value` or `name: value`; values are trimmed, as in Spark. Line
-    continuations and escapes are errors because no ACL needs them. `with_lint` adds warnings about
-    valid but probably unintended content.
+    A line is `name value`, `name=value` or `name: value`; values are trimmed, as in Spark. In ACL
+    properties, line continuations and escapes are errors, because no ACL needs them. `with_lint`
+    adds warnings about valid but probably unintended content.
     """
     diagnostics = Diagnostics(file)
     properties: dict[str, str] = {}

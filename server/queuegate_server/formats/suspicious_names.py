@@ -19,7 +19,7 @@ class Suspicion(NamedTuple):
     message: str
     remedy: str
     may_exist: bool = False
-    """Whether a user or group with this name may exist nevertheless."""
+    """Whether a user or group with this name may exist anyway."""
 
 
 OTHER_WHITE_SPACE: Final = re.compile(
@@ -37,9 +37,9 @@ class Wording:
     """The wording and white space specific to a format."""
 
     nobody: str
-    """How to write an ACL for nobody; follows "for nobody "."""
+    """How to write an ACL for nobody. Remedies show it after "for nobody "."""
     everyone: str
-    """How to write an ACL for everyone; follows "for everyone "."""
+    """How to write an ACL for everyone. Remedies show it after "for everyone "."""
     compared: str
     """How names are compared, such as `Hadoop compares short names`."""
     white_space: re.Pattern[str]
@@ -103,7 +103,8 @@ _EVERYONE_WORDS: Final = frozenset(
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
     """Yield the likely mistakes in an ACL's text.
 
-    If `not_a_list` returns a mistake, yields only that mistake, since the names are then fragments.
+    If the text is not a list at all, yields only that mistake, because splitting it would produce
+    meaningless names.
     """
     whole = not_a_list(text, wording)
     if whole is not None:
@@ -165,7 +166,7 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
 
 
 def intended_key(key: str, submit: str, admin: str) -> str:
-    """Return the ACL key probably meant by a misspelled key; empty if none."""
+    """Return `submit` or `admin`, whichever a misspelled key probably means; empty if neither."""
     letters = re.sub(r"[^a-z]", "", key.lower())
     if "acl" not in letters or "reservation" in letters or "priority" in letters:
         return ""
@@ -175,7 +176,7 @@ def intended_key(key: str, submit: str, admin: str) -> str:
 
 
 class _NameRule(NamedTuple):
-    """A pattern for suspicious names. `suspicious_name` fills in the texts' placeholders."""
+    """A pattern for suspicious names, and texts whose placeholders `suspicious_name` fills in."""
 
     pattern: re.Pattern[str]
     message: str

@@ -28,7 +28,7 @@ from queuegate_server.formats.source_text import MAX_BYTES, decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH: Final = 200
-"""The maximum nesting depth. A level of queues takes two nesting levels."""
+"""The maximum nesting depth. Each level of queues takes two."""
 MAX_DOCUMENTS: Final = 10_000
 """The maximum number of documents in a file."""
 MAX_NODES: Final = 5_000_000
@@ -36,7 +36,7 @@ MAX_NODES: Final = 5_000_000
 
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)
-# Only the parser of these classes is used. CBaseLoader requires libyaml.
+# Used only to parse, not to construct objects. CBaseLoader requires libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _LOOKAHEAD_TOKENS: Final = 4
 """The number of tokens to scan: the start of the stream, and the three tokens that go-yaml v3 scans
@@ -78,17 +78,17 @@ class _Builder:
     """Builds the tree of one document, without recursion."""
 
     def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
-        """Start with the preceding documents' size, since the limits apply to the whole file."""
+        """`size_before` is the preceding documents' size; the limits apply to the whole file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
         self._open = [_OpenNode(self._top, None, _NOTHING)]
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes, self._characters = size_before
         self.ended: Any = None
-        """The mark at the end of the document, set by `build`."""
+        """The mark at the end of the document; set by `build`."""
         self.is_last = False
-        """Whether the text ended without another document, set by `build`."""
-        # Equal texts share one string to save memory in the names derived from them.
+        """Whether this is the last document in the text; set by `build`."""
+        # Identical scalars share one string, so names derived from them use less memory.
         self._texts: dict[str, str] = {}
 
     @property
@@ -99,10 +99,10 @@ class _Builder:
     def build(self, get_event: Callable[[], Any]) -> Node | None:
         """Parse one document, and return its root, or None if the document is empty.
 
-        Raises ParseError for invalid YAML, and TooManyErrors.
+        Raises ParseError for invalid YAML, and TooManyErrors for too many repeated keys.
         """
-        # A local variable, because an attribute would form a cycle and keep all nodes in memory
-        # until garbage collection.
+        # A local variable, because an attribute would form a reference cycle and keep all nodes in
+        # memory until garbage collection.
         handlers: dict[type, Callable[[Any], None]] = {
             events.DocumentStartEvent: self._begin,
             events.AliasEvent: self._alias,
@@ -116,7 +116,7 @@ class _Builder:
             event = get_event()
             kind = event.__class__
             if kind is scalar_event:
-                # Inlined, because most events are scalars.
+                # Inlined for speed, because most events are scalars.
                 value, tag, mark = event.value, event.tag, event.start_mark
                 text = texts.setdefault(value, value)
                 plain = tag is None and not event.style
@@ -291,7 +291,10 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far ahead as go-yaml, to reject the same documents. Raises ParseError."""
+    """Scan as far past the document as go-yaml does, to reject the same files.
+
+    Raises ParseError.
+    """
     rest = text[end.index :]
     parser = _PARSER(rest.encode())
     try:

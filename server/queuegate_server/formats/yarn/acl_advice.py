@@ -1,4 +1,4 @@
-"""Detects YARN ACLs that probably do not have the intended meaning."""
+"""Detects YARN ACLs that probably do not mean what was intended."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _MAX_REPORTED: Final = 3
 
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return one message about everything ambiguous or suspicious in an ACL; None if nothing is."""
+    """Return one warning that covers all ambiguities and suspicious names in an ACL, or None."""
     if whole := not_a_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
@@ -60,6 +60,6 @@ def _suspicions(text: str) -> Iterator[Suspicion]:
     for kind, field in (("user", users), ("group", groups)):
         for entry in _SEPARATOR.split(field):
             name = entry.strip(TRIMMED).removeprefix(_PROXY)
-            # Skip a name with a space. It is either reported as ambiguous or valid in Hadoop.
+            # Skip a name with a space, because it is either already reported or valid in Hadoop.
             if " " not in name and (suspicion := suspicious_name(kind, name, YARN)):
                 yield suspicion

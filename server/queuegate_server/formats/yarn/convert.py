@@ -39,10 +39,10 @@ class Conversion(NamedTuple):
     text: str
     """The queues.yaml; empty if the scheduler's file cannot be loaded or converted."""
     remarks: tuple[str, ...]
-    """Explanations of non-obvious changes that grant the same access."""
+    """Explanations of changes that are not obvious but preserve access."""
     lost: tuple[Diagnostic, ...]
-    """The grants that YuniKorn cannot express, by queue. The result grants less at these queues and
-    below."""
+    """Warnings about grants that YuniKorn cannot express. The result grants less at their queues
+    and below."""
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -110,7 +110,7 @@ class _Converter:
         return written
 
     def _report_templates(self) -> None:
-        """Report templates whose ACLs grant access."""
+        """Report templates whose ACLs grant access, because YuniKorn cannot express them."""
         semantics = self.loaded.cluster.semantics
         creation = self.loaded.partition.creation
         positions = {
@@ -138,7 +138,7 @@ class _Converter:
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
-        """Add the cluster's administrators to root's admin ACL if they have access to queues."""
+        """Add the cluster's administrators to root's admin ACL if they may access queues."""
         admins, cluster = self.loaded.cluster.admins, self.loaded.cluster
         if admins.is_empty:
             return own
@@ -199,9 +199,9 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return the end of a remedy: the `acl_names` value that accepts the ACL's rejected names.
+    """Return text to append to a remedy: the `acl_names` value that accepts the rejected names.
 
-    Empty if no value accepts any. `users` and `groups` are the accepted names.
+    `users` and `groups` are the accepted names. The text is empty if no value accepts more.
     """
     choices = [names_for("user", name) for name in acl.users - users]
     choices += [names_for("group", name) for name in acl.groups - groups]
@@ -250,7 +250,7 @@ def _document(queues: Sequence[_ResultQueue], remarks: Iterable[str]) -> str:
 
 
 def _acl_text(acl: Acl) -> str:
-    """Return an ACL's shortest text, with sorted names."""
+    """Return the shortest text for an ACL, with sorted names."""
     if acl.allows_all:
         return WILDCARD
     users, groups = (",".join(sorted(names)) for names in (acl.users, acl.groups))

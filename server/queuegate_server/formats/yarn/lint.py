@@ -105,7 +105,7 @@ def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 
 
 def _lets_in(partition: Partition, path: str) -> bool:
-    """Return whether an ACL other than the administrators' allows anybody to submit."""
+    """Return whether an ACL other than the administrators' allows someone to submit."""
     otherwise = partition.chain(path, Access.SUBMIT).otherwise
     if otherwise is not None and otherwise.allowed:
         return True

@@ -21,7 +21,7 @@ class ListReader:
     """Splits the lists in one file's values."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """Split `data` into lines. `file` is the file name in the values read from `data`."""
+        """Split `data` into lines. `file` is the file name in values read from `data`."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file
@@ -36,7 +36,7 @@ class ListReader:
                 yield Text(at.line, at.column, name, value.file)
 
     def _written(self, value: Text) -> Iterator[Text]:
-        """Yield the entries in a value's source, including empty ones."""
+        """Yield the entries as written in the value's source, including empty entries."""
         if value.file != self._file or not 0 < value.line <= len(self._lines):
             return
         tag = _START_TAG.match(self._lines[value.line - 1], value.column - 1)
@@ -60,10 +60,9 @@ class ListReader:
 
 
 def _start(entry: Text, text: str, line: int, column: int) -> Text:
-    """Return the entry that starts in `text`, or `entry` if it has already started or `text` is
-    blank.
+    """Return `entry` if it has started or `text` is blank; otherwise, the entry in `text`.
 
-    A name that spans lines is not joined, and hence differs from the value's entry.
+    A name that spans lines is cut after its first line, so it differs from the value's entry.
     """
     blanks = len(text) - len(text.lstrip(TRIMMED))
     if entry.text or blanks == len(text):

@@ -45,7 +45,7 @@ class LoadedScheduler(NamedTuple):
 def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
-    """Load a cluster's files. Return the result (None after an error), and all diagnostics."""
+    """Load a cluster's files. Return the result (None if there are errors), and all diagnostics."""
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics, format_name)
     if options.site is not None and not has_errors(site_diagnostics):
@@ -84,9 +84,9 @@ def load_scheduler(
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
-    """Add the daemon's user to the administrators, unless they list it.
+    """Add the daemon's user to the administrators, unless already listed.
 
-    The ACL's text also changes if it can express the result.
+    The ACL's text is updated as well, if text can express the result.
     """
     if user in admins.users:
         return admins
@@ -97,7 +97,7 @@ def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
 
 
 class _AclReader:
-    """Parses ACLs and applies defaults. Equal texts share one ACL."""
+    """Parses ACLs and applies defaults. Identical strings are parsed into the same `Acl` object."""
 
     def __init__(self, semantics: Semantics, diagnostics: Diagnostics) -> None:
         self._semantics = semantics
@@ -107,8 +107,8 @@ class _AclReader:
     def read(self, text: Text | None, path: str) -> Acl:
         """Parse a queue's ACL.
 
-        An unset ACL grants access to nobody, except that Hadoop's semantics let everyone in at the
-        root.
+        An unset ACL grants access to nobody. With Hadoop's semantics, an unset ACL of the root
+        grants access to everyone.
         """
         if text is None:
             is_open = path == ROOT and self._semantics is Semantics.HADOOP
@@ -117,7 +117,7 @@ class _AclReader:
         ignored = (*acl.dropped_users, *acl.dropped_groups)
         if not ignored:
             return acl
-        # Use the linter's message, if any, so that duplicates can be removed.
+        # Use the linter's message, if it has one, so that duplicates can be removed.
         fault = advice(text.text, self._semantics)
         if fault is None:
             names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])

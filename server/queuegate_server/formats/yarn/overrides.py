@@ -85,8 +85,8 @@ def _findings(
 def _are_other_files(path: str, file: str) -> bool:
     """Return whether two paths have different file names.
 
-    Folders are ignored because a served file may be a copy. Text that was sent or pasted has no
-    file name.
+    Folders are ignored because a served file may be a copy. Sent or pasted text has no file name,
+    so it never differs.
     """
     name = PurePath(file)
     return name.suffix == ".xml" and PurePath(path).name != name.name

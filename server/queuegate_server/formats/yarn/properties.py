@@ -2,7 +2,7 @@
 
 Later files override earlier files. The last value of a property wins unless an earlier value is
 final. A property without a value sets nothing but may be final. Values are not trimmed; names are
-trimmed only if they are elements. Included files are not read.
+trimmed if given as elements, not as attributes. Included files are not read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ class Configuration:
     _files: list[str] = field(default_factory=list)
 
     def copy(self) -> "Configuration":
-        """Return a copy so that overriding files can be added without changing the original."""
+        """Return a copy, to which files can be added without changing the original."""
         values, final, not_plain = dict(self._values), dict(self._final), dict(self._not_plain)
         return Configuration(values, final, not_plain, [*self._files])
 
@@ -51,8 +51,8 @@ class Configuration:
     def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
         """Add a file that overrides the previously added files.
 
-        Returns False and adds an error for anything but a Hadoop configuration file. For properties
-        selected by `is_read`, reports values in other files that this file overrides.
+        Returns False and adds an error for anything but a Hadoop configuration file. Warns if this
+        file overrides another file's value of a property selected by `is_read`.
         """
         root = read_xml(data, diagnostics)
         if root is None:
@@ -75,8 +75,8 @@ class Configuration:
     ) -> dict[str, Text]:
         """Return the properties by name, and add an error for each unreadable property.
 
-        Properties selected by `is_read` must be plain text. Their variables are expanded unless
-        `is_literal` selects them.
+        Properties selected by `is_read` must be plain text. Their variables are expanded, except in
+        properties selected by `is_literal`.
         """
         values = dict(self._values)
         budget = ExpansionBudget()

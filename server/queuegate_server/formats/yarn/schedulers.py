@@ -61,7 +61,7 @@ _OTHER_CAPACITY_ACLS: Final = frozenset(
 
 @dataclass(slots=True, eq=False)
 class QueueEntry:
-    """A queue in a file. Unset ACLs are None."""
+    """A queue as configured in a scheduler's file. Unset ACLs are None."""
 
     path: str
     position: Positioned
@@ -73,7 +73,7 @@ class QueueEntry:
 
 @dataclass(slots=True)
 class SchedulerFile:
-    """The queues in a file, each after its parent."""
+    """The contents of a scheduler's file. Each queue follows its parent."""
 
     submit_name: str
     admin_name: str
@@ -103,7 +103,7 @@ def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
-    """Read an allocation file; return None for any other file. yarn-site.xml has no effect."""
+    """Read an allocation file; return None for any other file. yarn-site.xml is not used."""
     top = read_xml(data, diagnostics)
     if top is None:
         return None
@@ -129,7 +129,7 @@ def _read_fair_scheduler(
 
 
 def _fair_acl(name: str) -> str:
-    """Return the ACL element probably meant by a misspelled name; empty if none."""
+    """Return the ACL element that a misspelled name probably means; empty if none."""
     if name in _OTHER_FAIR_ACLS:
         return ""
     similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
@@ -161,7 +161,7 @@ class _FairSchedulerReader:
             element, path = stack.pop()
             self._read_queue(element, path)
             for child in reversed(element.children):
-                # Hadoop checks whether "queue" ends with the element name.
+                # As in Hadoop, any suffix of "queue" is accepted as the element's name.
                 if "queue".endswith(child.name) or child.name == "pool":
                     self._push(stack, child, path)
         queues = list(self._queues.values())
@@ -211,7 +211,7 @@ class _FairSchedulerReader:
 def _read_capacity_scheduler(
     data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Read a capacity-scheduler.xml on top of yarn-site.xml; return None for any other file."""
+    """Read a capacity-scheduler.xml, which overrides yarn-site.xml; None for any other file."""
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None
@@ -255,7 +255,7 @@ def _check_lists(
         else:
             diagnostics.error(text, f"{message}, and root has no queues", remedy, path)
     if len(paths) == 1 and ROOT not in lists:
-        # Hadoop requires this list, so without it, the file is of another kind or damaged.
+        # Hadoop requires this list, so a file without it is damaged or of another kind.
         lists[ROOT] = properties.get(f"{PREFIX}{ROOT}.{LIST}", Position(1, 1))
         message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         if not has_errors:
@@ -353,7 +353,7 @@ def _unlisted_queue(
         return message, f"add {child} to {PREFIX}{above}.{LIST}, or correct the path"
     message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
     message += " this ACL is ignored"
-    # The parent's leaf template takes precedence over all others.
+    # Suggest the parent's leaf template, because it takes precedence over all others.
     is_managed = creation.creators[above].is_managed
     kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
     access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
@@ -371,4 +371,5 @@ SCHEDULERS: Final[Mapping[str, _Reader]] = {
     "fair-scheduler": _read_fair_scheduler,
     "capacity-scheduler": _read_capacity_scheduler,
 }
-"""File readers by format name. They take the contents, the diagnostics and yarn-site.xml."""
+"""File readers by format name. They take the contents, the diagnostics and yarn-site.xml's
+properties."""

@@ -15,7 +15,7 @@ NOBODY: Final = " "
 ENABLE: Final = "yarn.acl.enable"
 ADMINS: Final = "yarn.admin.acl"
 _SIMILAR: Final = 0.8
-"""The minimum difflib ratio of misspelled keys. Among Hadoop's own keys, the maximum is 0.76."""
+"""The minimum difflib ratio for reporting a key as misspelled. Hadoop's own keys reach 0.76."""
 _MAX_COMPARED: Final = 100
 _SITE_KEYS: Final = "yarn."
 _CAPACITY_KEYS: Final = "yarn.scheduler.capacity."
@@ -96,7 +96,7 @@ def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
 
 
 def _check_keys(configuration: Configuration, diagnostics: Diagnostics) -> None:
-    """Warn about keys that probably misspell one of the properties read."""
+    """Warn about keys that are probably misspellings of the two properties read here."""
     intended = {_words(key): key for key in (ENABLE, ADMINS)}
     for name in configuration:
         if name not in {ENABLE, ADMINS} and (
@@ -108,7 +108,7 @@ def _check_keys(configuration: Configuration, diagnostics: Diagnostics) -> None:
 
 
 def _words(key: str) -> str:
-    """Return the words in a key, in lowercase and sorted, because they may be mixed up."""
+    """Return a key's words in lowercase, sorted because a misspelled key may reorder them."""
     return SEPARATOR.join(sorted(re.findall("[a-z]+", key[:_MAX_COMPARED].lower())))
 
 

@@ -50,7 +50,7 @@ _MAX_INTEGER: Final = 2**31
 
 @dataclass(slots=True, eq=False)
 class TemplateEntry:
-    """A template in a file. Unset ACLs are None."""
+    """A template as configured in a file. Unset ACLs are None."""
 
     kind: TemplateKind
     path: str
@@ -69,10 +69,10 @@ class Templates:
     creation: QueueCreation | None = None
     """The queues that YARN creates, and their templates; None if it creates none."""
     switches: Mapping[tuple[str, TemplateKind], Text] = field(default_factory=dict)
-    """The properties that enable queue creation, by queue path and `LEAF_OF_MANAGED` or `ANY`."""
+    """The properties that enable queue creation, by path and kind (`LEAF_OF_MANAGED` or `ANY`)."""
 
     def makes_parent(self, path: str) -> bool:
-        """Return whether `path` is a parent because YARN creates queues below it."""
+        """Return whether queue creation makes the queue at `path` a parent."""
         return any(
             boolean(switch)
             for kind in _SWITCHES
@@ -145,7 +145,7 @@ class TemplateReader:
             )
             for each in used
         )
-        # Depths at wildcard paths do not affect which queues are created.
+        # Omit depths at wildcard paths, because they do not affect which queues are created.
         kept = {path: depth for path, depth in depths.items() if ANY_NAME not in path}
         return Templates(entries, QueueCreation(creators, templates, kept, default), switches)
 
@@ -267,8 +267,9 @@ def _is_used(
 ) -> bool:
     """Return whether queues may be created from the template.
 
-    A creator is a queue below which YARN creates queues. `index` maps each path at or above a
-    creator, with the creator's level, to the number of levels created.
+    A creator is a queue below which YARN creates queues. `index` is keyed by the path of a creator
+    or its ancestor, and by the creator's level. Its values are the numbers of levels that YARN
+    creates below the creators.
     """
     names = entry.path.split(SEPARATOR)
     wildcards = trailing_wildcards(entry.path)
@@ -291,7 +292,7 @@ def _queue_of(key: str, suffix: str) -> str:
 
 
 def misspelled_template(path: str) -> str:
-    """Return the template kind probably meant by the end of `path`; empty if none."""
+    """Return the template kind that the end of `path` probably misspells; empty if none."""
     above, _, last = path.rpartition(SEPARATOR)
     if above.rpartition(SEPARATOR)[2].startswith("auto"):
         last = f"{above.rpartition(SEPARATOR)[2]}.{last}"

@@ -1,7 +1,7 @@
 """Warns about the properties of unlisted queues.
 
-A misspelled `queues` property leaves all queues below it unlisted. The misspelling is reported
-once, and the unlisted queues' properties are counted instead of reported individually.
+A misspelled `queues` property leaves a whole subtree unlisted. The misspelling is reported once,
+and the unlisted queues' properties are counted instead of reported individually.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ class UnlistedQueues:
     _ignored: Counter[str] = field(default_factory=Counter)
 
     def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
-        """Add a warning about a property, or just count it if a faulty list omits the queue."""
+        """Warn about a property, or just count it if a faulty list leaves out its queue."""
         above = path
         while above and above not in self._paths:
             above = parent_path(above)
@@ -38,7 +38,7 @@ class UnlistedQueues:
             self._diagnostics.warning(position, message, remedy, path)
 
     def summarize(self) -> None:
-        """Add a warning for the counted properties at each path."""
+        """Add a warning about each faulty list, with the number of properties counted for it."""
         for path, count in self._ignored.items():
             message = f"{count} properties are ignored because their queues are not listed"
             if count == 1:

@@ -1,6 +1,6 @@
 """Expands variables in Hadoop properties.
 
-Hadoop looks up a variable first in its process and then in all its properties
+Hadoop looks up a variable first in its process's environment and then in all its properties
 (`Configuration.substituteVars`). Only the properties in the given files are known here, so a
 variable that may be set elsewhere is an error.
 """

@@ -2,7 +2,8 @@
 
 YuniKorn checks an ACL twice. Its validator (`checkACL` in `pkg/common/configs/configvalidator.go`)
 counts fields separated by any white space. Its scheduler (`NewACL` in `pkg/common/security/acl.go`)
-counts single spaces, and rejects some ACLs that the validator accepts. Both checks apply here.
+counts single spaces, and rejects some ACLs that the validator accepts. This parser applies both
+checks.
 """
 
 from typing import Final
@@ -30,7 +31,7 @@ _MAX_LISTS: Final = 2
 
 
 class AclReader:
-    """Parses a partition's ACLs. Equal texts share one object."""
+    """Parses a partition's ACLs. Identical strings are parsed into the same `Acl` object."""
 
     def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
         """Create a reader. `names` selects the names allowed in ACLs; other names are reported."""
@@ -45,7 +46,7 @@ class AclReader:
             return self.read(scalar, queue)
         text = self._texts.get(scalar.text)
         if text is None:
-            # Copied because the original text would keep the nodes' memory in use.
+            # Copy the text, because the original would keep the nodes' memory in use.
             text = self._texts[scalar.text] = scalar.text.encode().decode()
         return text
 
@@ -88,7 +89,7 @@ class AclReader:
 
 
 def _too_many_lists(text: str) -> str:
-    if len(text.split()) <= _MAX_LISTS:  # `split` recognizes more separators than YuniKorn does
+    if len(text.split()) <= _MAX_LISTS:  # `split` finds at least as many lists as YuniKorn
         return ""
     fields = OTHER_WHITE_SPACE.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")

@@ -1,8 +1,8 @@
 """Decodes the values of known keys, and reports unknown keys and wrong types.
 
-The rules follow go-yaml v3 with known fields (`resolve.go`, and `scalar` in `decode.go`): null
-means absent, null list items are dropped, a text field accepts any scalar as written, and bool,
-uint64 and float64 fields have their own grammars.
+The rules follow go-yaml v3 with `KnownFields` enabled (`resolve.go`, and `scalar` in `decode.go`):
+null means absent, null list items are dropped, a text field accepts any scalar as written, and
+bool, uint64 and float64 fields have their own grammars.
 """
 
 import math
@@ -55,8 +55,8 @@ _NUMBER_WORDS: Final = {
 
 ValueReader = Callable[["Fields", str, Node], Any]
 Readers = Mapping[str, tuple[str, ValueReader]]
-"""The model attribute and the reader for each key's value. The attribute is empty if the value's
-type is checked but the value is not used."""
+"""The model attribute and the reader for each key. The attribute is empty if the value is only
+type-checked."""
 
 
 class Count(NamedTuple):
@@ -78,8 +78,9 @@ class Fields:
         """The queue path shown in diagnostics."""
 
     def values(self, mapping: MappingNode | None, readers: Readers, what: str) -> dict[str, Any]:
-        """Decode a mapping's values, and return them by attribute. `what` names the mapping in
-        diagnostics.
+        """Decode a mapping's values, and return them by attribute.
+
+        `what` names the mapping in diagnostics.
         """
         values = {}
         for key, (position, node) in mapping.entries.items() if mapping else ():
@@ -194,8 +195,8 @@ class Fields:
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return
-            # Not quoted, because an entire document that is a single scalar may be a misplaced key
-            # or token.
+            # Do not quote a document that is a single scalar; it may be a key or token passed by
+            # mistake.
             actual = "text" if key in _WHOLE_DOCUMENTS else quoted(node.text)
             if not node.plain and wanted in _UNQUOTED:
                 actual = f"the quoted text {actual}"

@@ -26,10 +26,10 @@ class BadPattern(ValueError):
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Compile a pattern, to be used with `search`. Raises BadPattern if Go rejects the pattern."""
+    """Compile a pattern for use with `search`. Raises BadPattern if Go rejects the pattern."""
     for part in _PART.findall(pattern):
         if part == r"\C":
-            # This sequence could match half a character.
+            # Go rejects this sequence, because it could match half a character.
             raise BadPattern(r"invalid escape sequence: \C")
         if part.startswith("{"):
             raise BadPattern(f"invalid repeat count: {part}")

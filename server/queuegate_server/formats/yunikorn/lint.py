@@ -82,10 +82,10 @@ class _Document(NamedTuple):
     acls: list[_ListedAcl]
 
     def different_acls(self) -> Iterable[_ListedAcl]:
-        """Return each distinct ACL once. Aliases can repeat a long ACL many times."""
+        """Return each distinct ACL once, because aliases can repeat a long ACL many times."""
         first: dict[int, _ListedAcl] = {}
         for listed in self.acls:
-            # Equal texts in a partition share one ACL.
+            # Identical strings in a partition are parsed into the same `Acl` object.
             first.setdefault(id(listed.acl), listed)
         return first.values()
 
@@ -207,7 +207,7 @@ def _nobody(listed: _ListedAcl) -> _Advice:
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
-    """Report an ACL that lists names although a queue above it lets everyone in."""
+    """Report an ACL that has no effect because a queue above it lets everyone in."""
     above = listed.above.everyone
     if above and not listed.acl.is_empty and not listed.acl.allows_all:
         does = "submit" if listed.key == _SUBMIT else "administer"
@@ -218,7 +218,7 @@ def _pointless(listed: _ListedAcl) -> _Advice:
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
-    """Report a single space meant to close a queue although an ancestor grants access."""
+    """Report a single space, which does not close a queue if an ancestor grants access."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (
@@ -231,7 +231,7 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
     """Return messages and remedies about an ACL's names. `names` selects the allowed names.
 
-    Cached because aliases can repeat a long ACL many times. Equal texts share one ACL.
+    Cached, because aliases can repeat a long ACL many times, each time as the same `Acl` object.
     """
     messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if not acl.allows_all:
@@ -256,19 +256,19 @@ def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
     for kind, listed in (("user", acl.users), ("group", acl.groups)):
         for name in sorted(listed):
             suspicion = suspicious_name(kind, name, YUNIKORN)
-            # If more names than YuniKorn's are allowed, an unusual name may be intended.
+            # If names that YuniKorn rejects are allowed, an unusual name may be intended.
             if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
                 yield suspicion.message, suspicion.remedy
 
 
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a user whose name is a group elsewhere, since a leading space may be missing."""
+    """Report a user named like a group elsewhere, because the ACL may lack a leading space."""
     groups: dict[str, Positioned] = {}
     for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)
     users = {name for name, _ in _names_outside_acls(document, "user")}
     for listed in document.different_acls():
-        # A comma next to the space suggests that a single list was intended.
+        # Skip an ACL with a comma next to its space; it was probably meant as a single list.
         if " " in listed.scalar.text and not re.search(", | ,", listed.scalar.text):
             users |= listed.acl.users
             for name in listed.acl.groups:

@@ -87,7 +87,7 @@ def load_queues(
 
 
 def other_key(file: str, key: str) -> Diagnostic:
-    """Return a warning that YuniKorn reads a different key from its ConfigMap."""
+    """Return a warning that YuniKorn reads the ConfigMap's key `key` instead of `file`."""
     message = "service.policyGroup in the ConfigMap makes YuniKorn read"
     message += f" {quoted(key)} instead of this"
     return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")
@@ -105,7 +105,7 @@ def missing_default_partition(file: str, partitions: Collection[str]) -> Iterato
 
 
 def normalized_name(partition: PartitionConfig) -> str:
-    """Return the partition's name as in YuniKorn: `default` if empty or `default` in any case."""
+    """Return YuniKorn's name for the partition; empty and `DEFAULT` both become `default`."""
     name = partition.name.text
     return DEFAULT_PARTITION if not name or name.lower() == DEFAULT_PARTITION else name
 

@@ -36,7 +36,7 @@ class _Gap(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        """Whether there are consecutive spaces on the key's line."""
+        """Whether the value follows consecutive spaces on the key's line."""
         return self.column > 0 and any(len(run) > 1 for run in self.spaces)
 
 
@@ -45,8 +45,8 @@ def has_lost_blank(
 ) -> bool:
     """Return whether the space before the value was probably meant to start a list of groups.
 
-    One space belongs to the colon. Spaces that align several keys' values are ignored. So is the
-    indentation of a value on its own line, unless it is odd and the key's indentation is even.
+    The first space after the colon and spaces that align several keys' values are ignored. The
+    indentation of a value on its own line is also ignored, unless it is odd and the key's is even.
     """
     if mapping is None or not scalar.text or " " in scalar.text:
         return False

@@ -1,7 +1,7 @@
 """Decodes a queues.yaml from YAML nodes into a model.
 
-The model contains the validated fields, with their nodes where diagnostics refer to them. A value
-of the wrong type is reported and then treated as absent.
+The model contains only fields that are validated, with their nodes where diagnostics need them. A
+value of the wrong type is reported and then treated as absent.
 
 Keys are the lower-case field names of YuniKorn's `pkg/common/configs/config.go`. A missing root
 queue is added, as in `checkQueuesStructure` in `configvalidator.go`.
@@ -58,7 +58,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a reader that decodes a mapping, and returns its value for the attribute `value`."""
+    """Return a reader that decodes a mapping, and returns only the attribute `value`."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")
@@ -242,7 +242,7 @@ _RULE: Final[Readers] = {
 
 
 def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
-    """Return the partition's placement rules with their parents."""
+    """Return the partition's placement rules, each with its chain of parents."""
     rules = []
     for mapping in fields.mappings(key, node):
         rule, parent = _rule(fields, mapping)
@@ -254,7 +254,7 @@ def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
 
 
 def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:
-    """Return the rule and its parent's undecoded mapping."""
+    """Return the decoded rule, and its parent's undecoded mapping, if any."""
     values = fields.values(mapping, _RULE, "a placement rule")
     parent = mapping.get("parent")
     return (

@@ -2,7 +2,8 @@
 
 The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath` and
 `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`. YuniKorn's
-releases differ in which queues are parents; a rule is valid here if any release accepts it.
+releases differ in which queues they treat as parents; a rule is valid here if any release accepts
+it.
 """
 
 import re
@@ -79,7 +80,7 @@ def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
 
 
 def _check_pattern(kind: str, entry: ScalarNode, diagnostics: Diagnostics) -> None:
-    """Check a filter entry that is not a name."""
+    """Check a filter entry that is not a name, and hence must be a regular expression."""
     message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
     remedy = "correct it; regular expressions use Go's syntax (RE2)"
     if not _REGEXP_CHARACTER.search(entry.text):

@@ -3,8 +3,8 @@
 Amounts are parsed and compared as in YuniKorn's `pkg/common/resources/quantity.go` and
 `resources.go`; an unset amount is unlimited. The rules follow `checkQueueResource`,
 `checkLimitsStructure`, `checkLimits`, `checkLimitResource` and `checkLimitMaxApplications` in its
-`configvalidator.go`. YuniKorn parses a child template's resources only when its scheduler builds a
-parent queue.
+`configvalidator.go`. A child template's resources are checked only at parent queues, because
+YuniKorn ignores them elsewhere.
 """
 
 import re
@@ -186,7 +186,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
 
 
 def _content(limits: list[Limit]) -> list[object]:
-    """Return the limits in comparable form. A missing list differs from an empty list."""
+    """Return the limits as comparable values. A missing list differs from an empty list."""
     return [
         (
             limit.description,
@@ -213,7 +213,7 @@ class _QueueLimits:
         """Check the limits, and return the scope for the queues below."""
         queue, maximum = self.queue, Amounts()
         if queue.name.text != ROOT and queue.resources:
-            # `check_resources` reports errors in these amounts.
+            # Discard errors here, because `check_resources` reports them.
             maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
         scope = self.above.new_child()
         limited: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
