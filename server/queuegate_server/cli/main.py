@@ -1,4 +1,4 @@
-"""The entry point of `queuegate-server`, with the group of its commands."""
+"""The entry point of `queuegate-server`, which assembles its commands."""
 
 # Imports are deferred because a default installation has only the client's dependencies.
 # ruff: noqa: PLC0415
@@ -22,7 +22,7 @@ def main() -> None:
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
-        # A reload signal must not terminate a server before its signal handlers are installed.
+        # Without a handler, a reload signal would terminate the server while it is starting.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         commands = command_group()

@@ -39,7 +39,7 @@ class Annotations:
     """The reason why annotations are missing; empty if none are."""
 
     def place(self, key: AclKey) -> str:
-        """Return an ACL's `file:line:column`, or text that calls it a default; empty if unknown."""
+        """Return an ACL's `file:line:column`, or a note that it is a default; empty if unknown."""
         place = self.places.get(key)
         if place is None:
             # The settings may define cluster administrators, so their position may be unknown.
@@ -53,7 +53,7 @@ class Annotator:
     """Annotates the served policy once per revision."""
 
     def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
-        """Create an annotator. `texts` returns the text of the served policy; None if too large."""
+        """Create an annotator. `texts` returns the served policy, or None if it is too large."""
         self._texts = texts
         self._revision = 0
         self._task: asyncio.Task[Annotations] | None = None

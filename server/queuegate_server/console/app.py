@@ -276,7 +276,7 @@ class Console:
     async def _reject_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
-        """Reject an invalid token. After many failures, an address must wait, and is not logged.
+        """Reject an invalid token. After many failures, an address must wait and is not logged.
 
         Valid tokens are accepted meanwhile, because several callers may share an address.
         """

@@ -1,4 +1,4 @@
-"""The problems shown on every page: failed reloads, and resolvers paused by circuit breakers."""
+"""The problems shown on every page, such as failed reloads and open circuit breakers."""
 
 from collections.abc import Iterator
 

@@ -31,7 +31,7 @@ _BOUNDARY: Final = re.compile(
 )
 """Matches a boundary (RFC 2046, section 5.1.1) without spaces; browsers never use spaces."""
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
-"""Matches a part's header, which contains the field name. Browsers encode quotation marks and line
+"""Matches the part header that contains the field name. Browsers encode quotation marks and line
 breaks in names as %22, %0D and %0A."""
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 2

@@ -63,12 +63,12 @@ async def render(template: Template, **values: object) -> bytes:
 
 
 def moment(wall_seconds: float) -> str:
-    """Format a time, in Unix seconds, as human-readable text in UTC."""
+    """Format a Unix timestamp as human-readable text in UTC."""
     return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def age(wall_seconds: float) -> str:
-    """Format the time elapsed since a time in Unix seconds, such as `5 min ago`."""
+    """Format the time elapsed since a Unix timestamp, such as `5 min ago`."""
     return f"{_duration(max(0.0, time.time() - wall_seconds))} ago"
 
 

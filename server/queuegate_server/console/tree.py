@@ -23,7 +23,7 @@ MAX_MATCHES: Final = 100
 _CHUNK: Final = 5_000
 """The number of paths searched per step; a step takes 1 ms."""
 _searching: Final = asyncio.Semaphore(1)
-"""Allows one search at a time, because each running search delays calls by a step."""
+"""Allows one search at a time, because each search in progress delays RPCs by one step."""
 _AFTER: Final = chr(ord(SEPARATOR) + 1)
 
 

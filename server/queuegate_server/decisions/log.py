@@ -82,7 +82,7 @@ class DecisionLog:
     """Counts decisions, and records them in the audit log, if any."""
 
     def __init__(self, audit: AuditLog | None = None, *, allowed: bool = False) -> None:
-        """Start with all counts at 0. If `allowed`, grants are recorded as well as denials."""
+        """Start with all counts at 0. If `allowed` is true, record grants as well as denials."""
         self._audit = audit
         self.counts = [0] * len(GRANTS)
         """The number of decisions by reason number."""

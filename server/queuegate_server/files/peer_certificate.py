@@ -30,7 +30,7 @@ class PeerCertificate(NamedTuple):
 
 
 class _BadNames(ValueError):
-    """Raised for a certificate whose names must not be used. The message is a clause about it."""
+    """Raised for a certificate whose names must not be used. The message describes its fault."""
 
 
 @lru_cache(maxsize=1024)

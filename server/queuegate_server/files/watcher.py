@@ -51,7 +51,7 @@ class FileSource(Protocol[T_co]):
         """Return the folders to watch for changes."""
 
     def status(self) -> tuple[int, ...]:
-        """Return numbers that usually change with the contents but are cheap. Raises OSError."""
+        """Return numbers that usually change with the contents. Must be cheap. Raises OSError."""
 
     def read(self) -> T_co:
         """Return the contents. Raises OSError."""
@@ -164,7 +164,7 @@ class FileWatcher(Generic[T]):
         except OSError:
             self._seen = _UNREADABLE
             raise
-        # Not set in the thread, because an abandoned thread must not change it.
+        # Set here rather than in the thread, because an abandoned thread must not change it.
         self._seen = version
         return Content(data, version.checksum)
 
@@ -231,7 +231,7 @@ class FileWatcher(Generic[T]):
         return data, _Version(status, checksum(data))
 
     def _may_have_changed(self) -> bool:
-        """Return whether the contents differ, reading them only if the status has changed."""
+        """Return whether the contents have changed. Read them only if the status has changed."""
         try:
             unchanged = self._source.status() == self._seen.status
         except OSError:
@@ -290,7 +290,7 @@ class WatchedValue(Generic[T, V]):
         """The number of failed reloads."""
 
     async def watch(self) -> None:
-        """Reload whenever the files change, until cancelled."""
+        """Reload whenever the files change, until canceled."""
         async for _ in self._watcher.changes():
             await self.reload()
 
@@ -325,7 +325,7 @@ class WatchedValue(Generic[T, V]):
 
 
 def checksum(content: Data) -> str:
-    """Return the SHA-256 of the content, which may have several parts, in uppercase hexadecimal."""
+    """Return the SHA-256 of content in one or several parts, in uppercase hexadecimal."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest().upper()
     named = content if isinstance(content, Mapping) else dict(enumerate(content))

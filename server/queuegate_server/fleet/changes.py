@@ -139,7 +139,7 @@ class FleetChanges:
             await take_effect()
             event = await self._append(change)
         except StoreUnavailable:
-            self._member.send_later(change)  # queued here because the caller may be gone
+            self._member.send_later(change)  # the caller may be gone, so queue it here
             raise
         finally:
             self._session.fence.end(pending, event)
@@ -155,7 +155,7 @@ class FleetChanges:
             return await self._member.append(change)
 
     async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
-        """Wait until the other replicas, and the local gates if awaited, have applied a change.
+        """Wait until the other replicas and, for an awaited change, the local gates have applied it.
 
         Returns False if Redis has lost the event. Raises StoreUnavailable.
         """

@@ -23,7 +23,7 @@ class _Confirmation(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The approximate size within a status, in bytes."""
+        """The confirmation's approximate size in a status, in bytes."""
         nonce = 2 * NONCE_BYTES + len('"",')
         return nonce * (1 + self.has_failed) + len(json.dumps(self.waited_out)) + 1
 

@@ -17,7 +17,7 @@ from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups
 
 @dataclass(eq=False)
 class PendingInvalidation:
-    """An invalidation whose event is not applied yet. Its users' shared groups are rejected."""
+    """An invalidation whose event has not been applied. Its users' shared groups are rejected."""
 
     invalidated: StateChange
     event: LogPosition | None = None

@@ -31,7 +31,7 @@ class Follower:
         clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Create a follower of no history. `wake` triggers a heartbeat."""
+        """Create a follower that is idle until `join`. `wake` triggers a heartbeat."""
         self._session = session
         self._stream = stream
         self._local = local
