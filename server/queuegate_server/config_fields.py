@@ -67,7 +67,7 @@ def check_file(check: Callable[[bytes], None]) -> AfterValidator:
 def note_absent_file(path: Path, info: ValidationInfo) -> bool:
     """Return whether a missing file is acceptable because the settings are for another machine.
 
-    For such settings, the validation context is a set. The path is added to it.
+    For such settings, the validation context is a set, and the path is added to it.
     """
     # os.path.exists does not raise if a folder in the path cannot be entered.
     if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110

@@ -111,9 +111,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return the content of the settings file; None if there is no file or it cannot be read.
+    """Return the settings file's content; None if no file is given or it cannot be read.
 
-    If it cannot be read, loading the settings reports the error.
+    A read error is reported later, when the settings are loaded.
     """
     if config is not None:
         with contextlib.suppress(OSError), config.open("rb") as opened:

@@ -116,7 +116,8 @@ class DecisionLog:
         """Write audit records for the decisions that must be recorded.
 
         Args:
-            checks: Returns all decisions; called in the writer thread.
+            checks: Returns the decisions, including any that need no record. Called in the writer
+                thread.
             due: The number of decisions to record.
             size: The approximate memory held by `checks` until it is called, in bytes.
 

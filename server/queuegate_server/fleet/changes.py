@@ -155,7 +155,7 @@ class FleetChanges:
             return await self._member.append(change)
 
     async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
-        """Wait until the other replicas and, for an awaited change, the local gates have applied it.
+        """Wait until the other replicas, and the local gates of an awaited change, have applied it.
 
         Returns False if Redis has lost the event. Raises StoreUnavailable.
         """

@@ -91,7 +91,7 @@ class ClockWatch:
         self._sentence = ""
 
     def update(self, clocks: Mapping[str, Clock | None], now: float) -> None:
-        """Compare the clocks of running replicas, by name. An unknown clock is None."""
+        """Compare the running replicas' clocks, given by name; None for an unknown clock."""
         known = {name: clock for name, clock in clocks.items() if clock is not None}
         late = min(known, key=lambda name: known[name][1], default="")
         early = max(known, key=lambda name: known[name][0], default="")

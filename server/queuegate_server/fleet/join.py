@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Create the store without connecting. Clocks return seconds. The lease uses `clock`."""
+        """Create the store without connecting. `clock`, which the lease uses, returns seconds."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
