@@ -48,7 +48,7 @@ class ReplicaLog:
         sent."""
 
     def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
-        """Return whether a history lacks an event that this replica knew while following it.
+        """Return whether a history lacks an event that this replica knew of while following it.
 
         A Redis server promoted in a failover may lack events that a barrier relied on. Outdated
         groups stored there would then look valid. (If the server has since added more events than
@@ -140,7 +140,7 @@ class ReplicaLog:
         return self.position is not None and event.epoch == self.position.epoch
 
     def contains(self, event: LogPosition) -> bool:
-        """Return whether the history contains an event, as far as this replica knows."""
+        """Return whether, to this replica's knowledge, the followed history contains an event."""
         newest = self.newest
         if newest is None or event.epoch != newest.epoch or event.sequence > newest.sequence:
             return False

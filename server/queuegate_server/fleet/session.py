@@ -335,8 +335,8 @@ class FleetSession:
         """Return whether all other replicas have stopped using the state before the change.
 
         Each replica may take `seconds` to apply the change. The barrier may rely on expired leases
-        only if a later heartbeat shows that Redis still has the event. Otherwise, some leases may
-        have been requested after the append.
+        only if a later heartbeat shows that Redis still has the event. If Redis has lost it, leases
+        on the old state may have been renewed since.
         """
         if barrier.next_end(now, seconds) is not None:
             return False

@@ -77,7 +77,7 @@ class GroupCounts:
 
 
 class PartitionGroups:
-    """Implementation of `identity.shared.SharedGroups` for one partition."""
+    """Implements `identity.shared.SharedGroups` for one partition."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class PartitionGroups:
         counts: GroupCounts,
         clock: Callable[[], float],
     ) -> None:
-        """Create the groups of one partition. `clock` is the cache lease's clock, in seconds."""
+        """Create a partition's shared groups. `clock` is the cache lease's clock, in seconds."""
         self.resolver_fingerprint: Final = codec.resolver_fingerprint
         """Identifies the resolver's settings; see `SharedGroups`."""
         self._store = store

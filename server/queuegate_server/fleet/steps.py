@@ -49,7 +49,7 @@ class Loss(NamedTuple):
 
 
 class UnsentChanges(NamedTuple):
-    """Request: append an unsent change after the event `head`."""
+    """Request: append the oldest unsent change after the event `head`."""
 
     head: LogPosition
 

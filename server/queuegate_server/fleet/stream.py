@@ -75,8 +75,8 @@ class Stream:
     async def begin(self, before: bytes) -> bytes:
         """Start a new history, replacing the one with the epoch `before` (empty if there is none).
 
-        Return the new epoch. It takes effect only if no other replica has replaced the history
-        first.
+        Return the new epoch. The new history starts only if no other replica has replaced the old
+        history first.
         """
         epoch, keys = os.urandom(EPOCH_BYTES), self._keys.state
         await self._store.run_script(scripts.BEGIN, keys, (before, epoch), seconds=COMMAND_BUDGET)

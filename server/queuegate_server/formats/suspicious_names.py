@@ -34,7 +34,7 @@ _UNUSUAL_WHITE_SPACE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The wording and white space specific to a format."""
+    """A format's phrases for messages, and the white space that they report."""
 
     nobody: str
     """How to write an ACL for nobody. Remedies show it after "for nobody "."""

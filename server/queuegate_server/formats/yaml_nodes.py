@@ -19,7 +19,7 @@ class ScalarNode:
 
     @property
     def is_null(self) -> bool:
-        """Whether the scalar is null: an unquoted `~` or `null`, or empty."""
+        """Whether the scalar is null: empty, or an unquoted `~` or `null`."""
         return self.plain and self.text in _NULLS
 
 

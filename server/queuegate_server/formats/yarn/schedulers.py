@@ -193,7 +193,7 @@ class _FairSchedulerReader:
                     remedy = remedy or f"write {' or '.join(_FAIR_ACLS)}"
                     self._diagnostics.warning(child, message, remedy, path)
             elif child.children or not child.is_plain:
-                # Hadoop would read only part of the text, or fail.
+                # Reject it, because Hadoop would read only part of the text, or fail.
                 message = f"<{child.name}> is not plain text"
                 remedy = "remove the elements, processing instructions and CDATA sections from it"
                 self._diagnostics.error(child, message, remedy, path)

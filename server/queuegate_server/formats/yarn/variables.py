@@ -95,7 +95,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
 
 
 def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
-    """Return the variables in `text` and, recursively, in their values, up to the limit."""
+    """Return up to _MAX_SUBSTITUTIONS variables in `text` and, recursively, in their values."""
     reachable: set[str] = set()
     stack = [text]
     while stack:

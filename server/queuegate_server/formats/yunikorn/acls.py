@@ -46,7 +46,7 @@ class AclReader:
             return self.read(scalar, queue)
         text = self._texts.get(scalar.text)
         if text is None:
-            # Copy the text, because the original would keep the nodes' memory in use.
+            # Copy the text, because keeping the original would keep the nodes' memory in use.
             text = self._texts[scalar.text] = scalar.text.encode().decode()
         return text
 
