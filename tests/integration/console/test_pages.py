@@ -14,12 +14,14 @@ import pytest
 
 from tests.support.console_http import Answer, Browser
 from tests.support.eventually import eventually
+from tests.support.servers.admin_port import ops_address
 from tests.support.servers.console_server import (
     HOSTILE_PARTITION,
     RunningConsole,
     hostile_console,
     running_console,
 )
+from tests.support.servers.queuegate_server import ADMIN, running_server
 from tests.support.xss_corpus import INVISIBLE, NAMES, QUEUES
 
 
@@ -56,10 +58,15 @@ def test_a_queue_with_its_acls(browser: Browser) -> None:
     assert "sandbox open" in page
 
 
-def test_pages_cause_no_warnings_of_libraries(console: RunningConsole, browser: Browser) -> None:
-    for path in ("queues", "access?user=ann&queue=root", "nonsense"):
-        browser.get(path)
-    assert not [line for line in console.server.errors if "NotAppKeyWarning" in line]
+def test_pages_cause_no_warnings_in_libraries() -> None:
+    arguments = ["--policy", "examples/queues.yaml", "--set", "console.enabled=true"]
+    arguments += ["--set", "ops.listen=127.0.0.1:0", *ADMIN]
+    # Warnings depend on the order of imports, which differs in forked servers.
+    with running_server(*arguments, new_interpreter=True) as server:
+        browser = Browser(f"http://{ops_address(server)}/console/")
+        for path in ("queues", "access?user=ann&queue=root", "nonsense"):
+            assert browser.get(path).status in {200, 404}
+    assert not [line for line in server.errors if "warning from a library" in line]
 
 
 def test_who_may_use_a_queue(browser: Browser) -> None:
