@@ -25,7 +25,7 @@ class SharedGroups(Protocol):
 
     @property
     def resolver_fingerprint(self) -> bytes:
-        """A fingerprint of the resolver's settings. Servers share groups only if it is equal."""
+        """A fingerprint of the resolver's settings, equal on all servers that share results."""
 
     async def get(self, user: str) -> SharedResult | None:
         """Return a user's unexpired result, or None. Never raises; takes at most a few ms."""
@@ -33,8 +33,8 @@ class SharedGroups(Protocol):
     def begin(self, user: str) -> Callable[[SharedResult], None] | None:
         """Register the start of a lookup.
 
-        Return a nonblocking function to call with the result, which it shares unless the result has
-        become outdated. Return None if results cannot be shared.
+        Return a nonblocking function that shares the result passed to it, unless that has become
+        outdated. Return None if results cannot be shared.
         """
 
 

@@ -23,7 +23,7 @@ _LOG = logging.getLogger("queuegate_server.audit")
 ENTRY_OVERHEAD_BYTES: Final = 512
 """The memory used by a buffered entry in addition to its contents."""
 MAX_GROUP_BYTES: Final = 1_048_576
-"""The maximum size of a write. The whole buffer might not fit on the disk or in one file."""
+"""The maximum size of a write, because the whole buffer might not fit on the disk or in a file."""
 WRITE_TIMEOUT: Final = 2.0
 SYNC_INTERVAL: Final = 1.0
 RETRY_INTERVAL: Final = 0.5
@@ -128,7 +128,7 @@ class AuditLog:
             _LOG.error("audit records were lost: the audit log could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write is hanging. If so, calls must not wait for theirs."""
+        """Return whether a write is hanging. If so, new calls must not wait."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 

@@ -37,7 +37,7 @@ class Target(Protocol):
 
 
 class StandardOutput:
-    """Standard output. After a failed write, the next one starts on a new line."""
+    """An audit log on standard output. The write after a failed write starts on a new line."""
 
     def __init__(self) -> None:
         """Write to descriptor 1, regardless of `sys.stdout`."""

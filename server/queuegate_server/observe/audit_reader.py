@@ -16,12 +16,12 @@ MAX_READ_BYTES: Final = 16 << 20
 MAX_FILES: Final = 20
 _PARSED_AT_ONCE: Final = 100
 _PAUSE_SECONDS: Final = 0.0005
-"""A pause after about a millisecond of work, to release the GIL for threads that handle checks."""
+"""The pause after about a millisecond of work. It lets threads that handle checks get the GIL."""
 _BLOCK_BYTES: Final = 1 << 18
 
 
 class NewestRecords(NamedTuple):
-    """The newest matching records, newest first."""
+    """The result of a search: the matching records, newest first."""
 
     records: list[Mapping[str, Any]]
     searched_all: bool

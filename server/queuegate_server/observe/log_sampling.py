@@ -13,7 +13,7 @@ MAX_LINES: Final = 5
 """The maximum number of identical lines logged per window."""
 WINDOW_SECONDS: Final = 1.0
 MAX_WINDOWS: Final = 1024
-"""The maximum number of distinct lines tracked. The oldest is evicted."""
+"""The maximum number of distinct lines tracked. At the limit, the oldest is evicted."""
 MAX_FOREIGN_MESSAGE: Final = 500
 """The maximum length of a library's message. Such messages may quote client data."""
 LIBRARIES: Final = "queuegate_server.libraries"
@@ -32,7 +32,7 @@ _SAMPLED: Final = (
     "grpc",
     "opentelemetry",
 )
-"""The sampled loggers. Their volume depends on callers."""
+"""The loggers to sample, because the number of their lines depends on callers."""
 _KEY_FIELDS: Final = ("method", "code", "reason")
 """Fields that distinguish lines with the same message. Each has a fixed set of values."""
 
@@ -61,7 +61,7 @@ class LogSampler(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a line. If earlier lines were suppressed, add their number."""
+        """Return whether to write a line. Adds the number of lines suppressed before it."""
         if record.levelno < logging.WARNING or not record.name.startswith(_SAMPLED):
             return True
         key = _key(record.name, record.levelno, str(record.msg), record.__dict__)

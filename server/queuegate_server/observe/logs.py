@@ -30,7 +30,7 @@ from queuegate_server.observe.log_sampling import (
 
 
 def _add_time(form: str) -> Any:
-    """Return a processor that adds a record's creation time. It may be written much later."""
+    """Return a processor that adds the time when a record was created rather than written."""
 
     def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
         created = datetime.fromtimestamp(event["_record"].created, UTC)
@@ -64,7 +64,7 @@ MAX_HELD_LINES: Final = 1_000
 class StderrHandler(logging.StreamHandler[TextIO]):
     """A handler that writes to stderr. While stderr is blocked, lines are dropped and counted.
 
-    The first line waits up to WRITE_TIMEOUT_MS before being dropped. The count is logged once
+    The first such line waits up to WRITE_TIMEOUT_MS before being dropped. The count is logged once
     stderr is writable again. Thread-safe.
     """
 
@@ -74,7 +74,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         self._torn = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, preceded by the number of lost lines, if any."""
+        """Write a line, preceded by one that reports lost lines, if any."""
         try:
             descriptor = self.stream.fileno()
         except (OSError, ValueError):  # closed, or not a real file (in tests)
@@ -89,7 +89,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def _write(self, descriptor: int, record: logging.LogRecord, lines: int) -> None:
-        """Write a line in pieces of up to PIPE_BUF bytes, which never block on a writable pipe."""
+        """Write a line in pieces that a writable pipe accepts without blocking (PIPE_BUF bytes)."""
         self.flush()
         text = ("\n" if self._torn else "") + self.format(record) + "\n"
         data = memoryview(text.encode(errors="backslashreplace"))

@@ -47,7 +47,7 @@ class ConfigMaps:
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
-        """`folders` are in increasing order of precedence. `group` overrides the configured one."""
+        """`folders` increase in precedence. `group` overrides `service.policyGroup`."""
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
@@ -128,7 +128,7 @@ class PolicyLoader:
             for file in (policy, site, spark)
             if file is not None
         ]
-        """The watchers of all files."""
+        """A watcher for each file."""
         self._acl_names = {
             name: partition.acl_names for name, partition in settings.partitions.items()
         }
@@ -147,7 +147,7 @@ class PolicyLoader:
         self.texts: ParseJob | None = None
         """The texts from the last load, kept for the console unless they are large."""
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
-        """The policies' display names."""
+        """The policies' names, for display."""
 
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
@@ -203,7 +203,7 @@ class PolicyLoader:
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return the configured policy's source; that of the embedded default if none is configured."""
+    """Return a policy's file source; the embedded default if no file is configured."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

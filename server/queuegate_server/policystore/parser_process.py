@@ -59,7 +59,7 @@ _REMEDIES: Final[Mapping[int | None, str]] = {
     errno.EMFILE: "raise the limit on open files",
     errno.ENFILE: "raise the limit on open files",
 }
-"""Remedies by error number if a child cannot be started."""
+"""Remedies for failures to start a child, by error number."""
 _START: Final = f"""
 import importlib, json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -82,7 +82,7 @@ class ParserError(Exception):
 
 
 async def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies in a child. Raises ParserError if it fails or cannot be started."""
+    """Parse all policies in a child process. Raises ParserError if it fails or cannot start."""
     try:
         return await _run(job)
     except OSError as error:

@@ -199,7 +199,7 @@ def _yunikorn_warnings(
 ) -> Iterator[Diagnostic]:
     """Yield a warning for each reason why YuniKorn might not use a policy.
 
-    The YARN loader reports such reasons itself.
+    For YARN policies, the loader reports such reasons.
     """
     names = [name for name in partitions if formats.get(files[name]) == YUNIKORN]
     for text in job.texts:
@@ -336,5 +336,5 @@ def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _line(kind: str, content: object) -> bytes:
-    """Return a line of JSON, with sets as sorted lists."""
+    """Return a line of JSON. Sets are encoded as sorted lists."""
     return json.dumps([kind, content], default=sorted).encode() + b"\n"

@@ -54,7 +54,7 @@ MAX_NAMES: Final = 50
 """The maximum number of names in one change."""
 MAX_CLAIMS: Final = 200
 MAX_GROUPS: Final = 2_000
-"""The maximum number of groups expanded to compare people."""
+"""The maximum number of groups whose members are listed to compare people."""
 MAX_NAME_BYTES: Final = 1_024
 """The maximum length of a name, as in requests."""
 MAX_TEXT: Final = 1_000
@@ -63,15 +63,15 @@ MAX_PATH: Final = 4_096
 """The maximum length of a path or command. It is higher than `MAX_TEXT` because a truncated path or
 command is useless."""
 MAX_LIST_BYTES: Final = 1024 * 1024
-"""The maximum size of the changes, and of the refuting decisions, as JSON."""
+"""The maximum JSON size of the changes, and of the refuting decisions."""
 MAX_RESULT_BYTES: Final = 8 * 1024 * 1024
 _LINE_BYTES: Final = 16 * 1024
 _COMPLETE: Final = frozenset({"command", "queue", "place"})
-"""The keys of paths and commands, whose values may be as long as `MAX_PATH`."""
+"""Keys whose values are paths or commands and may therefore be as long as `MAX_PATH`."""
 
 
 class ProposalJob(NamedTuple):
-    """A proposal, and the policies to compare it with."""
+    """A proposed policy, and the served policies to compare it with."""
 
     job: ParseJob
     """A job whose only text is the proposed policy."""

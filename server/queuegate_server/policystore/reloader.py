@@ -68,7 +68,7 @@ class PastReload:
     """When the reload completed, in wall-clock seconds."""
     succeeded: bool
     revision: int
-    """The policy revision served since then."""
+    """The policy revision served after the reload."""
     diagnostics: tuple[Diagnostic, ...]
     not_shown: int
     """The number of omitted diagnostics."""
@@ -156,7 +156,7 @@ class Reloader:
     async def _reload_next(self) -> ReloadState:
         async with self._lock:
             self._stop_retry()
-            # The reference keeps the task alive even if nobody awaits it.
+            # Keep a reference so that the task stays alive even if nobody awaits it.
             self._running, self._next = self._next, None
             diagnostics, unusable = await self._reload()
             # Put errors first, because logs and pages show only the first few diagnostics.

@@ -96,7 +96,7 @@ async def abort(
     Args:
         method: The method's full name.
         context: The call's context.
-        error: The reason for the abort.
+        error: The exception that made the call fail.
         start: The call's start time from `time.perf_counter`, in seconds, if known.
     """
     status = to_status(error)

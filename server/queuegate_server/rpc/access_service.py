@@ -37,7 +37,7 @@ _RECORD_BYTES: Final = 256
 
 
 class AccessServicer(ApplicationServicer):
-    """Implements AccessService with serialized requests and responses."""
+    """Implements AccessService. Requests and responses are serialized."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class AccessServicer(ApplicationServicer):
             call_log: Counts and records decisions.
             queue: Admits long calls.
             clock: The group caches' monotonic clock, in seconds.
-            lease: The lease on the group caches; None if the caches never expire.
+            lease: The lease on the group caches; None for a lease that never expires.
             freshness: Waits for the changes required by checks.
         """
         super().__init__(engine, call_log, queue)
@@ -85,7 +85,7 @@ class AccessServicer(ApplicationServicer):
         return response.response
 
     async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
-        """Parse a check; return the query, preceded by the snapshot on which to decide it."""
+        """Parse a check; return the snapshot on which to decide it, and its query."""
         if len(data) <= MAX_SHORT_REQUEST:
             request = wire.parse(_Check, data)
             if request.HasField("at_least"):

@@ -36,7 +36,7 @@ MAX_REQUESTS: Final = 64 * MIB
 _SECONDS_PER_BYTE: Final = 5e-9
 """An upper bound on gRPC's cost of receiving and unpacking one byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
-"""After this much computation, by any number of calls, the next `pause` sleeps."""
+"""Once calls have computed for this long in total, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
 """While this many preempted calls wait, no new call is admitted."""
 _RETRY_SECONDS: Final = 1.0
@@ -202,7 +202,7 @@ class Slot:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the slot if it is held; after a failure, only with a delay."""
+        """Release the slot if it is held, after a delay if the call failed."""
         self._queue.requests.give_back(self._size)
         if kind is not None and issubclass(kind, Exception):
             await self.penalize()

@@ -46,7 +46,7 @@ Q = TypeVar("Q", Query, ApplicationQuery)
 
 
 class ApplicationServicer:
-    """The application methods of AccessService."""
+    """Implements the application methods of AccessService."""
 
     def __init__(self, engine: Engine, call_log: CallLog, queue: AdmissionQueue) -> None:
         self._engine = engine
@@ -84,7 +84,7 @@ class ApplicationServicer:
     ) -> bytes:
         """Decide and record a single check; return the response.
 
-        `read` returns the query, preceded by the snapshot on which to decide it. `explain` decides
+        `read` returns the snapshot on which to decide the check, and its query. `explain` decides
         it. `message` builds the response from the query, the result and the policy's revision.
         """
         try:

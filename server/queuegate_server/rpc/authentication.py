@@ -29,8 +29,8 @@ _BEARER: Final = "bearer "
 _TOKEN: Final = "token:"  # noqa: S105 - a prefix of names
 _CERTIFICATE: Final = "x509_pem_cert"
 _SUBJECT: Final = "x509_subject"
-"""The `auth_context` key of the certificate's subject in RFC 2253 format, which escapes control
-characters, including NUL."""
+"""The `auth_context` key of the certificate's subject in RFC 2253 format. This format escapes
+control characters, including NUL."""
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -87,7 +87,7 @@ class Authenticator:
             settings: The callers' rights.
             listeners: The server's listeners, which determine the credentials that callers can
                 present.
-            tokens: The known tokens, if any.
+            tokens: The token file, if any.
             wall: The wall clock in Unix seconds, for certificate expiry.
         """
         self._tokens = tokens
@@ -156,7 +156,7 @@ class Authenticator:
         )
 
     def certificate_expiry(self, context: _CallContext) -> float:
-        """Return when the caller's certificate expires, in Unix seconds; infinity if none."""
+        """Return when the caller's certificate expires (Unix seconds); infinity without one."""
         certificate = self._certificate(context.auth_context())
         return peer_certificate(certificate).not_after if certificate else math.inf
 

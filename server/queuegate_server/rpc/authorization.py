@@ -57,7 +57,7 @@ class RateLimiter:
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
-        """Allow `rate` calls per second and bursts of `burst`. `clock` is a monotonic clock."""
+        """Allow `rate` calls per second and bursts of `burst`. `clock` is monotonic, in seconds."""
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
@@ -81,7 +81,7 @@ class Authorizer:
     """The callers' rate limits, if any."""
 
     def unary(self, method: str, serve: ServicerMethod) -> UnaryMethod:
-        """Wrap a unary method in the role check and rate limit. Raises KeyError without a role."""
+        """Add role and rate checks to a unary method. Raises KeyError if the method has no role."""
         role = ROLES[method]
 
         async def guarded(data: bytes, context: Context) -> bytes:
@@ -95,7 +95,7 @@ class Authorizer:
         return guarded
 
     def stream(self, method: str, serve: ServicerStream) -> StreamMethod:
-        """Wrap a streaming method in the role check and rate limit.
+        """Add role and rate checks to a streaming method. Raises KeyError if it has no role.
 
         Opening a stream counts as a call. If a message arrives after the caller's rights have
         changed or its certificate has expired, the stream is closed.

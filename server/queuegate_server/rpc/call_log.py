@@ -40,7 +40,7 @@ _Outcome = tuple[Record, Decision | str, int]
 
 
 class CallLog:
-    """Counts decisions, and writes the required audit records. Methods raise AuditUnavailable."""
+    """Counts decisions and writes audit records. Methods raise AuditUnavailable if that fails."""
 
     def __init__(self, decisions: DecisionLog, wall: Callable[[], float]) -> None:
         self._decisions = decisions

@@ -103,7 +103,7 @@ class ColumnsQuery:
 
 
 def response(results: Sequence[CheckResponse], reasons: bytes, revision: int) -> Response:
-    """Build a response without the decisions. `reasons` has the reason number of each result."""
+    """Build a response without the decisions. `reasons` contains each result's reason number."""
     digits = reasons.translate(_DIGITS)[::-1]
     return Response(
         allowed=int(digits, 2).to_bytes((len(results) + 7) // 8, "little"),

@@ -39,7 +39,7 @@ class InvalidRequest(Exception):
     """The request has missing or malformed fields."""
 
     def __init__(self, violations: list[tuple[str, str]]) -> None:
-        """Keep only a few (field, fault) pairs, because gRPC rejects statuses over 8 KiB."""
+        """Keep the first few (field, fault) pairs, because gRPC rejects statuses over 8 KiB."""
         self.violations = violations[:_MAX_VIOLATIONS]
         texts = [
             text if field == WHOLE_REQUEST else f"{field}: {text}"

@@ -18,7 +18,7 @@ ChangeWaiter = Callable[[Collection[Change]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Finds out whether this server has applied the changes required by checks; waits for them."""
+    """Waits until this server has applied the changes required by checks."""
 
     has_seen: ChangePredicate = lambda _epoch, _sequence: False
     """Returns whether this server has applied the change with the given epoch and sequence."""
@@ -40,7 +40,7 @@ class Freshness:
                 raise NotCaughtUp
 
     async def catch_up(self, changes: Collection[Change], slot: Slot | None = None) -> bool:
-        """Wait briefly for changes, releasing the slot; return False without a fleet, else True."""
+        """Release the slot and wait briefly for changes. Without a fleet, only return False."""
         if self.follow is None:
             return False
         if slot is not None:

@@ -1,7 +1,7 @@
 """The standard health service, `grpc.health.v1`, for the server and each of its services.
 
-The library's asyncio servicer is unsuitable. Its Watch holds the status lock while writing, so one
-watcher that does not read keeps the server from becoming ready. Closing one watch also stops
+The library's asyncio servicer is unsuitable. Its Watch holds the status lock while writing, so a
+single client that stops reading keeps the server from becoming ready. Closing one watch also stops
 notifications to all other watches of the same service.
 """
 

@@ -38,7 +38,7 @@ _CONTENT_NAME: Final = ""
 
 @dataclass(slots=True, eq=False)
 class PolicyServicer:
-    """Implements PolicyService with serialized requests and responses."""
+    """Implements PolicyService. Requests and responses are serialized."""
 
     engine: Engine
     reloader: Reloader

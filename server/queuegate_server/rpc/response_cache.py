@@ -32,7 +32,7 @@ _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
 
 class _NoEntry:
-    """Stands in for the group-cache entry if a response is not based on cached groups."""
+    """A placeholder for the group-cache entry of responses that are not based on cached groups."""
 
     fresh_until: Final = float("inf")
 
@@ -119,7 +119,7 @@ class ResponseCache:
         return responses
 
     def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
-        """Return the cached response to a request; None if there is none that is still valid."""
+        """Return the cached response to a request; None if it is missing or no longer valid."""
         if snapshot is not self._snapshot:
             return None
         newer, older = self._generations[trusted]
@@ -138,7 +138,7 @@ class ResponseCache:
     def put(
         self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool
     ) -> CachedResponse:
-        """Encode the response to a request; cache it if still valid and the request is short."""
+        """Encode and return a response; cache it if it is still valid and its request is short."""
         decision, entry, evaluated_queue = verdict
         response = _encode(decision, evaluated_queue, snapshot.policy.revision)
         if entry is not None:

@@ -26,14 +26,14 @@ MAX_WAITING_CHARACTERS: Final = 1024 * 1024
 MAX_OFFERED_BYTES: Final = 1024 * 1024
 """A stream with this many unsent bytes of groups starts no lookups."""
 MAX_SILENCE: Final = 2 * LEASE
-"""Seconds without a message after which a stream is closed. Callers ping once a second."""
+"""A stream is closed after this many seconds without a message. Callers ping once a second."""
 LOOKUPS: Final = 8
 """The maximum number of concurrent lookups per stream."""
 
 
 @dataclass(slots=True, eq=False)
 class SyncServicer:
-    """Implements SyncService with serialized messages."""
+    """Implements SyncService. Messages are serialized."""
 
     engine: Engine
     hub: SyncHub
@@ -155,13 +155,13 @@ class _Stream:
         return not self._session.has_released
 
     def resume_lookups(self) -> None:
-        """Start lookups that waited for buffer space or whose results were invalidated unsent."""
+        """Start lookups that waited for buffer space or were invalidated before being sent."""
         invalidated, self._session.invalidated = self._session.invalidated, []
         self._add_wanted(invalidated)
         self._start_lookups()
 
     def check_recording(self) -> None:
-        """Raise the exception with which recording the last report failed, if it did."""
+        """If recording the last report failed, raise its exception."""
         recording = self._recording
         if recording is not None and recording.done() and not recording.cancelled():
             recording.result()
@@ -228,7 +228,7 @@ class _Stream:
             del self._wanted[partition, user]
             self._wanted_characters -= len(user)
             with suppress(UnknownPartition, CannotShip):
-                # Wait, because groups from a new policy's resolver must not be sent before it.
+                # Groups from a new policy's resolver must not be sent before the policy.
                 since = await self._servicer.hub.policy_shipped()
                 served = self._servicer.engine.snapshot.find(partition)
                 resolution = await served.groups.resolve(user)

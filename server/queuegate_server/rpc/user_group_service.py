@@ -16,7 +16,7 @@ MAX_USERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class UserGroupServicer:
-    """Implements UserGroupService with serialized requests and responses."""
+    """Implements UserGroupService. Requests and responses are serialized."""
 
     engine: Engine
     queue: AdmissionQueue

@@ -96,7 +96,7 @@ class UserLister:
     async def page(
         self, query: UsersQuery, snapshot: Snapshot, slot: Slot
     ) -> access_pb2.ListUsersResponse:
-        """Return a page of users who may use a queue of `snapshot`. Lookups release the slot.
+        """Return a page of the users who may use a queue. The slot is released during lookups.
 
         Raises InvalidRequest if the page token belongs to another policy or another request.
         """
@@ -147,7 +147,7 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Return the candidates: looked up for the first page, and cached for later pages."""
+        """Look up the candidates for the first page. Later pages use the cache."""
         key = revision, query.served.partition.name, query.path, query.access
         if query.page_token and (cached := self._cache.get(key)) is not None:
             return cached

@@ -55,7 +55,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
     Args:
         request: The request.
         snapshot: The snapshot to decide on; its partitions determine which names are valid.
-        trusted: Whether the caller's asserted groups are used.
+        trusted: Whether to use the caller's asserted groups.
 
     Raises:
         InvalidRequest: The request is malformed.
@@ -98,7 +98,7 @@ class UsersQuery(NamedTuple):
 
     served: ServedPartition
     path: str
-    """The full queue path, in the partition's spelling."""
+    """The full queue path, as the partition spells it."""
     access: Access
     page_size: int
     """The requested size; 0 for the default."""
@@ -147,7 +147,7 @@ def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> Ser
 
 
 def required_name(field: str, name: str, violations: Violations) -> None:
-    """Check a required name."""
+    """Add a violation if a required name is missing or invalid."""
     if not name:
         violations.append((field, "is required"))
     else:
@@ -155,7 +155,7 @@ def required_name(field: str, name: str, violations: Violations) -> None:
 
 
 def check_name(field: str, text: str, violations: Violations) -> None:
-    """Check an optional name."""
+    """Add a violation if a name is too long or contains control characters."""
     if len(text) <= _MAX_SHORT and text.isprintable():
         return
     if _is_longer(text, MAX_NAME_BYTES):
@@ -205,7 +205,7 @@ def user_and_groups(
 
 
 def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:
-    """Check a queue path; return it, as the partition spells it if known, or "" if invalid."""
+    """Check a required queue path; return its canonical spelling, or "" if it is invalid."""
     if not text:
         violations.append((field, "is required"))
         return ""
@@ -226,7 +226,7 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
 def optional_queue(
     field: str, text: str, served: ServedPartition | None, violations: Violations
 ) -> str:
-    """Check an optional queue path; see `queue`."""
+    """Check an optional queue path, as `queue` does."""
     return queue(field, text, served, violations) if text else ""
 
 

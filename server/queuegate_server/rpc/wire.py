@@ -134,7 +134,7 @@ def bound_fields(message: type[Message], data: bytes, most: int) -> None:
 
 
 def embed(field_number: int, message: bytes) -> bytes:
-    """Encode a serialized message as a field of another. `field_number` must be below 16."""
+    """Encode a serialized message as a field of another one. `field_number` must be below 16."""
     size = len(message)
     if size < _CONTINUATION:
         return bytes((field_number << 3 | _LENGTH_DELIMITED, size)) + message

@@ -24,7 +24,7 @@ from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
 _LISTING: Final = ""
-"""The thread pool's key for listings, because listings have no user name."""
+"""The thread pool's key for listings. Lookups use the user name instead."""
 
 _NSSWITCH: Final = Path("/etc/nsswitch.conf")
 _DATABASES: Final = frozenset({"passwd", "group", "initgroups"})
@@ -39,7 +39,7 @@ INITIAL_GROUPS: Final = 64
 MAX_GROUPS: Final = 1024 * 1024
 
 _ABSENT: Final = frozenset({0, errno.ENOENT, errno.ESRCH})
-"""Results of getpwnam_r and getgrgid_r for a missing entry: 0 in POSIX, others in practice."""
+"""Return codes of getpwnam_r and getgrgid_r for a missing entry. Only 0 is standard."""
 
 _FAILURE_ERRNOS: Final = frozenset({
     errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE,
@@ -194,7 +194,7 @@ def _other_sources(nsswitch: Path) -> str:
     for line in lines:
         database, _, rest = line.partition("#")[0].partition(":")
         if database.strip() in _DATABASES:
-            # Strip actions in brackets.
+            # Strip actions such as [NOTFOUND=return].
             plain = "".join(part.rpartition("]")[2] for part in rest.split("["))
             sources |= set(plain.split())
     others = ", ".join(sorted(sources - _COMPLETE))
@@ -242,7 +242,7 @@ def primary_group(user: bytes) -> int | None:
 
 
 def group_ids(user: bytes, primary: int) -> list[int]:
-    """Return the ids of all groups of a user, possibly with duplicates. Blocks.
+    """Return the ids of all of a user's groups, possibly with duplicates. Blocks.
 
     Raises:
         OSError: A source failed, or the user has too many groups. After a failure, the C library
