@@ -69,7 +69,7 @@ def note_absent_file(path: Path, info: ValidationInfo) -> bool:
 
     For such settings, the validation context is a set, and the path is added to it.
     """
-    # os.path.exists does not raise if a folder in the path cannot be entered.
+    # Path.exists can raise if a folder in the path cannot be entered.
     if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110
         return False
     info.context.add(path)

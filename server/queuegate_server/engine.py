@@ -196,7 +196,7 @@ class Engine:
         return None if entry is None else self._decide_with(query, entry)
 
     def check_application(self, query: ApplicationQuery) -> Decision | None:
-        """Check access to an application, like `check`. Raises GroupsUnavailable."""
+        """Check access to an application; see `check`. Raises GroupsUnavailable."""
         decision = query.judge(query.groups).decision
         if decision is not None:
             return decision
@@ -224,7 +224,7 @@ class Engine:
     async def explain_application(
         self, query: ApplicationQuery
     ) -> ExplainResult[ApplicationDecision]:
-        """Explain access to an application, like `explain`. Raises GroupsUnavailable."""
+        """Explain access to an application; see `explain`. Raises GroupsUnavailable."""
         return await self._explain(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:

@@ -53,7 +53,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
 def ldap_presets() -> None:
     """List the LDAP presets and their options.
 
-    The list is YAML, and its options can be copied to a resolver in queuegate.yaml.
+    The output is YAML. Its options can be copied to a resolver in queuegate.yaml.
     """
     for preset, options in PRESETS.items():
         click.echo(f"{preset}:")

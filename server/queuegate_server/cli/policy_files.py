@@ -96,9 +96,9 @@ def validate(
     FILE may also be a spark-defaults.conf or a yarn-site.xml.
 
     With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that contains
-    one, as printed by `kubectl kustomize` and `helm template`. Checks keys and values, the
-    filters, names and addresses of directories, all files named in the settings, and whether
-    this machine meets the resolvers' requirements.
+    one, as printed by `kubectl kustomize` and `helm template`. Checks keys and values, LDAP
+    filters, names and addresses, all files named in the settings, and whether this machine meets
+    the resolvers' requirements.
 
     With --config, checks FILE as `serve --config CONFIG --policy FILE` would, including whether
     the partitions' resolvers can be used, but without contacting a directory. Without FILE,

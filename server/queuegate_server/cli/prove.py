@@ -61,10 +61,10 @@ def prove(
     """Prove or refute each claim in the file CLAIMS about the POLICY, for everyone.
 
     Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
-    user:bob admin root` or `no new access compared with old.yaml`. It must hold for every user
-    with any groups, unless the file states facts such as `ml-admins within ml`, or --users-from
-    lists the users that exist. With --old-yarn-site, `no new access compared with` uses that
-    file for the old policy.
+    user:bob admin root` or `no new access compared with old.yaml`. It must hold for every
+    possible user and set of groups, unless the file states facts such as `ml-admins within ml`,
+    or --users-from lists the users that exist. With --old-yarn-site, `no new access compared
+    with` uses that file for the old policy.
 
     A false claim is refuted by one counterexample, even if there are others: a person, a command
     that shows the decision for that person, and the file and line of the ACL that grants access.

@@ -90,7 +90,7 @@ def identifies_itself(request: web.Request, authenticator: Authenticator) -> boo
 
 
 def is_loopback_host(request: web.Request) -> bool:
-    """Return whether the requested host is loopback. Other hosts may indicate DNS rebinding."""
+    """Return whether the requested host is loopback. Any other may be a sign of DNS rebinding."""
     hosts = request.headers.getall("Host", [""])
     if not request.raw_path.startswith("/"):
         hosts = [*hosts, request.raw_path.partition("://")[2].partition("/")[0]]

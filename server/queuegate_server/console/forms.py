@@ -164,7 +164,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
     """Parse a multipart form (RFC 7578) as sent by browsers, with CR LF line breaks, and no text
-    before the first boundary or after the last. Splitting the body takes a few milliseconds.
+    before the first boundary or after the last. Splitting the body takes one step.
     """
     await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)

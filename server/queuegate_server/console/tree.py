@@ -147,7 +147,7 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
 
 
 def openness(partition: Partition, path: str, access: Access) -> str:
-    """Return `open` if everyone may use a queue, `closed` if nobody may, and otherwise ""."""
+    """Return `open` if everyone may use a queue, `closed` if nobody may; empty otherwise."""
     chain = partition.chain(path, access)
     if chain.otherwise is not None and chain.otherwise.allowed:
         return "open"

@@ -77,7 +77,7 @@ def build_core(
         settings: The settings at startup.
         current: The current settings, after any reloads.
         worker: The worker's identity, used to name its audit log; None for a single process.
-        around: Wraps each resolver, given its name.
+        around: Wraps each resolver, given its name and the resolver itself.
         resolver_type: Returns a resolver type by name, or raises BadResolverType.
     """
     audit = open_audit_log(

@@ -244,7 +244,7 @@ class StoreConnection:
 
 @dataclass
 class _FileCredentials(CredentialProvider):
-    """Credentials for Redis. Each connection reads the password file again."""
+    """Credentials for Redis. The password file is read again for each connection."""
 
     username: str | None
     password_file: Path

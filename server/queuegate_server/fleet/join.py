@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Create the store without connecting. `clock`, which the lease uses, returns seconds."""
+        """Create the store without connecting. Clocks return seconds; the lease uses `clock`."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
@@ -57,7 +57,7 @@ class GroupSharing:
 
     @property
     def is_active(self) -> bool:
-        """Whether groups are shared: Redis responds, and this replica follows the events."""
+        """Whether groups are shared, that is, Redis responds and this replica follows events."""
         return self.store.is_available and self._session.fence.position is not None
 
 
