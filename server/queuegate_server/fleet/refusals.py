@@ -1,7 +1,7 @@
 """Explains to operators why Redis refuses a command, and how to fix it.
 
 Redis may refuse a command because of an ACL, a renamed command, a read-only replica, or
-insufficient memory. Depending on the command, the replica then works alone, does not follow
+insufficient memory. Depending on the command, a queuegate replica then works alone, does not follow
 events, or does not share groups.
 """
 

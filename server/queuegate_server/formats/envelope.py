@@ -181,7 +181,7 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
 def _chosen(envelope: Policy) -> Policy | None:
     """Return the only policy in a manifest or chart values; None for any other text.
 
-    Raises ParseError if the policy is missing, ambiguous or cannot be decoded.
+    Raises ParseError if the policy is missing or ambiguous, or cannot be decoded.
     """
     diagnostics = Diagnostics(envelope.file)
     try:
