@@ -96,7 +96,7 @@ class ApplicationCheck:
 
 
 class ApplicationList(StrEnum):
-    """The source of an evaluated list of names."""
+    """The sources of the lists of names that an application access check evaluates."""
 
     UNSPECIFIED = auto()
     """A source unknown to this client, because the server is newer."""
@@ -118,14 +118,14 @@ class ApplicationList(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationStep:
-    """An evaluated list of names."""
+    """A list of names that an application access check evaluated."""
 
     list: ApplicationList
     """The list's source."""
     queue: str
     """For a queue's ACL, the queue path."""
     acl_text: str
-    """The list as configured."""
+    """The list's text."""
     granted: bool = False
     """Whether the list granted access. For a move, one list grants access to the application and
     another to the target queue.

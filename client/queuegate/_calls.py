@@ -20,7 +20,8 @@ from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
 # The standard health service's messages have a single field, number 1: a string in requests and an
-# enum in responses. protobuf's wrapper messages have the same encoding, so they are used instead.
+# enum in responses. protobuf's wrapper messages have the same encoding, so the client needs no
+# stubs for the service.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 _SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"
 _serialized: Final[Callable[[sync_pb2.SyncRequest], bytes]] = sync_pb2.SyncRequest.SerializeToString
@@ -117,7 +118,7 @@ class BlockingCalls(_Calls):
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make a call.
+        """Call `method` and return its response.
 
         Raises:
             QueuegateError: The call failed.
@@ -200,7 +201,7 @@ class AsyncCalls(_Calls):
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make a call.
+        """Call `method` and return its response.
 
         Raises:
             QueuegateError: The call failed.

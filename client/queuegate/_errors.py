@@ -95,15 +95,17 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOURCE_EXHAUSTED": Overloaded,
     "CANCELLED": ServerUnavailable,
 }
-"""The exceptions by status code. All other codes are outside the contract and become ServerError.
+"""The exception type for each status code. All other codes violate the contract and become
+ServerError.
 """
 
 _UNAVAILABLE_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOLVER_UNAVAILABLE": GroupsUnavailable,
     "NOT_CAUGHT_UP": NotCaughtUp,
 }
-"""The exceptions for UNAVAILABLE, by the server's reason. All other reasons become
-ServerUnavailable."""
+"""The exception types for UNAVAILABLE, by the server's reason. All other reasons become
+ServerUnavailable.
+"""
 
 
 def from_call(

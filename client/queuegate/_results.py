@@ -1,4 +1,4 @@
-"""Immutable results about users, the policy and the server."""
+"""Immutable results of calls that concern users, the policy or the server."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -104,8 +104,8 @@ class QueueTemplate:
     """The ACLs of queues that YARN's capacity scheduler creates on first use."""
 
     path: str
-    """The path below which the template applies to queues. Its last levels may be `*`, which
-    matches any name.
+    """The path below which created queues get these ACLs. Its last levels may be `*`, which matches
+    any name.
     """
     kind: str
     """The kind of queue to which the template applies, as named in Hadoop's configuration."""
@@ -151,8 +151,9 @@ class PolicyInfo:
     semantics: str = ""
     """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for YuniKorn."""
     acls_disabled: bool = False
-    """Whether YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With the
-    semantics `hadoop`, the fair scheduler still enforces them for submission."""
+    """Whether YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With `hadoop`
+    semantics, the fair scheduler still enforces them for submission.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,7 @@ class Replica:
     """A replica in a fleet, either a server or a worker."""
 
     name: str
-    """The replica's name, from the setting `fleet.replica`."""
+    """The replica's name, from the `fleet.replica` setting."""
     state: ReplicaState
     """The replica's state."""
     is_self: bool

@@ -7,7 +7,9 @@ from typing import Final, TypeAlias
 FilePath: TypeAlias = str | os.PathLike[str]
 
 MAX_ATTEMPTS: Final = 5
-"""The maximum number of attempts, because gRPC silently caps larger numbers."""
+"""The maximum number of attempts. Larger numbers are rejected, because gRPC would silently cap
+them.
+"""
 
 CA_FILE: Final = "QUEUEGATE_CA_FILE"
 CERTIFICATE_FILE: Final = "QUEUEGATE_CERTIFICATE_FILE"
@@ -23,8 +25,8 @@ TLS_VARIABLES: Final = {
 
 
 BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)
-"""The accepted range of backoffs. The minimum must exceed 1 ms, with which gRPC 1.85 never
-retries.
+"""The accepted range of backoffs. The minimum is above 1 ms, because gRPC 1.85 never retries after
+such a short backoff.
 """
 
 

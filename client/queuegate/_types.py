@@ -74,9 +74,8 @@ class Decision:
     policy_revision: int
     """The evaluated policy's revision."""
     evaluated_queue: str = ""
-    """If the queue does not exist, its nearest existing ancestor, because that queue's ACLs were
-    evaluated instead. Empty if the queue exists or will be created, for the recovery queue, and for
-    Spark applications.
+    """The nearest existing ancestor of a missing queue; its ACLs were evaluated instead. Empty if
+    the queue exists or will be created, for the recovery queue, and for Spark applications.
     """
     stale: ClassVar[bool] = False
     """True only for a StaleDecision."""
@@ -87,9 +86,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class StaleDecision(Decision):
-    """A decision that a gate made after its lease had expired, because the server was
-    unreachable.
-    """
+    """A decision that a gate made without a valid lease while the server was unreachable."""
 
     stale: ClassVar[bool] = True
     """Always true."""

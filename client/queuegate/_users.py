@@ -20,8 +20,8 @@ class AccessGrant:
     name: str
     """The user, group or service; `*` for everyone."""
     nested: tuple[str, ...] = ()
-    """For a member through nested groups, the groups between `name` and the user, starting with the
-    group directly in `name`.
+    """If the user belongs to `name` only through nested groups, these groups, starting with the
+    direct member of `name`.
     """
 
 
@@ -87,5 +87,6 @@ class UserPage:
     policy_revision: int
     """The evaluated policy's revision."""
     evaluated_queue: str
-    """For a missing queue, its nearest existing ancestor. The ancestor's ACLs were evaluated
-    instead."""
+    """The nearest existing ancestor of a missing queue; its ACLs were evaluated instead. Empty if
+    the queue exists.
+    """

@@ -60,7 +60,7 @@ def optional_texts(name: str, values: object) -> tuple[str, ...] | None:
 
 
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
-    """Return the enum member that `value` is, or whose value it is."""
+    """Convert an enum member's value to the member. Members are returned unchanged."""
     if isinstance(value, choices):
         return value
     if not isinstance(value, str):

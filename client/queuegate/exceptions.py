@@ -47,7 +47,7 @@ class Violation(NamedTuple):
 
     field: str
     """The field's path in the request, for example `user.groups[3]`. If the client detected the
-    fault, the argument, for example `groups[3]`.
+    fault, this is the argument, for example `groups[3]`.
     """
     description: str
     """The reason why the value is invalid."""

@@ -42,8 +42,8 @@ class AsyncServerMethods:
         Args:
             user: The user name.
             partition: The partition whose resolver to use.
-            bypass_cache: Whether to query the resolver even if the groups are cached. Its response
-                replaces the cached groups.
+            bypass_cache: Whether to query the resolver even if the groups are cached. The result is
+                cached.
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
@@ -219,7 +219,7 @@ class AsyncServerMethods:
     async def check_health(
         self, service: str = "", *, timeout: float | None = None
     ) -> HealthStatus:
-        """Return the health of the server or of a single service.
+        """Return the health of the entire server or of a single service.
 
         The call is not retried, because a probe must report the current state.
 

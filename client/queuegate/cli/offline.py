@@ -69,7 +69,7 @@ class OfflineClient(ClientMethods):
         """
         channel = _InProcessChannel(settings, substitute, without_groups)
         self.snapshot: Final = channel.snapshot
-        """The policy."""
+        """The loaded policy."""
         plan = ChannelPlan(parse("unix:/offline"), None, [], timeout or _TIMEOUT)
         super().__init__(BlockingCalls(plan, cast("grpc.Channel", channel)))
 

@@ -36,7 +36,7 @@ _ASKED: Final = (
 _ELSEWHERE: Final = {
     "--daemon-user": "only for queuegate-server convert; elsewhere, set daemon_user in --config",
 }
-"""Options supported only by other commands, with a hint for users who expect them here."""
+"""Options that only other commands support, with hints for users who try them here."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

@@ -179,9 +179,9 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colors: Colo
 def application_explanation(
     asked: ApplicationCheck, answer: ApplicationExplanation, colors: Colors, missing: str = ""
 ) -> Iterator[str]:
-    """Yield a decision on access to an application, and the evaluated lists.
+    """Yield the lines of an application access decision, then the evaluated lists.
 
-    `missing` is a line about the application's queue, if that queue does not exist.
+    `missing` is a line to include if the application's queue does not exist.
     """
     yield application_decision(asked, answer.decision, colors)
     if missing:

@@ -24,7 +24,7 @@ _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]
 
 
 class Gate(AsyncGateMethods, Client):
-    """An asyncio client that decides in this process, as `queuegate.Gate` does.
+    """An asyncio client that makes decisions in this process, as `queuegate.Gate` does.
 
     A gate belongs to the event loop that was running when it was created. In any other loop, checks
     that the gate cannot decide locally raise RuntimeError. Close a gate after use to stop its task

@@ -21,7 +21,7 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 class Gate(GateMethods, Client):
-    """A client that decides in this process, using a copy of the policy that the server keeps
+    """A client that makes decisions in this process, using a policy copy that the server keeps
     current.
 
     The gate sends a check to the server if it lacks the user's groups, and sends every check while

@@ -41,10 +41,10 @@ MAX_CHAIN_LEVELS: Final = 8_192
 MAX_PATHS_BYTES: Final = 64 * 1024 * 1024
 """The maximum total size of all queue paths."""
 MAX_POLICY_BYTES: Final = 64 * 1024 * 1024
-"""The maximum total size of all policies, as sent."""
+"""The maximum total size of all policies in serialized form."""
 MAX_ANNOUNCED_BYTES: Final = 512 * 1024
-"""The maximum total size of the partition names announced on a new stream. The server resends
-policies that are not announced.
+"""The maximum total size of the partition names that a gate announces on a new stream. The server
+resends policies that the gate does not announce.
 """
 
 MAX_GROUPS: Final = 10_000

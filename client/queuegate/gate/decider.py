@@ -34,7 +34,7 @@ Report = Callable[[Question, Decision], bool]
 
 
 class Decider:
-    """Makes the decisions that need no call to the server. Thread-safe."""
+    """Makes decisions that do not require a call to the server. Thread-safe."""
 
     def __init__(
         self,

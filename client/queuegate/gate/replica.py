@@ -79,7 +79,7 @@ class PolicySize(NamedTuple):
     levels: int = 0
     listed: int = 0
     bytes: int = 0
-    """The size of the parts as sent."""
+    """The total size of the policy's serialized parts."""
     path_bytes: int = 0
     """The size of all queue paths."""
 
@@ -130,8 +130,7 @@ class PolicyCopy(NamedTuple):
     revision: int
     use_given_groups: bool
     resolver_fingerprint: bytes
-    """Identifies the resolver's settings; empty if the replicas of a fleet do not share the groups.
-    """
+    """Identifies the resolver's settings; empty if a fleet's replicas do not share the groups."""
     size: PolicySize
 
 
