@@ -95,7 +95,7 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOURCE_EXHAUSTED": Overloaded,
     "CANCELLED": ServerUnavailable,
 }
-"""The exception type for each status code. All other codes violate the contract and become
+"""The exception type for each status code. All other codes violate the contract and map to
 ServerError.
 """
 
@@ -103,7 +103,7 @@ _UNAVAILABLE_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOLVER_UNAVAILABLE": GroupsUnavailable,
     "NOT_CAUGHT_UP": NotCaughtUp,
 }
-"""The exception types for UNAVAILABLE, by the server's reason. All other reasons become
+"""The exception types for UNAVAILABLE, by the server's reason. All other reasons map to
 ServerUnavailable.
 """
 

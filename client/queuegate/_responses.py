@@ -358,7 +358,7 @@ def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.Validati
 
 
 def health(response: Int32Value) -> _results.HealthStatus:
-    """Return the health status. Unrecognized numbers become UNKNOWN, never SERVING."""
+    """Return the health status. Unrecognized numbers map to UNKNOWN, never to SERVING."""
     return _HEALTH.get(response.value, _results.HealthStatus.UNKNOWN)
 
 

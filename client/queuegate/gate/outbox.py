@@ -169,7 +169,8 @@ class Outbox:
                 _LOG.exception("cannot remove %s; the next gate will report it again", path)
 
     def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
-        """Set aside decisions rejected by the server. `why` describes the first decision's fault.
+        """Store decisions rejected by the server in the `rejected` file. `why` describes the first
+        decision's fault.
 
         The decisions are logged together, since a server may reject a thousand at once.
         """

@@ -1,8 +1,8 @@
 """A gate's copy of policies and users' groups.
 
 One thread updates the copy, and any thread may base decisions on it. `LocalReplica.state` contains
-the policies and rights. Each update replaces the `State` object, so a decision is valid if the
-state on which it is based is still current afterwards.
+the policies and rights. Each update replaces the `State` object, so a decision is valid if its
+`State` is still current once the decision has been made.
 """
 
 import math

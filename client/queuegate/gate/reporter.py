@@ -15,8 +15,9 @@ MAX_REPORTED: Final = 1_000
 class Reporter:
     """Tracks which decisions have been sent and confirmed. Thread-safe.
 
-    Decisions rejected by the server are set aside. If a report closes the stream, it is split to
-    isolate the faulty decision. All other decisions are delivered at least once.
+    Decisions rejected by the server are moved to the outbox's `rejected` file. If a report closes
+    the stream, it is split to isolate the faulty decision. All other decisions are delivered at
+    least once.
     """
 
     def __init__(self, outbox: Outbox) -> None:
@@ -72,8 +73,8 @@ class Reporter:
             return sync_pb2.SyncReport(id=self._last, decisions=self._groups[0])
 
     def split(self, why: str) -> None:
-        """Split the report that closed the stream. If it contains a single decision, set that
-        decision aside.
+        """Split the report that closed the stream. If it contains a single decision, reject that
+        decision.
 
         Args:
             why: Why the stream was closed.
@@ -91,7 +92,9 @@ class Reporter:
             self._groups.appendleft(group[: len(group) // 2])
 
     def _set_aside(self, refused: Iterable[sync_pb2.RefusedDecision]) -> None:
-        """Set aside the rejected decisions, and count all others as confirmed."""
+        """Move rejected decisions to the outbox's `rejected` file, and count all others as
+        confirmed.
+        """
         group = self._groups[0]
         faults = {each.index: each.fault for each in refused if each.index < len(group)}
         if faults:
