@@ -261,7 +261,7 @@ def _complete(outcomes: Iterable[tuple[_Entry, bool]]) -> None:
 
 
 def _lines(entry: _Entry) -> bytes | None:
-    """Encode records as ASCII, so that no name can contain a line break; None on failure."""
+    """Encode records as ASCII, so that names cannot break lines. Return None on failure."""
     try:
         return b"".join(_encode(record).encode() + b"\n" for record in entry.records())
     except Exception:  # a bug must not stop the thread

@@ -187,7 +187,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_torn_record(descriptor: int) -> bool:
-    """Remove a record left incomplete at the end of the file by a crash.
+    """Remove a record that a crash left incomplete at the end of the file.
 
     Return whether the file still ends with an incomplete line.
     """

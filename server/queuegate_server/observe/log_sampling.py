@@ -74,7 +74,7 @@ class LogSampler(logging.Filter):
         return False
 
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
-        """Return whether to suppress a line, and count it if so. Needs no `LogRecord`."""
+        """Return whether to suppress a line, and count it if so. Saves building a `LogRecord`."""
         key = _key(name, level, message, fields)
         with self._lock:
             window = self._windows.get(key)

@@ -144,7 +144,7 @@ class Tracer:
         span.end()
 
     async def resolve(self, name: str, resolver: Resolver, user: str) -> Outcome:
-        """Look up a user within a span."""
+        """Look up a user, and record a span for the lookup."""
         span = self._tracer.start_span(
             "resolve groups",
             kind=self._trace.SpanKind.CLIENT,

@@ -1,4 +1,4 @@
-"""Reads and parses the policies named in the settings, with their YARN and Spark settings."""
+"""Reads and parses the policies named in the settings, with their YARN and Spark options."""
 
 import asyncio
 from contextlib import suppress
@@ -47,7 +47,7 @@ class ConfigMaps:
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
-        """`folders` increase in precedence. `group` overrides `service.policyGroup`."""
+        """`folders` are in order of increasing precedence. `group` overrides the policy group."""
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
@@ -152,8 +152,8 @@ class PolicyLoader:
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
 
-        If `in_child` is set, parses in a child process with limits, which does not delay calls;
-        otherwise in a thread, which is faster. Raises CannotLoad if a file cannot be read, and
+        Parses in a thread, or, if `in_child` is set, in a child process with limits. The thread is
+        faster; the child does not delay calls. Raises CannotLoad if a file cannot be read, and
         ParserError if the child cannot be started, reaches a limit or crashes.
         """
         job = await self.read()

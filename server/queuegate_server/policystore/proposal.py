@@ -1,7 +1,7 @@
 """Assesses a proposed policy: its diagnostics, changes in access, and claims about it.
 
-Because the text is untrusted, a child process compares it with the served policies. The result is
-bounded, and sent in lines that each take about a millisecond to decode.
+Because the proposal is untrusted, a child process compares it with the served policies. It returns
+a result of bounded size, in lines that each take about a millisecond to decode.
 """
 
 import asyncio

@@ -37,7 +37,7 @@ _RECORD_BYTES: Final = 256
 
 
 class AccessServicer(ApplicationServicer):
-    """Implements AccessService. Requests and responses are serialized."""
+    """Implements AccessService. Its methods take and return serialized messages."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class AccessServicer(ApplicationServicer):
             query, after = validation.list_query(request, snapshot, trusted=trusted)
             size = min(request.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
             paths = query.served.partition.paths
-            # Fetch one extra queue to detect a next page.
+            # Fetch one extra queue to find out whether there is a next page.
             start = bisect.bisect_right(paths, after)
             usable = await self._usable(query, start, size + 1, slot)
             page = usable[:size]
@@ -237,7 +237,7 @@ class AccessServicer(ApplicationServicer):
     async def _usable(
         self, query: Query, first: int, limit: int, slot: Slot
     ) -> list[tuple[str, Decision]]:
-        """Return up to `limit` queues that the user may use, starting at path index `first`."""
+        """Return up to `limit` queues that the user may use, from the path at index `first` on."""
         user, groups, served, above, access, real_user = query
         paths = served.partition.paths
         queues: list[tuple[str, Decision]] = []
@@ -247,7 +247,7 @@ class AccessServicer(ApplicationServicer):
             allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
             if allowed is None:
                 slot.release()
-                # An unknown user has no groups, but may be listed by name or allowed by a wildcard.
+                # Unknown users have no groups, but ACLs may list their names or contain wildcards.
                 groups = await self._engine.groups(query)
                 await slot.reacquire()
                 allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
@@ -271,7 +271,7 @@ async def _add_via(
     page: Sequence[tuple[str, Decision]],
     slot: Slot,
 ) -> None:
-    # Convert each distinct decision once, because most queues inherit their decision.
+    # Convert each distinct decision once, because most queues share an inherited decision.
     grants: dict[Decision, access_pb2.AccessGrant] = {}
     for number, (path, decision) in enumerate(page, 1):
         message = grants.get(decision)

@@ -129,7 +129,7 @@ class AdmissionQueue:
         try:
             await turn
         except asyncio.CancelledError:
-            # The slot may have been granted just before the cancellation; pass it on.
+            # The slot may have been granted just before the cancellation. If so, pass it on.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.release()
             raise

@@ -54,7 +54,7 @@ class ApplicationServicer:
         self._queue = queue
 
     async def CheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check."""
+        """Decide one application check."""
         return await self._explain(
             "CheckApplicationAccess",
             data,
@@ -64,7 +64,7 @@ class ApplicationServicer:
         )
 
     async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check and explain the decision."""
+        """Decide one application check and explain the decision."""
         kind = access_pb2.ExplainApplicationAccessRequest
         return await self._explain(
             "ExplainApplicationAccess",

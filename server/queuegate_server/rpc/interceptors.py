@@ -1,4 +1,4 @@
-"""Interceptors for our own services: functions that wrap a handler at registration.
+"""Interceptors for our own services: functions that wrap a handler when it is registered.
 
 A `grpc.aio.ServerInterceptor` would run on every call and cost more than a decision.
 """

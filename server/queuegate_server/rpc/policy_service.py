@@ -27,18 +27,18 @@ from queuegate_server.rpc.messages import diagnostics, timestamp
 from queuegate_server.sync.changes import Changes
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
-"""Twice the maximum size of a ConfigMap."""
+"""The maximum size of a policy to validate, twice that of a ConfigMap."""
 MAX_VALIDATIONS: Final = 16
 """The maximum number of running and waiting validations. Only one runs at a time."""
 _CHUNK: Final = 100
 """The number of queues or diagnostics converted between two pauses."""
 _CONTENT_NAME: Final = ""
-"""The file name in diagnostics for a request's content."""
+"""The file name that diagnostics use for a request's content."""
 
 
 @dataclass(slots=True, eq=False)
 class PolicyServicer:
-    """Implements PolicyService. Requests and responses are serialized."""
+    """Implements PolicyService. Its methods take and return serialized messages."""
 
     engine: Engine
     reloader: Reloader

@@ -75,7 +75,7 @@ def _add_stable_reflection() -> None:
 
 
 class _CommentedFile:
-    """A file descriptor, which includes comments if the file is part of the contract."""
+    """A file descriptor. It includes comments if the file is part of the contract."""
 
     def __init__(self, file: FileDescriptor, contract: Mapping[str, FileDescriptorProto]) -> None:
         self.name: str = file.name
@@ -94,7 +94,7 @@ class _CommentedFile:
 
 
 class _CommentedPool:
-    """protobuf's default pool, plus comments and lookup by method name. `Find…` raise KeyError."""
+    """protobuf's default pool, plus comments and lookup by method name. Lookups raise KeyError."""
 
     def __init__(self) -> None:
         contract = (resources.files("queuegate.v1") / "contract.binpb").read_bytes()

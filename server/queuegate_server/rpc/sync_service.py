@@ -33,7 +33,7 @@ LOOKUPS: Final = 8
 
 @dataclass(slots=True, eq=False)
 class SyncServicer:
-    """Implements SyncService. Messages are serialized."""
+    """Implements SyncService. `Sync` receives and sends serialized messages."""
 
     engine: Engine
     hub: SyncHub

@@ -16,7 +16,7 @@ MAX_USERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class UserGroupServicer:
-    """Implements UserGroupService. Requests and responses are serialized."""
+    """Implements UserGroupService. Its methods take and return serialized messages."""
 
     engine: Engine
     queue: AdmissionQueue

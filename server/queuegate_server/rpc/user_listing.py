@@ -63,7 +63,7 @@ class _Candidates:
     names: Sequence[str]
     """The users' names, sorted."""
     groups: dict[str, list[str]]
-    """The listed groups that contain each user."""
+    """For each user, the groups in the ACLs that contain the user."""
     members: MemberListing
     expanded_at: float | None
     """When the groups were expanded, in Unix seconds; None if there were no groups."""

@@ -1,4 +1,4 @@
-"""Parses serialized requests, naming invalid fields, and splits batches into items.
+"""Parses serialized requests, naming invalid fields in errors, and splits batches into items.
 
 Handlers receive bytes so that errors can name fields that are not UTF-8, and batch items can be
 looked up in the response cache without being parsed.

@@ -69,7 +69,7 @@ class NoGroupsResolver(_LocalResolver):
 
 
 class StaticTableResolver(_LocalResolver):
-    """Resolves the users in YuniKorn's table."""
+    """Resolves the users in YuniKorn's table of test users."""
 
     async def resolve(self, user: str) -> Outcome:
         """Return the user's outcome from the table; NoSuchUser if the user is not in it."""
