@@ -123,7 +123,7 @@ class ConcurrencyLimiter:
 
 
 def _code(error: BaseException, context: Context) -> str:
-    """Return the name of a failed call's status code. A cancelled call has not set a code."""
+    """Return the name of a failed call's status code, from its deadline if it was cancelled."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         # None if the call has no deadline, contrary to the type stubs.
         remaining: float | None = context.time_remaining()
