@@ -292,5 +292,4 @@ class _QueueLimits:
             self._error(name, message, f"set maxapplications from 1 to {bound.applications}")
         if not same:
             return allowed
-        applications = min(allowed.applications, bound.applications)
-        return _Allowance(smaller(allowed.resources, bound.resources), applications)
+        return allowed._replace(resources=smaller(allowed.resources, bound.resources))
