@@ -13,7 +13,7 @@ from queuegate.cli.output import wrong_usage
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0: allowed or done; 1: denied; 2: wrong usage or configuration; 3: no answer.
+    0: allowed or done; 1: denied; 2: incorrect usage or configuration; 3: no answer.
     """
     # The command reports failed connections itself, so silence gRPC's log on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -44,7 +44,7 @@ _EPILOG: Final = f"""\
 Exit status:
   0    access is allowed; the command succeeded
   1    access is denied; the user does not exist; the server is not serving
-  2    wrong usage or configuration, such as an unknown partition or a missing role
+  2    incorrect usage or configuration, such as an unknown partition or a missing role
   3    no answer: the server or the directory is unavailable or too slow; a list is incomplete
 
 \b

@@ -138,7 +138,7 @@ def admission(
     Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
     and denies requests that set another user there.
 
-    Exit status: 0 stopped by a signal, 2 wrong usage or configuration.
+    Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
     """
     try:
         from queuegate_server.admission import server  # noqa: PLC0415 - needs the extra

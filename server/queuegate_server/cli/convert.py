@@ -59,7 +59,7 @@ def convert(
     result grants less, and the loss is reported on standard error with file, line and column.
 
     Exit status: 0 converted with the same access, 1 converted, but some access could not be
-    expressed, 2 wrong usage, or a file that cannot be read, converted or written.
+    expressed, 2 incorrect usage, or a file that cannot be read, converted or written.
     """
     data, name = read_or_fail(file)
     detected = format_name or detect_format(data)

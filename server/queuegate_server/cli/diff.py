@@ -138,7 +138,7 @@ def diff(
     --users-from, the actual people.
 
     Exit status: 0 no difference, or only differences accepted by --fail-on and --allow-gain, 1 a
-    difference, 2 wrong usage, or a file that cannot be read or is not valid.
+    difference, 2 incorrect usage, or a file that cannot be read or is not valid.
     """
     if by_people:
         if config is not None:

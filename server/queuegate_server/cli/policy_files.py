@@ -108,7 +108,7 @@ def validate(
     on standard output, and a summary on standard error. A policy with only warnings, such as
     names that an ACL does not accept, is valid.
 
-    Exit status: 0 all valid, 1 an error in a file, 2 wrong usage or a file that cannot be
+    Exit status: 0 all valid, 1 an error in a file, 2 incorrect usage or a file that cannot be
     read.
     """
     if config is not None and are_settings:
@@ -161,7 +161,7 @@ def lint(
     With --users-from, also reports groups listed as users, usually because a leading space is
     missing, and users listed as groups.
 
-    Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
+    Exit status: 0 no diagnostic, 1 a diagnostic, 2 incorrect usage or a file that cannot be read.
     """
     if config is not None:
         policies.refuse_reading_options(policies.BESIDE_CONFIG)

@@ -32,7 +32,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     resolver's groups. If a partition has no resolver, a server knows only the groups in requests.
     Tests of such a partition therefore send the groups from the file, and a note names it.
 
-    Exit status: 0 all passed, 1 a test failed, 2 wrong usage, no tests, or a file that cannot
+    Exit status: 0 all passed, 1 a test failed, 2 incorrect usage, no tests, or a file that cannot
     be read or is not valid.
     """
     from queuegate_server.cli.policy_test_runner import run_file  # noqa: PLC0415 - slow

@@ -69,7 +69,7 @@ def prove(
     A false claim is refuted by one counterexample, even if there are others: a person, a command
     that shows the decision for that person, and the file and line of the ACL that grants access.
 
-    Exit status: 0 all claims proved, 1 a claim is refuted, 2 wrong usage, or a file that cannot
+    Exit status: 0 all claims proved, 1 a claim is refuted, 2 incorrect usage, or a file that cannot
     be read or is not valid.
     """
     if policy == claims == STDIN:

@@ -80,7 +80,7 @@ def serve(
     """Serve decisions until SIGTERM; SIGHUP reloads the policy and the settings.
 
     Without any configuration, serves a small embedded policy on 127.0.0.1:50051.
-    Exit status: 0 stopped by a signal, 2 wrong usage or configuration.
+    Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
     """
     options: list[str | Override] = list(overrides)
     if policy is not None:
