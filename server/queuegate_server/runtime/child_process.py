@@ -1,8 +1,8 @@
 """Runs child processes within limits.
 
-Children are started in a thread by `subprocess.Popen`, which uses vfork. asyncio and uvloop would
-fork on the event loop's thread and run gRPC's fork handlers. Both the child and the server can hang
-in these handlers.
+Children are started in a thread by `subprocess.Popen`, which uses vfork. With asyncio or uvloop,
+starting a child would fork on the event loop's thread and run gRPC's fork handlers, where both the
+child and the server can hang.
 """
 
 import math
@@ -27,7 +27,7 @@ class OutputTooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """A child process's limits. The child is killed if it takes too long or writes too much."""
+    """Limits for a child process, which is killed if it takes too long or writes too much."""
 
     seconds: float
     """The maximum wall-clock time."""
@@ -42,7 +42,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class ChildResult:
-    """The result of a child process that was not killed for exceeding a limit."""
+    """The result of a child process that stayed within its wall-clock and output limits."""
 
     status: int
     """The exit status; -N if signal N killed the child."""
@@ -59,14 +59,14 @@ async def run(
 ) -> ChildResult:
     """Run a program. Kill it if it times out or the caller is cancelled.
 
-    The descriptors may be closed after the call. Standard error is discarded.
+    The caller may close `pass_fds` after the call. The child's standard error is discarded.
 
     Args:
         command: The program's path and its arguments.
         limits: The child's limits.
-        text: The child's standard input in parts. The child must read all of it before its output
-            fills a pipe.
-        environment: The child's environment; None for a copy of this process's.
+        text: The child's standard input, in parts. The child must read all of it before its output
+            fills the pipe, because no output is read until then.
+        environment: The child's environment; None to inherit this process's.
         pass_fds: The descriptors that the child inherits under the same numbers.
 
     Raises:
@@ -101,7 +101,7 @@ async def run(
 
 @dataclass(slots=True)
 class _Child:
-    """A child process, run by a thread. The event loop may kill it."""
+    """A child process that a thread runs and the event loop may kill."""
 
     _start: Callable[[], subprocess.Popen[bytes]]
     _limits: ProcessLimits
@@ -121,7 +121,7 @@ class _Child:
                     _limit(process.pid, self._limits)
                 output = self._exchange(process)
                 with suppress(ChildProcessError):
-                    # Wait without freeing the process ID, because `kill` may be about to use it.
+                    # Wait without reaping the child, so that `kill` cannot hit a reused process ID.
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 with self._lock:
                     return ChildResult(process.wait(), output)
@@ -136,7 +136,7 @@ class _Child:
                 self._process.kill()
 
     def _exchange(self, process: subprocess.Popen[bytes]) -> bytearray:
-        """Write the input and return the output."""
+        """Write the child's input, then read and return its output."""
         if process.stdin is None or process.stdout is None:
             raise AssertionError("both are pipes")
         with suppress(BrokenPipeError), process.stdin as stdin:
@@ -154,10 +154,10 @@ class _Child:
 
 
 def _limit(pid: int, limits: ProcessLimits) -> None:
-    """Set resource limits on a process before it is sent its input."""
+    """Set a child's resource limits. Call this before sending its input."""
     if limits.memory_bytes is not None:
         _lower(pid, resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes)
-    # Always limit CPU time, to kill a child that outlives this process.
+    # Always limit CPU time, so that a child that outlives this process is killed eventually.
     seconds = limits.cpu_seconds or math.ceil(limits.seconds) + 1
     _lower(pid, resource.RLIMIT_CPU, seconds, seconds + 1)
     _lower(pid, resource.RLIMIT_CORE, 0, 0)

@@ -30,9 +30,9 @@ _MESSAGE: Final = b"The event loop has not run for a long time; this process end
 class LoopWatchdog:
     """A context manager that prints all stacks and aborts the process if the loop hangs.
 
-    A thread counts its own wake-ups since the loop last ran, so time during which the process was
-    stopped does not count. If hanging code holds the GIL, that thread cannot run either, and a
-    timer in C exits the process with status 1.
+    A thread counts its own wake-ups since the loop last ran, so that a suspended process is not
+    mistaken for a hang. If the hanging code holds the GIL, this thread cannot run either; in that
+    case, a timer in C exits the process with status 1.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LoopWatchdog:
         last = missed = 0
         armed = -math.inf
         while not self._stop.wait(self._interval):
-            # Do not rearm the C timer on each wake-up, because each timer starts a thread.
+            # Do not rearm the C timer on each wake-up, because rearming it starts a thread.
             if time.monotonic() - armed >= self._hang_seconds / 4:
                 faulthandler.dump_traceback_later(self._hang_seconds, exit=True, file=self._output)
                 armed = time.monotonic()
@@ -78,7 +78,9 @@ class LoopWatchdog:
 
 
 def run_in_loop(main: Coroutine[object, object, None]) -> None:
-    """Run a server under the watchdog, on uvloop or, if that is unavailable, asyncio's loop."""
+    """Run a server's `main` under the watchdog, on uvloop if installed and on asyncio's loop if
+    not.
+    """
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
     except ImportError:
@@ -99,8 +101,9 @@ def handle_signals(
 ) -> None:
     """Make SIGTERM and SIGINT set `stop`, and SIGHUP set `reload`.
 
-    A second SIGTERM or SIGINT terminates the process immediately. If `kill` is given, it is called
-    first; if not, the signal works even while the event loop is blocked.
+    Without `kill`, a second SIGTERM or SIGINT terminates the process immediately, even while the
+    event loop is blocked. With `kill`, the event loop handles the second signal: it calls `kill`,
+    then terminates the process.
     """
     loop = asyncio.get_running_loop()
 
@@ -136,7 +139,9 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Duplicate standard error, nonblocking if possible, because a full pipe may have no reader."""
+    """Return a duplicate of standard error, nonblocking if possible so that a full pipe cannot
+    block.
+    """
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
     except OSError:  # a socket cannot be reopened

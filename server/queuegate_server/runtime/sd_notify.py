@@ -1,4 +1,4 @@
-"""Notifications for systemd (`Type=notify`).
+"""Sends status notifications to systemd (`Type=notify`).
 
 https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
 """
@@ -16,7 +16,7 @@ _MICROSECONDS: Final = 1_000_000
 
 
 class Notifier:
-    """Notifies the service manager. Does nothing without one, never blocks and never raises."""
+    """Notifies the service manager, if there is one. Never blocks and never raises."""
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
         """Read the socket and the watchdog interval from the environment."""
@@ -37,7 +37,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Report that the event loop is running, twice per watchdog interval if one is set."""
+        """Until cancelled, report twice per watchdog interval that the event loop is running."""
         while self._watchdog is not None:
             self._send("WATCHDOG=1")
             await asyncio.sleep(self._watchdog / 2)
@@ -55,14 +55,14 @@ class Notifier:
 
 
 def _address(text: str) -> str | None:
-    """Return the socket's address. `@` denotes an abstract socket."""
+    """Return the socket's address; None if there is none. `@` denotes an abstract socket."""
     if text.startswith("@"):
         return "\0" + text[1:]
     return text if text.startswith("/") else None
 
 
 def _watchdog(variables: Mapping[str, str]) -> float | None:
-    """Return the interval in seconds; None if this process has no watchdog."""
+    """Return the watchdog interval in seconds; None if no watchdog monitors this process."""
     pid = str(os.getpid())
     interval = variables.get("WATCHDOG_USEC", "")
     is_other = variables.get("WATCHDOG_PID", pid) != pid

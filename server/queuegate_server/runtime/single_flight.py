@@ -29,7 +29,7 @@ class Flight:
         self._siblings = siblings
 
     def supersede(self) -> None:
-        """Mark earlier work for the key as outdated, because this work's result is newer."""
+        """Mark earlier work for the key as outdated, so that new callers get this newer result."""
         for sibling in self._siblings[: self._siblings.index(self)]:
             sibling.is_outdated = True
 
@@ -38,7 +38,7 @@ Work = Callable[[Flight], Coroutine[Any, Any, T]]
 
 
 class SingleFlight(Generic[T]):
-    """Runs `work(flight)` in a separate task that callers can join.
+    """Runs `work(flight)` in a separate task that callers with the same key can join.
 
     Cancelling a caller does not affect the work or other callers. The work must have a timeout.
     """
@@ -55,7 +55,8 @@ class SingleFlight(Generic[T]):
         Args:
             work: The default work for a key.
             clock: A monotonic clock, in seconds.
-            has_tasks: Whether the work may suspend. If not, it runs without a task.
+            has_tasks: Whether the work may suspend. If not, each caller runs it directly, without a
+                task.
         """
         self._work: Work[T] | None = work
         """None once closed, because the work and its owner would otherwise form a reference
@@ -83,8 +84,8 @@ class SingleFlight(Generic[T]):
 
         Args:
             key: The key.
-            alone: Work to start even if other work could be joined.
-            max_age: The age in seconds at which work can no longer be joined.
+            alone: Work to start instead of joining work in progress.
+            max_age: The age, in seconds, at which work in progress can no longer be joined.
 
         Raises:
             FlightCancelled: The work was cancelled by `close`.

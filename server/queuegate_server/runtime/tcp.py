@@ -20,7 +20,7 @@ _REMEDIES: Final = {
 
 
 class UnusableFile(CannotListen):
-    """A listener's file is unusable; the message names its setting."""
+    """A certificate, key or token file is unusable; the message names the setting."""
 
 
 def open_tcp(host: str, port: int) -> socket.socket:
@@ -40,7 +40,7 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
     """Reserve a port for processes that share it. With port 0, the system chooses a port.
 
     The socket does not listen. Raises CannotListen if another process is already listening on the
-    port, because the two would share it.
+    port, because otherwise the two would share it.
     """
     check_free(host, port)
     with _listen_errors(host, port):
@@ -50,7 +50,7 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
 def check_free(host: str, port: int) -> None:
     """Raise CannotListen if another process is listening on any of a host's addresses.
 
-    gRPC would bind only the free addresses, and clients could reach either server.
+    Otherwise, gRPC would bind only the free addresses, and clients could reach either server.
     """
     # gRPC binds both addresses for localhost, regardless of how the machine resolves the name.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)

@@ -28,11 +28,11 @@ class AbandonableThreadPool:
     """A pool of up to `limit` daemon threads. They start on demand and do not delay process exit.
 
     If a caller is cancelled before its call has started, the call is skipped. If it is cancelled
-    later, the thread remains unavailable until the call returns.
+    later, the call is abandoned and occupies its thread until it returns.
     """
 
     def __init__(self, limit: int, name: str) -> None:
-        """Create a pool without threads. `name` is the prefix of thread names."""
+        """Create a pool; no threads are started yet. `name` is the prefix of their names."""
         self._limit = limit
         self._name = name
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -46,9 +46,9 @@ class AbandonableThreadPool:
         """Call a function in a thread, and return its result or raise its exception.
 
         Args:
-            key: Identifies the call; None for a unique key. The call is refused while an abandoned
-                call with the same key is running.
-            function: Called without arguments.
+            key: Identifies the call. It is refused while an abandoned call with the same key is
+                running; None means that it has no such key.
+            function: The function, called without arguments.
 
         Raises:
             StillRunning: An abandoned call with the same key has not returned.
@@ -77,7 +77,7 @@ class AbandonableThreadPool:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """Stop idle threads. Hung threads end with the process."""
+        """Stop each thread once it is idle. Hung threads are lost until the process exits."""
         self._closed = True
         for _ in range(self._started):
             self._jobs.put(None)

@@ -49,11 +49,11 @@ async def serve(
         settings: The settings at service start.
         announce: Called with the addresses and the policy once the initial policy is served;
             returns the lines to print.
-        current: The current settings. They differ from `settings` in a worker started after a
-            SIGHUP.
+        current: The current settings. In a worker started after a SIGHUP, they may differ from
+            `settings`.
         read_settings: Rereads the settings on SIGHUP.
-        worker: The worker's client if this process is one of several workers. A worker listens once
-            it has loaded the policy, and its supervisor prints the lines.
+        worker: The worker's client if this process is one of several workers. A worker does not
+            listen until it has loaded the policy, and its supervisor prints the lines.
 
     Raises:
         CannotListen: An address or file is unusable.
@@ -142,7 +142,7 @@ async def _open_admin_port(
 ) -> "tuple[Callable[[], bytes], AdminServer | None]":
     """Open the operations port, if it is configured and not served by a supervisor.
 
-    Return a function that renders the metrics, and the port's server. Raises CannotListen.
+    Return a function that renders the metrics, and the port's server if open. Raises CannotListen.
     """
     if settings.ops.listen is None:
         return bytes, None
@@ -218,7 +218,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # A successor assumes that no gate uses this process's state after the process has exited.
+    # Once this process has exited, its replacement assumes that no gate still uses its state.
     await parts.core.sync.wait_for_leases()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()
@@ -235,7 +235,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
 
 
 def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[SettingsApplier]:
-    """Return the functions that apply reloaded settings. The policy is reloaded last."""
+    """Return the functions that apply reloaded settings, in order. The last reloads the policy."""
     index = None if worker is None else worker.spec.index
     return (
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),
@@ -247,7 +247,8 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Setti
 
 
 async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the policy. Return False if stopped first. Raises CannotStart."""
+    """Join the fleet and load the policy. Return False if stopped before that. Raises CannotStart.
+    """
     if parts.core.fleet is not None:
         parts.core.fleet.start()
     if parts.core.sharing is not None:

@@ -58,7 +58,7 @@ class Listeners:
         """Authenticates callers of the operations port."""
 
     def bind(self, server: Server, addresses: Sequence[ListenAddress]) -> list[str]:
-        """Bind each listener; return the addresses with the ports in use. Raises CannotListen."""
+        """Bind each listener; return the addresses with the actual ports. Raises CannotListen."""
         for listener, address in zip(self._settings.listen, addresses, strict=True):
             add_port = server.add_insecure_port
             if (certificate := _credentials(listener)) is not None:
@@ -107,7 +107,7 @@ class Listeners:
             )
 
     def _sensitive_files(self) -> Iterator[tuple[Path, int]]:
-        """Yield files, each with the mode bits that should not be set."""
+        """Yield each sensitive file with the mode bits that should not be set."""
         for tls in (*(each.tls for each in self._settings.listen), self._settings.ops.tls):
             if tls is not None:
                 yield tls.key_file, PUBLIC
@@ -126,7 +126,7 @@ class Listeners:
         self._warn_of_missing_tokens(callers)
 
     async def watch(self) -> None:
-        """Reload certificates and tokens when their files change, until cancelled."""
+        """Until cancelled, reload certificates and tokens when their files change."""
         async with asyncio.TaskGroup() as group:
             for watched in self._watched():
                 group.create_task(watched.watch())

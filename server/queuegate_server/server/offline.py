@@ -1,4 +1,4 @@
-"""Runs the server's services in process, for commands that decide without a server."""
+"""Runs the server's services in process, for commands that make decisions without a server."""
 
 import time
 from collections import Counter
@@ -40,8 +40,8 @@ class OfflineServices:
     """An in-process equivalent of a server with the given settings. Not thread-safe."""
 
     def __init__(self, settings: Settings, substitute: Substitute = lambda _: None) -> None:
-        """Build the services. Call `load` before use; `substitute` replaces resolvers."""
-        # Commands write no audit records and belong to no fleet.
+        """Build the services; call `load` before using them. `substitute` may replace resolvers."""
+        # Commands neither write audit records nor join a fleet.
         alone = settings.model_copy(update={"audit": Audit(), "fleet": Fleet()})
         self._core = core = build_core(
             alone, alone, resolver_type=partial(_resolver_type, substitute)
@@ -73,7 +73,7 @@ class OfflineServices:
         return self._core.engine.snapshot
 
     async def call(self, method: str, data: bytes) -> bytes:
-        """Call a method that decides, explains or lists, or `GetPolicy`.
+        """Call `GetPolicy`, or a method that checks, explains or lists.
 
         The request may assert groups. Raises KeyError for other methods, and the exceptions handled
         by `rpc.errors.to_status`.
@@ -88,7 +88,7 @@ class OfflineServices:
 
 @dataclass(slots=True)
 class _SubstituteType:
-    """A resolver type with a single instance."""
+    """A resolver type whose only instance is a substitute."""
 
     resolver: Resolver
     Options: type[ResolverOptions] = ResolverOptions
