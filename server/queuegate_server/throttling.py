@@ -1,4 +1,4 @@
-"""Load limits: a token bucket for rates, controlled delay for queues, and a byte budget."""
+"""Limits load with a token bucket for rates, controlled delay for queues, and a byte budget."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ is not over, less than 1 % of responses are late before it is detected again."""
 
 
 class TokenBucket:
-    """A token bucket, stored as the time at which it is full (the generic cell rate algorithm).
+    """A token bucket, stored as the time when it will be full (the generic cell rate algorithm).
 
     Args:
         rate: The sustained rate, in events per second.
@@ -54,12 +54,12 @@ class TokenBucket:
 
 
 class CoDel:
-    """Controlled delay (RFC 8289) for calls, with a longer memory.
+    """Controlled delay (RFC 8289) for calls, modified to remember an overload for longer.
 
-    A queue filled by a burst is drained without refusals. A standing queue makes every response
-    late, so under overload the target shrinks to an eighth. Calls that have waited longer are
-    refused, and all others are handled promptly. The memory is longer than CoDel's because refused
-    callers, unlike TCP senders, need not slow down.
+    A queue filled by a burst drains without refusals. A standing queue would make every response
+    late, so during an overload, calls that have waited longer than an eighth of the target are
+    refused, and all others are handled promptly. An overload is remembered for longer than in CoDel
+    because refused callers, unlike TCP senders, may not slow down.
     """
 
     def __init__(self, target: float) -> None:

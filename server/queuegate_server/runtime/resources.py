@@ -42,8 +42,7 @@ class TooFewResources(Exception):
 
 
 def open_standard_streams() -> None:
-    """Replace closed standard streams with /dev/null so that no connection gets their descriptors.
-    """
+    """Replace closed standard streams with /dev/null, so no connection gets their descriptors."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)

@@ -247,8 +247,7 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Setti
 
 
 async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the policy. Return False if stopped before that. Raises CannotStart.
-    """
+    """Join the fleet and load the policy. Return False if stopped meanwhile. Raises CannotStart."""
     if parts.core.fleet is not None:
         parts.core.fleet.start()
     if parts.core.sharing is not None:

@@ -51,7 +51,7 @@ class Role(StrEnum):
 
 
 def _roles(value: object) -> object:
-    """Split text such as `a,b`, the form of a list in an environment variable."""
+    """Split comma-separated text, as an environment variable holds a list."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -71,7 +71,7 @@ class Rights(Section):
 
 
 class LocalRights(Rights):
-    """The default rights of callers on this machine."""
+    """Rights of callers on this machine, with broader defaults."""
 
     roles: Roles = (Role.CHECK, Role.READ, Role.SYNC)
     """check, read, admin, sync."""
@@ -106,7 +106,7 @@ def certificate_name(name: str) -> str:
 
 
 def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
-    """Validate the names, and convert DNS names to lower case. Raises ValueError for duplicates."""
+    """Validate names, and convert DNS names to lower case. Raises ValueError on duplicates."""
     canonical: dict[str, Rights] = {}
     for name, rights in named.items():
         key = certificate_name(name)

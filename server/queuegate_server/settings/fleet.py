@@ -48,7 +48,7 @@ class StoreAddress(NamedTuple):
 
 
 def parse_store_url(url: str) -> StoreAddress:
-    """Parse a Redis or Valkey URL. Raises ValueError, never quoting a password."""
+    """Parse a Redis or Valkey URL. Raises ValueError; its message never quotes a password."""
     if url.startswith("unix://"):
         path = url.removeprefix("unix://")
         if not path.startswith("/") or not path.isprintable() or set(path) & set("?#@"):
@@ -109,7 +109,7 @@ SecretFile = Annotated[FilePath, check_file(_check_secret)]
 
 
 class Fleet(Section):
-    """Servers that share users' groups and invalidations."""
+    """Settings for servers that share users' groups and invalidations."""
 
     url: Annotated[str, check_with(parse_store_url)] | None = None
     """Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path,
@@ -184,7 +184,7 @@ class Fleet(Section):
 
     def secret(self) -> bytes:
         """Read the fleet's secret. Blocks. Raises OSError, or ValueError if it is unsuitable."""
-        # Neither cached nor watched, so new connections use the current contents.
+        # Read the file each time, so that new connections use its current contents.
         if self.secret_file is None:
             raise ValueError("secret_file is not set")
         secret = read_regular(self.secret_file, MIB)

@@ -59,7 +59,7 @@ class Limits(Section):
 
 
 class Drain(Section):
-    """The graceful shutdown of the server. Durations are in seconds."""
+    """The timing of a graceful shutdown. Durations are in seconds."""
 
     grace: Annotated[Duration, Field(ge=0, le=3600)] = 20.0
     """How long calls in progress may take to finish."""

@@ -1,7 +1,6 @@
-"""The addresses to listen on, and the protection of each.
-
-Addresses are validated here because gRPC accepts nearly any text, and reports a malformed address
-with a RuntimeError and a line on stderr.
+"""Settings for the addresses to listen on, and for the protection of each. Addresses are validated
+here because gRPC accepts nearly any text and reports a malformed address only as a RuntimeError and
+a line on stderr.
 """
 
 import ipaddress
@@ -60,17 +59,15 @@ class ListenAddress:
 
 
 class HostPort(NamedTuple):
-    """A TCP address. With port 0, the system chooses one."""
+    """A TCP address. Port 0 lets the system choose a port."""
 
     host: str
     port: int
 
 
 def parse_address(text: str) -> ListenAddress:
-    """Parse `host:port`, `[ipv6]:port`, `unix:/path` or `unix:///path`. With port 0, the system
-    chooses one.
-
-    Raises MalformedAddress.
+    """Parse `host:port`, `[ipv6]:port`, `unix:/path` or `unix:///path`. Port 0 lets the system
+    choose a port. Raises MalformedAddress.
     """
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")
@@ -164,7 +161,7 @@ class ListenerTls(Section):
 
 
 class Listener(Section):
-    """An address to serve on. The file may list a plain address instead of a section."""
+    """An address to serve on. In the file, a plain address may replace the section."""
 
     address: Annotated[str, check_with(parse_address)]
     """host:port, [ipv6]:port or unix:/path."""
@@ -211,7 +208,7 @@ def _listener(value: object) -> object:
 
 
 def _listeners(value: object) -> object:
-    """Split text such as `a,b`, the form of a list in an environment variable."""
+    """Split comma-separated text, as an environment variable holds a list."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return [value] if isinstance(value, dict) else value

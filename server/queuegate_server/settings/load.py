@@ -90,7 +90,7 @@ def load_settings(
     Args:
         file: A YAML file. It must be a regular file because a pipe cannot be read again on reload.
         variables: The environment. Variables named `QUEUEGATE_…` are settings.
-        options: `key=value` texts with dotted keys, and the values of other options.
+        options: Strings `key=value` with dotted keys, and overrides from other options.
         content: The contents of the file, if already read.
 
     Raises:
@@ -108,7 +108,8 @@ def load_with_origins(
 ) -> tuple[Settings, SourceMap]:
     """Return the settings and the origin of each value. See `load_settings`.
 
-    If `absent_files` is given, missing files are added to it instead of causing errors.
+    If `absent_files` is given, files named in the settings that do not exist are added to it
+    instead of causing errors.
     """
     document = _read(file, content)
     tree_or_text = plain_data(document.root)
@@ -207,7 +208,7 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
 
 
 def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
-    """Return what a file is instead of settings, with a remedy; None if it may contain settings."""
+    """If a file clearly contains something other than settings, say what, and return a remedy."""
     if is_manifest(root):
         instead = f"save the value of its key {SETTINGS_KEY} as a file, or check it with"
         instead += " `queuegate-server validate --settings`, which reads manifests"
@@ -227,7 +228,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except resolvers, whose options may all have defaults."""
+    """Drop keys without a value, except under `resolvers`: an empty resolver may be valid."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
@@ -236,7 +237,7 @@ def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
-    """Yield a diagnostic for each reference to a missing resolver, or to a chain within a chain."""
+    """Yield a diagnostic for each reference to an undefined resolver and each nested chain."""
     resolvers, partitions = tree.get("resolvers", {}), tree.get("partitions", {})
     if not isinstance(resolvers, dict) or not isinstance(partitions, dict):
         return
@@ -272,10 +273,10 @@ def _is_chain(settings: object) -> bool:
 def from_environment(
     variables: Mapping[str, str], top_level: Iterable[str], tree: Mapping[str, Any]
 ) -> Iterator[Override | Diagnostic]:
-    """Yield the settings in the environment, sorted by name.
+    """Yield the settings in the environment, sorted by variable name.
 
-    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Keys present in the file match in any case; all
-    others become lower case.
+    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Keys that the file contains are matched ignoring
+    case; all others are converted to lower case.
     """
     top_level = set(top_level)
     for name in sorted(variables):
@@ -312,13 +313,13 @@ def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
     """
     if not text.startswith(_BRACKETS_AND_QUOTES) or _IPV6_ADDRESS.match(text):
         return Override(origin, path, text)
-    # Parsed as a list item, so that text after the value is an error instead of being ignored.
+    # Parse the text as a list item, so that anything after the value is an error and not ignored.
     document = read_yaml(f"- {text}".encode(errors="surrogateescape"), origin)
     values = plain_data(document.root)
     is_whole = not document.diagnostics and document.second is None
     if isinstance(values, list) and len(values) == 1 and is_whole:
         return Override(origin, path, values[0])
-    # The reader's messages could reveal a secret, because they may quote a variable.
+    # The YAML reader's messages may quote the text, which may be a secret if it is from a variable.
     message = "begins with a bracket or a quote, but is not a single YAML value"
     if origin.startswith(SET):
         reason = next((each.message for each in document.diagnostics), "more than one value")

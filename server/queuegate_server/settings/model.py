@@ -36,7 +36,7 @@ from queuegate_server.settings.observability import Audit, Console, Log, Ops, Tr
 
 
 def _partition_name(name: str) -> str:
-    """Return the canonical spelling, since YuniKorn accepts `default` in any case."""
+    """Return a partition's canonical name. YuniKorn accepts `default` in any case."""
     if not name or name.startswith("["):
         raise ValueError(
             f"{name or '(empty)'} is not a partition name: write it as in the policy, without `[…]`"
@@ -116,7 +116,7 @@ class PolicySource(Section):
 
 
 class PartitionSettings(Section):
-    """Settings of one partition."""
+    """Settings for one partition."""
 
     resolver: str | None = None
     """The name of an entry in `resolvers`. Default: the policy's usergroupresolver."""
@@ -159,7 +159,7 @@ def _configured_resolver(value: object, info: ValidationInfo) -> object:
 
 def _error_at(key: tuple[str, ...], message: str, code: str = "value_error") -> ValidationError:
     """Return an error about a key in the section being validated."""
-    # The message is passed as a value because braces in the template would be placeholders.
+    # Pass the message as a value, because braces in the template would be placeholders.
     error = PydanticCustomError(code, "{message}", {"message": message})
     details = InitErrorDetails(type=error, loc=key, input=None)
     return ValidationError.from_exception_data("settings", [details])
@@ -221,7 +221,7 @@ class Settings(Section):
         return self._has_other_policies
 
     def with_other_policies(self) -> Self:
-        """Return these settings of one of several policies."""
+        """Return a copy in which `has_other_policies` is true."""
         copy = self.model_copy()
         copy._has_other_policies = True  # noqa: SLF001 - of the same class
         return copy
@@ -272,5 +272,5 @@ class Settings(Section):
 
     @property
     def sources(self) -> tuple[PolicySource, ...]:
-        """The configured policies. An unset source represents the embedded policy."""
+        """The policies to serve. A source that is not set stands for the embedded policy."""
         return self.policies or (self.policy,)

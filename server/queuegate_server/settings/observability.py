@@ -98,7 +98,7 @@ class Console(Section):
 
 
 class Tracing(Section):
-    """The destination and sampling of spans."""
+    """The destination and sampling of trace spans."""
 
     enabled: bool = False
     """Whether to send spans; requires the extra `tracing`."""
@@ -110,7 +110,7 @@ class Tracing(Section):
 
 
 class Audit(Section):
-    """The decisions to record, where to record them, and what happens when recording fails."""
+    """Which decisions to record, where, and what happens when recording fails."""
 
     path: Annotated[Path, BeforeValidator(_audit_path)] | None = None
     """The file, or - for standard output. Default: nothing is recorded."""

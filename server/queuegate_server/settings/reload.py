@@ -104,7 +104,7 @@ class ConfigReloader:
 
 
 def with_changes(running: Settings, read: Settings) -> Settings:
-    """Return the running settings, updated with the changes that need no restart.
+    """Return the running settings, with those changes in `read` that need no restart.
 
     These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at startup, the `cache`
     of partitions in the running settings, and `callers` except for `token_file`.
@@ -129,7 +129,7 @@ def with_changes(running: Settings, read: Settings) -> Settings:
 
 
 def differences(one: Settings, other: Settings) -> list[str]:
-    """Return the keys whose values differ. Omits the values because they may be secret."""
+    """Return the keys whose values differ, without the values, because these may be secret."""
     return sorted(_differences("", one, other))
 
 

@@ -81,7 +81,7 @@ class Overrides:
     origins: dict[KeyPath, str] = field(default_factory=dict)
 
     def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
-        """Set the override's value in the tree; return a diagnostic if a parent is a value."""
+        """Set the override's value in the tree; return a diagnostic if a parent has a value."""
         *sections, last = override.path
         node = tree
         for depth, key in enumerate(sections):
@@ -99,9 +99,8 @@ class Overrides:
         return None
 
     def nearest(self, path: KeyPath) -> tuple[str | None, bool]:
-        """Return the origin of the override that set the value at `path`, and True. If the value is
-        not overridden, return the origin of the override with the longest common path, if any, and
-        False.
+        """Return the origin of the override nearest to `path`, if any, and whether it set the value
+        at `path`. If none set it, the nearest override is the one with the longest common path.
         """
         above = [path[:length] for length in range(len(path), 0, -1)]
         for part in above:
@@ -115,7 +114,7 @@ class Overrides:
 
 
 class SourceMap:
-    """The origin of each value in the settings."""
+    """Finds the origin of each value in the settings."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
         """Create a source map for a settings file with the given nodes and overrides."""
@@ -177,7 +176,7 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
     unknown, is_missing = error["type"] == "extra_forbidden", error["type"] == "missing"
     location = _without_tags(error["loc"], tree, is_missing=is_missing)
     template = _MESSAGES.get(error["type"])
-    # Our own validators provide a more specific message in the context.
+    # Our own validators put a more specific message in the context.
     specific = error.get("ctx", {}).get("message")
     if specific is not None:
         message = str(specific)
@@ -208,7 +207,7 @@ def _shown(value: object) -> str:
 
 
 def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callable[[float], str]:
-    """Return the formatter for the bounds of the value at the given location."""
+    """Return the function that formats the bounds on the value at the given location."""
     bounded = _fields_at(location[:-1], tree).get(str(location[-1])) if location else None
     for constraint in bounded.metadata if bounded is not None else ():
         if isinstance(constraint, BeforeValidator) and constraint.func in _WRITERS:

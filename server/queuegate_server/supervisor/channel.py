@@ -1,4 +1,4 @@
-"""The channel between the supervisor and a worker: a socket pair with one end at the worker's
+"""The channel between the supervisor and a worker: a socket pair, one end of which is the worker's
 stdin.
 
 A message is a four-byte length followed by JSON. The first message contains the worker's startup
@@ -33,7 +33,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 class ChannelError(Exception):
-    """The peer has exited, timed out or rejected the request; the message states the reason."""
+    """A message could not be sent, or its request failed or timed out; the text says why."""
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
@@ -62,7 +62,7 @@ class Channel:
         self._reading: asyncio.Task[None] | None = None
 
     async def open(self, end: socket.socket) -> None:
-        """Open the channel on one socket of a pair. The channel closes the socket."""
+        """Open the channel on one socket of a pair. The channel takes ownership of the socket."""
         reader, self._writer = await asyncio.open_unix_connection(sock=end)
         self._reading = asyncio.create_task(self._read(reader))
 
@@ -168,7 +168,7 @@ class WorkerSpec:
 
     @classmethod
     def receive(cls) -> "WorkerSpec":
-        """Receive the spec on stdin, then redirect stdin from /dev/null.
+        """Receive the spec through stdin, and then read stdin from /dev/null.
 
         Raises OSError or EOFError if there is no supervisor.
         """
@@ -191,7 +191,7 @@ class WorkerSpec:
         )
 
     def report(self, failure: str) -> None:
-        """Report to the supervisor why this worker cannot start. Requires no event loop."""
+        """Report to the supervisor why this worker cannot start. Works without an event loop."""
         with contextlib.suppress(OSError):
             self.channel.settimeout(1)
             self.channel.sendall(frame({"request": "failed", "number": 0, "value": failure}))
@@ -200,7 +200,7 @@ class WorkerSpec:
 def spec_message(
     index: int, ports: Sequence[int], initial: bytes | None, current: bytes | None, server: bytes
 ) -> dict[str, Any]:
-    """Return the message for `WorkerSpec.receive`."""
+    """Encode a worker's startup data as the message that `WorkerSpec.receive` expects."""
     return {
         "index": index,
         "ports": list(ports),
@@ -219,7 +219,7 @@ def _decode(content: str | None) -> bytes | None:
 
 
 def _receive(end: socket.socket) -> Any:
-    """Receive a message without an event loop. Raises OSError or EOFError."""
+    """Receive a message, blocking, without an event loop. Raises OSError or EOFError."""
     (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
     return json.loads(_receive_exactly(end, length))
 

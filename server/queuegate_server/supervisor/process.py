@@ -52,8 +52,8 @@ class WorkerProcess:
 
         Args:
             index: The worker's index.
-            spec: Returns the result of `spec_message`. Called only once the worker can be sent
-                later changes, so that it misses none.
+            spec: Returns the result of `spec_message`. Called as late as possible: only changes
+                made after the call are sent as requests.
             handlers: Handlers for the worker's requests, except `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
@@ -63,7 +63,7 @@ class WorkerProcess:
                 *sys.orig_argv[1:],
                 OPTION,
                 stdin=theirs.fileno(),
-                # Only the supervisor may receive signals from the terminal. It forwards them.
+                # Only the supervisor receives signals from the terminal, and it forwards them.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
@@ -79,10 +79,11 @@ class WorkerProcess:
         return self._process.pid
 
     async def kill_if_silent(self, seconds: float) -> None:
-        """Kill the process if it does not respond within 1 to 1.5 times `seconds`.
+        """Kill the process once it has not responded for 1 to 1.5 times `seconds`.
 
-        The process must miss two pings because, if the supervisor itself was paused (for example
-        with its virtual machine), the first ping may time out before its response is read.
+        It must miss two consecutive pings. One is not enough, because after a pause of the
+        supervisor itself (for example, of its virtual machine), a ping may time out before its
+        response is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
@@ -106,9 +107,9 @@ class WorkerProcess:
         self.kill()
 
     async def wait(self) -> int:
-        """Wait for the process to exit; return the exit status, negative for a signal."""
+        """Wait for the process to exit; return its exit status, or -N if signal N killed it."""
         status = await self._process.wait()
-        # The last message may still be unread.
+        # Wait for the channel to close, because the last message may still be unread.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self._closed.wait()
@@ -116,7 +117,7 @@ class WorkerProcess:
         return status
 
     async def ended(self, seconds: float) -> bool:
-        """Return whether the process has exited. If its channel is closed, wait up to `seconds`."""
+        """Return whether the process has exited, after up to `seconds` if its channel is closed."""
         if self._closed.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -1,7 +1,7 @@
 """The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker is serving. It counts as started only once all
-workers have been serving at the same time, because a worker that fails to start stops the service.
+The service is ready while at least one worker is serving. It has started only once all workers have
+been serving at the same time, because until then, a worker that exits stops the service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
 not decrease. Other metrics get the label `worker`.
@@ -69,7 +69,9 @@ class _MergedCollector(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add either the metrics to sum over workers or all others, with additional labels."""
+        """Add the counters and histograms if `summed`, or all other metrics if not, with more
+        labels.
+        """
         for metric in metrics:
             # Skip creation times, which cannot be summed.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
@@ -123,7 +125,7 @@ class ServiceStatus:
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
-        """Collect the metrics. If a worker does not respond, its last counters are used."""
+        """Collect the metrics. For a worker that does not respond, use its most recent counters."""
         supervisor = self._supervisor
         pids = {worker.index: worker.pid for worker in supervisor.workers}
         responses, workers = await asyncio.gather(
@@ -181,7 +183,7 @@ async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[No
 def worker_metrics(
     configured: int, serving: int, replaced: Mapping[str, int]
 ) -> tuple[Metric, Metric, Metric]:
-    """Return the supervisor's metrics. `replaced` is the number of replaced workers, by reason."""
+    """Return the supervisor's metrics. `replaced` counts the replaced workers by reason."""
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
         "Replaced workers: ended (exited), silent (killed after worker_timeout).",

@@ -43,7 +43,7 @@ class WorkerError(Exception):
 
 
 class Revisions:
-    """Policy revisions by checksum. Within each worker, revisions only increase."""
+    """Assigns revisions to policies by checksum. Within each worker, revisions only increase."""
 
     def __init__(self) -> None:
         self._latest = 0
@@ -52,9 +52,9 @@ class Revisions:
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
 
-        A policy served by this worker or just loaded by another worker keeps its revision; a policy
-        restored later gets a new revision. A starting worker passes 0, and may be the first to load
-        a policy.
+        The policy keeps its revision if this worker serves it or another worker has just loaded it.
+        It gets a new revision if a different policy has been served since. A starting worker passes
+        0; it may be the first to load the policy.
         """
         known = self._by_checksum.get(checksum, 0)
         if known and known >= current and (current or known == self._latest):
@@ -183,7 +183,9 @@ class Supervisor:
                     await self.stop.wait()
 
     async def _run_once(self, index: int) -> tuple[int, str, str]:
-        """Run a worker. Return its exit status, its failure, and the reason for replacing it."""
+        """Run a worker until it exits. Return its status, its failure, and the reason to replace
+        it.
+        """
 
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
@@ -209,7 +211,7 @@ class Supervisor:
         await worker.ready.wait()
         _LOG.info("a worker is serving", extra={"index": worker.index, "pid": worker.pid})
         if self._reloaded:
-            # Make the worker log the changes that require a restart.
+            # This makes the worker log changed settings that require a restart.
             with contextlib.suppress(ChannelError):
                 await worker.request("reload", seconds=RELOAD_TIMEOUT)
         if self.all_served or len(self._workers) < self._settings.workers:
@@ -225,8 +227,8 @@ class Supervisor:
     async def _broadcast(self, sender: WorkerProcess, value: Any) -> list[str]:
         """Call an RPC method in all other workers.
 
-        A worker that has exited yields an empty response, because its successor starts from
-        scratch. Raises ChannelError if a worker does not confirm.
+        The response is empty for a worker that has exited, because its replacement starts with
+        fresh state. Raises ChannelError if a running worker does not confirm.
         """
         others = [worker for worker in self.workers if worker is not sender]
         responses = await asyncio.gather(
@@ -249,7 +251,7 @@ class Supervisor:
             settings, content = await self._reader.read()
             self._settings = with_changes(self._settings, settings)
             self._current_content = content
-        # A starting worker may already be listening with the old settings.
+        # Include starting workers, because they may already have read the old settings.
         responses = await self.request_all("reload", seconds=RELOAD_TIMEOUT, starting=True)
         for index, response in responses.items():
             if isinstance(response, ChannelError):

@@ -1,4 +1,4 @@
-"""The worker's end of the channel, and RPCs broadcast to all workers."""
+"""The worker's end of the channel, and the RPC methods broadcast to all workers."""
 
 import asyncio
 import base64
@@ -60,7 +60,7 @@ class WorkerClient:
         await self._channel.open(self.spec.channel.dup())
 
     async def ready(self, lines: list[str]) -> None:
-        """Report that this worker is serving, with the lines to print once all workers are."""
+        """Report that this worker is serving. `lines` are printed once all workers are serving."""
         try:
             await self._channel.request("ready", lines, seconds=SUPERVISOR_TIMEOUT)
         except ChannelError:
@@ -83,16 +83,16 @@ class WorkerClient:
         Args:
             name: The method's name.
             method: Runs the method in this worker.
-            merge: Merges the responses. Workers that have exited or are not serving yet have empty
-                responses.
-            timeout: The other workers' response timeout, in seconds.
+            merge: Merges the responses; that of a worker that has exited or is not serving yet is
+                empty.
+            timeout: How long the other workers may take to respond, in seconds.
         """
         self._methods[name] = method
 
         async def broadcasting(request: bytes) -> bytes:
             value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
-            # Run in the other workers concurrently, even if the caller disconnects. The supervisor
-            # itself times out after `timeout` seconds.
+            # Run the method in the other workers concurrently, even if the caller disconnects. The
+            # supervisor waits for them for `timeout` seconds.
             task = asyncio.create_task(
                 self._channel.request("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
             )
@@ -137,7 +137,7 @@ class WorkerClient:
 
 @dataclass(frozen=True, slots=True)
 class _BroadcastServicer:
-    """A servicer with some methods replaced."""
+    """A servicer with some methods replaced by their broadcast versions."""
 
     _servicer: object
     _methods: Mapping[str, Method]
@@ -166,7 +166,7 @@ async def _sum_dropped(request: bytes, own: bytes, others: list[bytes]) -> bytes
 
 
 async def _same_policy(request: bytes, own: bytes, others: list[bytes]) -> bytes:
-    """Return this worker's response if all workers loaded the same policy."""
+    """Merge the responses. Raises NotConfirmed unless all workers loaded the same policy."""
     parse = policy_pb2.ReloadPolicyResponse.FromString
     merged = parse(own)
     for response in map(parse, filter(None, others)):

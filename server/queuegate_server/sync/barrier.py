@@ -39,7 +39,7 @@ class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Start without streams at `now`, in monotonic seconds.
+        """Create an empty set at the monotonic time `now`, in seconds.
 
         Earlier processes must have stopped granting leases by then.
         """
@@ -52,7 +52,7 @@ class Leases:
         self._open[session] = None
 
     def remove(self, session: Session, now: float) -> None:
-        """Keep a closed stream only until its lease expires."""
+        """Stop tracking a closed stream, but keep its lease until it expires."""
         self._open.pop(session, None)
         self._closed = [each for each in self._closed if now < each.until]
         if now < session.lease_until:
@@ -66,7 +66,7 @@ class Leases:
         return len(self._open)
 
     def barrier(self, sequence: int, now: float) -> "Barrier":
-        """Return a barrier for the change that was just added to the log."""
+        """Return a barrier for the change numbered `sequence`, which must be the newest."""
         earlier = self._started + LEASE + CLOCK_MARGIN
         return Barrier(self, sequence, self._unexpired(now), earlier if now < earlier else None)
 
@@ -85,12 +85,12 @@ class Leases:
 
 
 class Barrier:
-    """The leases under which callers may still use the state from before a change."""
+    """Waits for the leases under which callers may still use the state from before a change."""
 
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Wait for `waiting`, and until the time `earlier` for an earlier process's leases."""
+        """Create a barrier. `earlier` is when an earlier process's unexpired leases expire."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting
@@ -99,8 +99,7 @@ class Barrier:
         """The names of callers whose lease expired before they applied the change."""
 
     def next_end(self, now: float) -> float | None:
-        """Return the expiry of the next lease to wait for; None if no caller uses the old state.
-
+        """Return when the next lease to wait for expires; None if no caller uses the old state.
         Stops at the first such lease, so that checking after each confirmation costs little.
         """
         while self._waiting:

@@ -30,8 +30,8 @@ class StateChange(NamedTuple):
     """The users whose groups are invalid; empty for all users of the partition."""
 
     def invalidated(self) -> Iterator[tuple[str, str | None]]:
-        """Yield the (partition, user) pairs whose groups are invalid; a user of None means all
-        users.
+        """Yield the (partition, user) pairs whose groups are invalid; None instead of a user means
+        all users.
         """
         if self.partition is not None:
             yield from ((self.partition, user) for user in self.users or (None,))
@@ -41,7 +41,7 @@ POLICY_CHANGED: Final = StateChange(None)
 
 
 class ChangeLog:
-    """The newest changes and their numbers. Used from one event loop."""
+    """The newest changes, with their numbers. Used from one event loop."""
 
     def __init__(self, start: int = 0, max_changes: int = MAX_CHANGES) -> None:
         """Create an empty log whose first change will get the number `start + 1`."""
@@ -58,7 +58,7 @@ class ChangeLog:
         return self._append(POLICY_CHANGED)
 
     def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
-        """Invalidate groups, by default of all users; return the change's number."""
+        """Record an invalidation, by default for all users; return the change's number."""
         named = frozenset(users) if len(users) <= MAX_INVALIDATED else frozenset()
         return self._append(StateChange(partition, named))
 

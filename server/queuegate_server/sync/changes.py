@@ -78,22 +78,24 @@ class LocalChanges:
         return ReloadResult(state, cursor, await self.gates_follow() if wait else ())
 
     async def invalidate_groups(self, partition: str, users: Collection[str]) -> int:
-        """Invalidate groups here and in the gates; return how many were cached here."""
+        """Invalidate groups in this process and its gates; return how many were cached here."""
         invalidated = await self.invalidate_cache(partition, users)
-        # Gates may still have the policy of a partition that this server no longer serves.
+        # Notify gates even if the partition is no longer served, because they may still have its
+        # policy.
         self._hub.invalidate(partition, users)
         return invalidated
 
     async def invalidate_cache(self, partition: str, users: Collection[str]) -> int:
-        """Invalidate groups here only; return how many were cached."""
+        """Invalidate groups in this process only; return how many were cached."""
         if partition not in self.partitions:
             return 0
         groups = self._engine.snapshot.served[partition].groups
         return groups.invalidate(users) if users else await groups.invalidate_all()
 
     def invalidate_gates(self) -> None:
-        """Invalidate all groups in the gates only."""
-        # Gates use the previous policy until the new policy has been shipped.
+        """Invalidate all groups in the gates, but not in this process."""
+        # Include shipped partitions, because gates use the previous policy until the new one is
+        # shipped.
         for partition in {*self.partitions, *self._hub.shipped}:
             self._hub.invalidate(partition)
 
@@ -104,7 +106,7 @@ class LocalChanges:
         return state
 
     async def gates_follow(self) -> Sequence[str]:
-        """Wait until no gate uses an earlier state; see `SyncHub.barrier`."""
+        """Wait until no gate uses state from before the newest change; see `SyncHub.barrier`."""
         return await self._hub.barrier(self._hub.log.head)
 
     @property

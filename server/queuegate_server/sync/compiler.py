@@ -1,8 +1,8 @@
 """Compiles partitions' ACLs into tables for gates, and converts the tables to messages.
 
 The tables contain the chains of `policy/chain.py`. The chains' order depends only on the policy, so
-equal policies have equal tables on all replicas and after a restart. Compilation runs in steps, and
-retains only the chains that child queues will extend.
+identical policies produce identical tables on all replicas and after a restart. Compilation runs in
+steps, and retains only the chains that child queues will extend.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ def queue_naming(partition: Partition) -> sync_pb2.QueueNaming.ValueType:
 
 
 class Link(NamedTuple):
-    """The start of a queue's chain, to which child queues link."""
+    """The start of a queue's chain, to which the chains of its child queues link."""
 
     level: int
     """The index of the chain's first level in the table."""
@@ -76,7 +76,7 @@ class QueueLinks(NamedTuple):
 
 
 class NameTable(dict[str, int]):
-    """The index of each name. Looking up an unknown name assigns the next index to it."""
+    """Maps names to indexes. Looking up an unknown name assigns the next index to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class ChainCompiler:
     """A single-use compiler for one partition."""
 
     def __init__(self, partition: Partition) -> None:
-        """Create a compiler for a partition. Its ACLs are parsed but not retained."""
+        """Create a compiler for a partition. The ACLs that it parses are not retained."""
         self._partition = partition
         self._names = NameTable()
         self._levels = 0
@@ -117,7 +117,7 @@ class ChainCompiler:
         """The number of ACL characters in the current step."""
 
     def steps(self) -> Iterator[Rows]:
-        """Yield the tables' rows, step by step. A step may have no rows."""
+        """Yield the rows that each step adds to the tables. A step may add none."""
         # Gates use level 0 for ambiguous short names.
         self._append_chain(self._partition.ambiguous_chain())
         yield from self._configured()
@@ -180,7 +180,7 @@ class ChainCompiler:
                 yield from self._finish_step()
 
     def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
-        """Append the chains of `created[0]`. Its ancestors follow it, nearest first."""
+        """Append the chains of `created[0]`. The other queues are its ancestors, nearest first."""
         links = self._links[parent_path(created[-1].path)]
         for queue in reversed(created[1:]):
             if queue.path not in self._parents:
@@ -197,7 +197,7 @@ class ChainCompiler:
         return QueueLinks(above.number, submit, admin)
 
     def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
-        """Extend a chain by a queue's ACLs: add a level, an end, or both."""
+        """Extend a chain by a queue's ACLs, adding an end, a level, both or neither."""
         level = own_level(path, acls, above.otherwise)
         depth = path.count(SEPARATOR) + 1
         if level.end is not None:
@@ -233,7 +233,7 @@ class ChainCompiler:
         return self._levels - 1
 
     def _finish_step(self) -> Iterator[Rows]:
-        """Add the levels' sorted names, in several steps if needed, and yield the rows."""
+        """Add the sorted names of the step's levels, in substeps if needed, and yield the rows."""
         lists, self._lists = self._lists, []
         for names in filter(None, lists):
             if len(names) > _STEP_NAMES:
@@ -277,12 +277,12 @@ class ChainCompiler:
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """Transpose rows to columns. Without rows, return no columns."""
+    """Transpose rows to columns, by name. Returns an empty dict if there are no rows."""
     return dict(zip(names, zip(*rows, strict=True), strict=False))
 
 
 async def ship(snapshot: Snapshot) -> Mapping[str, ShippedPolicy]:
-    """Convert each partition's policy to messages, yielding to other work."""
+    """Convert each partition's policy to messages, yielding to other tasks between steps."""
     revision = snapshot.policy.revision
     return {name: await _ship(served, revision) for name, served in snapshot.served.items()}
 

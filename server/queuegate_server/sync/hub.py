@@ -79,7 +79,7 @@ class SyncHub:
     async def open_session(
         self, rights: SyncRights, caller: str, wake: Callable[[], None]
     ) -> Session:
-        """Return the state of a caller's new stream once a policy has been shipped.
+        """Wait until the served policy has been shipped, then return a session for a new stream.
 
         `wake` is called on each change. Raises NotReady and CannotShip.
         """
@@ -113,7 +113,7 @@ class SyncHub:
             await asyncio.sleep(seconds)
 
     def wake_barriers(self) -> None:
-        """Make barriers check their leases again, after a caller has confirmed changes."""
+        """Make barriers recheck their leases. Call this after a caller has confirmed changes."""
         self._applied.set()
         self._applied = asyncio.Event()
 
@@ -126,7 +126,7 @@ class SyncHub:
     async def policy_shipped(self) -> int:
         """Wait until the served policy has been shipped; return the newest change's number.
 
-        Return immediately if no stream was ever opened. Raises CannotShip.
+        Return immediately if no stream has ever been opened. Raises CannotShip.
         """
         while (task := self._shipping) is not None:
             if not task.done():
@@ -181,7 +181,7 @@ class SyncHub:
         return cursor_pb2.Cursor(epoch=self.log.epoch, sequence=self.log.head)
 
     def close(self) -> None:
-        """Stop shipping."""
+        """Stop shipping policies and logging slow gates."""
         if self._shipping is not None:
             self._shipping.cancel()
             self._shipping = None
@@ -189,7 +189,7 @@ class SyncHub:
             self._lag_timer.cancel()
 
     def _log_lagging(self) -> None:
-        """Log callers that have left a change unconfirmed for LAG_SECONDS."""
+        """Log callers that have not confirmed a change for LAG_SECONDS."""
         now = self._clock()
         self._lag_timer = None
         behind = [(each, round(each.lag(now), 1)) for each in self.leases if each.lag(now)]
@@ -225,8 +225,8 @@ class SyncHub:
         self._can_ship = True
         self.shipped = shipped
         self._encoded = {id(part): b"" for each in shipped.values() for part in each.parts}
-        # Log both changes at once, so that a caller first drops the groups, and then uses the
-        # previous policy without groups until the new policy is complete.
+        # Append both changes together, so that a caller first drops the groups and then uses the
+        # previous policy without them until it has received all of the new policy.
         for name in sorted(self._new_resolvers):
             self.log.invalidate(name)
         self._new_resolvers.clear()

@@ -20,7 +20,7 @@ CLOCK_MARGIN: Final = 0.1
 
 
 class ShippedPolicy(NamedTuple):
-    """A partition's policy as messages."""
+    """A partition's policy, encoded as messages to gates."""
 
     checksum: bytes
     revision: int
@@ -33,11 +33,11 @@ class ShippedPolicy(NamedTuple):
 
 
 class InvalidSync(Exception):
-    """The caller violated the protocol, as described in the message."""
+    """The caller violated the protocol; the message says how."""
 
 
 class Policies(Protocol):
-    """The policies to send. They change only when the log does."""
+    """The policies to send. They change only when a change is added to the log."""
 
     @property
     def may_decide(self) -> bool:
@@ -49,7 +49,7 @@ class Policies(Protocol):
 
 
 class SyncRights(NamedTuple):
-    """A caller's rights and duties for local decisions."""
+    """A caller's rights and obligations when it decides locally."""
 
     local_decisions: bool
     assert_groups: bool
@@ -184,7 +184,7 @@ class Session:
         return len(self._groups)
 
     def confirm(self, report: sync_pb2.SyncReported) -> None:
-        """Queue the confirmation of a report whose decisions are in the audit log."""
+        """Queue the confirmation that a report's decisions are in the audit log."""
         self._confirmed = report
 
     def offer(self, groups: sync_pb2.UserGroups, since: int) -> None:
@@ -195,8 +195,8 @@ class Session:
     def next_response(self) -> sync_pb2.SyncResponse | None:
         """Return the next message to the caller, or None.
 
-        Changes precede a pong, because a lease must not cover the state from before an unsent
-        change.
+        Changes are sent before a pong, because the pong grants a lease, which must not cover state
+        that predates an unsent change.
         """
         if not self._is_open:
             return None
@@ -342,7 +342,7 @@ def _removal(partition: str) -> sync_pb2.SyncResponse:
 
 
 def _merge(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
-    """Return the users with invalid groups, by partition. An empty set means all users."""
+    """Return the users whose groups are invalid, by partition. An empty set means all users."""
     invalid: dict[str, set[str]] = {}
     for partition, users in events:
         if partition is None:

@@ -59,18 +59,18 @@ async def _parse_all(
 
 
 def max_calls(limits: Limits) -> int:
-    """Return the maximum number of concurrent calls in a transport."""
+    """Return the maximum number of concurrent calls that a transport accepts."""
     return limits.max_concurrent_calls + MAX_RECEIVING + _SPARE_CALLS
 
 
 def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
-    """Create a grpc.aio server with limits."""
+    """Create a grpc.aio server that enforces the given limits."""
     return grpc.aio.server(
         maximum_concurrent_rpcs=max_calls(limits),
         options=(
             ("grpc.max_receive_message_length", limits.max_message),
             ("grpc.max_send_message_length", -1),
-            # Only workers may share a port, because unrelated servers would use different policies.
+            # Only workers may share a port, because unrelated servers may have different policies.
             ("grpc.so_reuseport", int(shares_port)),
             *_connection_args(limits.connections),
         ),
@@ -83,14 +83,14 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     yield "grpc.max_concurrent_streams", bounds.max_streams
     # Without a margin for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # Switch to other connections after reading this many requests. Callers with one call at a time
-    # are unaffected.
+    # Switch to other connections after reading this many requests. Callers that make one call at a
+    # time are unaffected.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The handshake includes the client's acknowledgment of the server's settings.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
-    # gRPC refuses calls above the first limit at random, and all calls above the second limit.
-    # Equal limits make refusals predictable.
+    # gRPC refuses a call at random if its metadata exceeds the first limit, and always if it
+    # exceeds the second. Equal limits make refusals predictable.
     yield "grpc.max_metadata_size", bounds.max_metadata
     yield "grpc.absolute_max_metadata_size", bounds.max_metadata
     if bounds.max_age:
@@ -110,7 +110,7 @@ def milliseconds(seconds: float) -> int:
 
 
 class GrpcioServer:
-    """A wrapper of `grpc.aio.Server` that uses one queue for most methods.
+    """A wrapper around `grpc.aio.Server` that uses one queue for most methods.
 
     For each call, `grpc.aio` scans the queues of all registered methods. This takes about 2 µs per
     queue and, with twenty methods, a third of a call's CPU time. So only a few methods are
@@ -123,7 +123,7 @@ class GrpcioServer:
         self._sweeping: asyncio.Task[None] | None = None
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        """Do nothing, because the same handlers are also added by method name."""
+        """Do nothing; `add_registered_method_handlers` receives the same handlers."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Serve a service's methods, registering only a few of them."""
@@ -141,8 +141,8 @@ class GrpcioServer:
     def _watch(self, handler: Any) -> Any:
         """Wrap a handler to abort calls that stall.
 
-        Unary methods are served with request streaming so that their handlers are called before the
-        request arrives. Clients do not notice the difference.
+        Unary methods are registered as request-streaming, so that their handlers are called before
+        the request arrives. Clients do not notice the difference.
         """
         stalls = self._stalls
         parse, serialize = _parser(handler), handler.response_serializer or bytes
@@ -187,7 +187,7 @@ class GrpcioServer:
         self._sweeping = asyncio.create_task(self._stalls.sweep())
 
     async def stop(self, grace: float | None) -> None:
-        """Stop accepting calls, and give calls in progress `grace` seconds to finish."""
+        """Stop accepting calls, and give calls in progress up to `grace` seconds to finish."""
         await self._server.stop(grace)
         if self._sweeping is not None:
             self._sweeping.cancel()

@@ -1,4 +1,4 @@
-"""Chooses and builds a transport, and configures gRPC for both transports."""
+"""Chooses and builds a transport, and configures gRPC for either transport."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # commands that only check files must not import gRPC
 GRPC_ENVIRONMENT: Final = {
     # Our log already covers what gRPC would write to stderr.
     "GRPC_VERBOSITY": "NONE",
-    # Since 1.80, gRPC's event engine passes each call between more threads, using a fifth more CPU
+    # Since 1.80, gRPC's event engine hands each call to more threads, which costs a fifth more CPU
     # time.
     "GRPC_EXPERIMENTS": "-event_engine_listener",
 }
@@ -32,7 +32,7 @@ class Server(Protocol):
     def add_registered_method_handlers(
         self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
     ) -> None:
-        """Register the methods of a service, for transports that look them up themselves."""
+        """Register a service's methods, for transports that dispatch calls by method name."""
 
     def add_insecure_port(self, address: str, /) -> int:
         """Bind an address and return its port. Raises RuntimeError."""
@@ -44,17 +44,17 @@ class Server(Protocol):
         """Start serving."""
 
     async def stop(self, grace: float | None, /) -> None:
-        """Stop accepting calls, and give calls in progress `grace` seconds to finish."""
+        """Stop accepting calls, and give calls in progress up to `grace` seconds to finish."""
 
 
 def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
-    """Set the variables in GRPC_ENVIRONMENT that are unset. Call this before importing gRPC."""
+    """Apply GRPC_ENVIRONMENT to variables that are unset. Call this before importing gRPC."""
     for name, value in GRPC_ENVIRONMENT.items():
         environment.setdefault(name, value)
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the transport and, if it is not native, the reason. Raises CannotListen."""
+    """Return the transport's name and, unless it is native, the reason. Raises CannotListen."""
     if wanted == "grpcio":
         return wanted, "not requested"
     reasons = "; ".join(native.unsupported(listeners, connections))

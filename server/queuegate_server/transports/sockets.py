@@ -1,6 +1,6 @@
 """Binds listening addresses, with or without TLS, and reports why binding fails.
 
-On its own, gRPC only logs the reason, and it takes over the Unix socket of a running server.
+gRPC itself would only log the reason, and would take over a running server's Unix socket.
 """
 
 import grp
@@ -22,7 +22,7 @@ from queuegate_server.settings.listeners import ListenAddress, ListenerTls
 
 
 class ReloadingCredentials(CertificateReloader):
-    """gRPC credentials. New connections use the most recently loaded certificate."""
+    """gRPC server credentials. New connections use the most recently loaded certificate."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
         """Load a listener's TLS files. Raises BadFile."""
@@ -46,8 +46,8 @@ class ReloadingCredentials(CertificateReloader):
     def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the configuration if it has changed since the last handshake, else None.
 
-        gRPC calls this on each handshake, in its own threads. Replacing a configuration in use by
-        another handshake may crash the process.
+        gRPC calls this on each handshake, in its own threads. An unchanged configuration is not
+        returned, because replacing one in use by another handshake may crash the process.
         """
         current = self.value
         if current is self._given:
@@ -139,7 +139,7 @@ def _check_socket_path(address: ListenAddress) -> None:
 
 
 def _bind_failure(address: ListenAddress) -> str:
-    """Return why gRPC failed to bind an address. Binds a plain socket to find out."""
+    """Return an error message for a failed bind. Binds a plain socket to find the reason."""
     if address.path:
         return f"{address.text!r}: cannot create the socket; check the permissions of its folder"
     try:
@@ -163,7 +163,7 @@ def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfigura
 
 
 def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC supports the key. If not, gRPC silently keeps the old certificate."""
+    """Return whether gRPC supports the key type. If not, it silently keeps the old certificate."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
     from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above

@@ -1,8 +1,8 @@
-"""Aborts stalled calls: calls whose requests do not arrive or whose responses are not read.
+"""Aborts stalled calls, whose requests do not arrive or whose responses are not read.
 
 `grpc.aio` cannot abort such a call before its deadline or disconnection, because it sends no status
-while a response is pending and cannot close a connection. So this module stops waiting for
-requests, and shuts down the sockets of clients that do not read.
+while a response is pending and cannot close a connection. So this module cancels the wait for a
+request, and shuts down the sockets of clients that do not read.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class Stalls:
 
     @contextmanager
     def sending(self, context: Context, response: bytes) -> Iterator[None]:
-        """Track a response on a stream. The `with` block must end when the response is written."""
+        """Track a response on a stream while the `with` block writes it."""
         task = _current_task()
         self._track(task, context, response)
         try:
@@ -197,7 +197,7 @@ def shut_down(peers: Iterable[str]) -> None:
 
 
 def acknowledged_bytes() -> dict[str, int]:
-    """Return the number of bytes acknowledged by the peer of each TCP connection."""
+    """Return how many bytes the peer of each TCP connection has acknowledged, by peer."""
     bytes_by_peer = {}
     for connection in _connections():
         with connection:

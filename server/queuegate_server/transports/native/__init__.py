@@ -31,8 +31,8 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
             yield f"{text!r}: transport native does not support Unix sockets"
         if listener.tls:
             yield f"{text!r}: transport native does not support TLS"
-        # Remote callers are refused because the transport reads messages of any size before
-        # refusing them and hides the peers of streams.
+        # Remote callers are not supported because the transport reads a message of any size before
+        # refusing it, and hides the addresses of streams' callers.
         if not listener.parsed.is_local:
             yield f"{text!r}: transport native serves only loopback addresses"
         elif len(hosts := _local_addresses(listener.parsed.host)) > 1:
@@ -40,7 +40,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves only one address"
     first = repr(listeners[0].address)
-    # Include bounds explicitly set to their defaults, because the operator relies on them.
+    # Include bounds that are explicitly set to their defaults: the operator relies on them.
     for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
         yield f"{first}: transport native does not support limits.connections.{key}"
     if fault := _folder_fault():

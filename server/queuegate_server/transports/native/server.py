@@ -50,7 +50,7 @@ class NativeContext:
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Describe a call. `details` are its metadata, peer and remaining seconds at `arrived`."""
+        """Create a call's context. `details`: its metadata, peer and seconds left at `arrived`."""
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -179,15 +179,16 @@ class NativeServer:
     async def stop(self, grace: float | None) -> None:
         """Stop after giving calls in progress up to `grace` seconds to finish.
 
-        Until then, new calls are served, because a client whose calls are refused would keep
-        retrying this server until disconnected.
+        Meanwhile, new calls are still served, because a client whose calls were refused would keep
+        retrying this server until it is disconnected.
         """
         streams = asyncio.ensure_future(self._stream_server.stop(grace))
         if grace and self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
         await self._cancel_calls()
-        # Closing drops unsent responses and trailers. Nothing reports when they are sent, so wait.
+        # Closing drops unsent responses and trailers, and nothing reports when they are sent. So
+        # wait.
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()
@@ -220,7 +221,7 @@ class NativeServer:
 
     def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
         """Pass events to the event loop until the port is closed. Runs in a separate thread."""
-        # Take all events at once, because their waiting time inside the transport is not measured.
+        # Take all events at once, because the time that they wait in the transport is not measured.
         while (events := front.recv_batch_details(_MAX_EVENTS)) is not None:
             now = time.monotonic()
             try:
@@ -258,7 +259,7 @@ class NativeServer:
         payload: bytes,
         context: NativeContext,
     ) -> None:
-        """Serve a call unless it has waited too long."""
+        """Serve a call, or refuse it if it has waited too long."""
         handler, may_be_shed, is_long = self._methods[method]
         try:
             now = time.monotonic()

@@ -1,8 +1,8 @@
 """Tracks the native transport's long responses that callers have not read.
 
-`respond` does not report when a response is written. Instead, the transport's metrics count the
-response's bytes once it is written or its connection is closed, and the kernel counts acknowledged
-bytes.
+`respond` does not report when a response has been written. So this module uses the transport's
+metrics, which count a response's bytes once it is written or its connection is closed, and the
+kernel's count of acknowledged bytes.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _MAX_PEERS: Final = 1_000
 
 
 class UnreadBytes:
-    """Counts the bytes of long responses until they are written."""
+    """Counts the bytes of long responses that have not been written."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
@@ -35,7 +35,7 @@ class UnreadBytes:
         """The bytes acknowledged by each peer with unread responses, as of the last sweep."""
 
     def add(self, peer: str, size: int) -> None:
-        """Count a response."""
+        """Count a long response of `size` bytes as unwritten."""
         self._budget.take(size)
         self._unread += size
         self._answered += size
@@ -43,7 +43,9 @@ class UnreadBytes:
         self._given[peer] = self._given.get(peer, 0) + size
 
     def update(self, metrics: Mapping[str, Any]) -> set[str]:
-        """Deduct written responses from the budget. If it is spent, return stalled peers."""
+        """Release the bytes of written responses. If the budget is still spent, return stalled
+        peers.
+        """
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_RESPONSES]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
