@@ -34,8 +34,8 @@ from queuegate_server.settings.model import Settings
 def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
     """Look up one user on every server of a directory, and show every step.
 
-    Exit status: 0 if all servers find the user with the same groups, 1 if not, 2 for incorrect usage
-    or configuration.
+    Exit status: 0 if all servers find the user with the same groups, 1 if not, 2 for incorrect
+    usage or configuration.
     """
     try:
         settings = load_settings(config, os.environ, overrides)
