@@ -45,7 +45,7 @@ class Annotations:
             # The settings may define cluster administrators, so their position may be unknown.
             return "default" if self.places and key.queue else ""
         if isinstance(place, DefaultPlace):
-            return f"default ({'queue at' if key.queue else 'unset in'} {place})"
+            return f"default ({'queue at' if key.queue else 'unset in'}\n{place})"
         return str(place)
 
 
