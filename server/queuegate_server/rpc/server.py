@@ -44,15 +44,16 @@ def register(
     """Serve each method of a service with the servicer's method of the same name.
 
     Messages are passed as bytes. A method may have two additional parameters: `trusted`, whether to
-    use the caller's asserted groups, and `permit`, which counts the call as in progress. Calls to
-    unary methods without `permit` count from start to finish; services limit their own streams.
-    Raises AttributeError if a method is missing, and KeyError if it has no role.
+    use the caller's asserted groups, and `permit`, a context manager that counts the call as in
+    progress. A unary call without `permit` counts from start to finish. Streams do not count,
+    because services limit their own. Raises AttributeError if a method is missing, and KeyError if
+    it has no role.
     """
     handlers = {
         method.name: _handler(method, getattr(servicer, method.name), interceptors)
         for method in service.methods
     }
-    # Register both forms, as generated code does, because each transport uses only one form.
+    # Register the handlers in both ways, as generated code does, because each transport uses one.
     name = service.full_name
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
     server.add_registered_method_handlers(name, handlers)

@@ -82,7 +82,8 @@ class SyncServicer:
                     resets = kind == "opened" and not response.opened.resumed
                     self.hub.sent["reset" if resets else kind] += 1
                     yield self.hub.encode(response)
-                # If recording failed, close the stream so that the caller sends the report again.
+                # Raises if recording a report failed. This closes the stream, so the caller resends
+                # the report.
                 stream.check_recording()
                 stream.resume_lookups()
                 lease = session.lease_until - self.clock()
@@ -119,8 +120,8 @@ class _Stream:
     async def read(self, requests: AsyncIterator[bytes]) -> None:
         """Handle messages until the caller closes its side or releases its lease.
 
-        Raises InvalidRequest and Overloaded. Raises Draining if the caller is silent, because its
-        rights are checked only when a message arrives.
+        Raises InvalidRequest and Overloaded. Raises Draining after MAX_SILENCE without a message,
+        because the caller's rights are checked only when one arrives.
         """
         while True:
             try:
@@ -155,13 +156,15 @@ class _Stream:
         return not self._session.has_released
 
     def resume_lookups(self) -> None:
-        """Start lookups that waited for buffer space or were invalidated before being sent."""
+        """Start lookups that waited for buffer space, and repeat those invalidated before being
+        sent.
+        """
         invalidated, self._session.invalidated = self._session.invalidated, []
         self._add_wanted(invalidated)
         self._start_lookups()
 
     def check_recording(self) -> None:
-        """If recording the last report failed, raise its exception."""
+        """Raise the error that occurred while recording the last report, if any."""
         recording = self._recording
         if recording is not None and recording.done() and not recording.cancelled():
             recording.result()
@@ -176,7 +179,7 @@ class _Stream:
     def _record(
         self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
     ) -> None:
-        """Start recording a report. Raises Overloaded if the previous report is unconfirmed."""
+        """Start recording a report. Raises Overloaded if the previous one is unconfirmed."""
         self.check_recording()
         if self._recording is not None and not self._recording.done():
             raise Overloaded("a report must wait until the previous one is confirmed")

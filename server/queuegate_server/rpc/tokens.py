@@ -35,7 +35,7 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
         return frozenset(name for name, _ in self.value)
 
     def name_of(self, token: str) -> str | None:
-        """Return a token's owner, or None. The time taken reveals only the token's length."""
+        """Return a token's owner; None if unknown. The timing reveals only the token's length."""
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
         names = [name for name, each in self.value if hmac.compare_digest(digest, each)]
         return names[-1] if names and len(token) >= MIN_LENGTH else None

@@ -58,7 +58,7 @@ class _UserGrant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The users in a queue's ACLs, listed by name or as members of groups."""
+    """The users to check, because a queue's ACLs list them or one of their groups."""
 
     names: Sequence[str]
     """The users' names, sorted."""
@@ -96,9 +96,9 @@ class UserLister:
     async def page(
         self, query: UsersQuery, snapshot: Snapshot, slot: Slot
     ) -> access_pb2.ListUsersResponse:
-        """Return a page of the users who may use a queue. The slot is released during lookups.
+        """Return a page of the users who may use a queue. `slot` is released during lookups.
 
-        Raises InvalidRequest if the page token belongs to another policy or another request.
+        Raises InvalidRequest if the page token was issued for another policy or request.
         """
         partition, path, access = query.served.partition, query.path, query.access
         after = _after(query, snapshot)
@@ -130,7 +130,7 @@ class UserLister:
         for name in names:
             grants[name] = candidates.grants(name, acl)
             await slot.pause_if_due()
-        # Free the possibly large candidates before the checks, which may take a long time.
+        # The candidates may be large. Free them before the checks, which may take a long time.
         del candidates
         slot.release()
         decided = await self._decide(query, names, slot)
@@ -147,7 +147,7 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Look up the candidates for the first page. Later pages use the cache."""
+        """Look up the candidates. Later pages use those cached for the first page, if possible."""
         key = revision, query.served.partition.name, query.path, query.access
         if query.page_token and (cached := self._cache.get(key)) is not None:
             return cached
@@ -171,7 +171,7 @@ class UserLister:
     async def _decide(
         self, query: UsersQuery, names: Sequence[str], slot: Slot
     ) -> dict[str, Decision | str]:
-        """Return the decision, or the failure's reason, for each user checked in time."""
+        """Check users. Return each decision, or why the check failed, for users checked in time."""
         decided: dict[str, Decision | str] = {}
 
         async def decide(name: str) -> None:
@@ -224,7 +224,7 @@ def _user(
 def _note_missing(
     response: access_pb2.ListUsersResponse, acl: EffectiveAcl, members: MemberListing
 ) -> None:
-    """Add to a response the groups whose members may be missing, and the reasons."""
+    """List in the response the groups whose members may be missing, with the reasons."""
     missing = {name: group.missing for name, group in members.groups.items() if group.missing}
     response.complete = not missing
     for name, reason in sorted(missing.items()):
@@ -243,7 +243,7 @@ def _token(query: UsersQuery, snapshot: Snapshot, last: str) -> str:
 
 
 def _after(query: UsersQuery, snapshot: Snapshot) -> str:
-    """Return the last user of the previous page; empty on the first page. Raises InvalidRequest."""
+    """Return the last user of the previous page, "" for the first page. Raises InvalidRequest."""
     if not query.page_token:
         return ""
     try:
@@ -262,7 +262,7 @@ def _after(query: UsersQuery, snapshot: Snapshot) -> str:
 
 
 def _fingerprint(query: UsersQuery, snapshot: Snapshot) -> bytes:
-    """Return hashes of the policy and of the request, which are the same on all replicas."""
+    """Return the joined hashes of the policy and the request. They are the same on all replicas."""
     request = f"{query.served.partition.name}\0{query.path}\0{query.access}"
     return b"".join(
         hashlib.sha256(text.encode()).digest()[:_HASH_BYTES]
@@ -278,7 +278,7 @@ async def _with_pauses(items: Iterable[T], slot: Slot) -> AsyncIterator[T]:
 
 
 async def _sorted(names: Iterable[str], slot: Slot) -> list[str]:
-    """Sort names, pausing in between, because sorting 100 000 at once would block other calls."""
+    """Sort names in chunks with pauses, because sorting 100 000 at once would block other calls."""
     unsorted = list(names)
     runs: list[list[str]] = []
     for start in range(0, len(unsorted), _CHUNK):

@@ -54,7 +54,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
 
     Args:
         request: The request.
-        snapshot: The snapshot to decide on; its partitions determine which names are valid.
+        snapshot: The policy to evaluate. Its partitions determine which names are valid.
         trusted: Whether to use the caller's asserted groups.
 
     Raises:
@@ -122,8 +122,8 @@ def is_valid_user_name(name: str) -> bool:
     """Return whether a request may contain the given user name."""
     violations: Violations = []
     required_name("user.user", name, violations)
-    # Names from a directory may contain lone surrogates (decoded from invalid UTF-8); requests
-    # cannot.
+    # Names from a directory may contain lone surrogates, decoded from invalid UTF-8. Requests
+    # cannot contain them.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
@@ -192,7 +192,7 @@ def user_and_groups(
     groups = asserted[:]
     if not groups:
         return user, ()
-    # Check all groups at once, because they are nearly always valid.
+    # First check all groups together, because they are nearly always valid.
     joined = "".join(groups)
     is_short = len(joined) <= _MAX_SHORT or len(max(groups, key=len)) <= _MAX_SHORT
     if "" in groups or not is_short or not joined.isprintable():
@@ -226,7 +226,7 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
 def optional_queue(
     field: str, text: str, served: ServedPartition | None, violations: Violations
 ) -> str:
-    """Check an optional queue path, as `queue` does."""
+    """Check a queue path like `queue`, but accept an empty path."""
     return queue(field, text, served, violations) if text else ""
 
 

@@ -83,8 +83,8 @@ def search_budget() -> Budget:
 def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
     """Parse a request. Raises UnreadableRequest.
 
-    The exception names the fields that are not UTF-8, as far as the budget allows. Items of one
-    request share a budget.
+    The exception names the fields that are not UTF-8, up to the budget. Callers pass the same
+    budget for all items of a request.
     """
     try:
         return message.FromString(data)
@@ -117,7 +117,8 @@ def batch_items(data: bytes) -> list[bytes]:
 def bound_fields(message: type[Message], data: bytes, most: int) -> None:
     """Raise InvalidRequest if a message and its submessages together have more than `most` fields.
 
-    The bound saves memory, because a parsed item may take a hundred times its serialized size.
+    The bound limits memory, because an item may use a hundred times its serialized size once
+    parsed.
     """
     if len(data) <= most:
         return
@@ -134,7 +135,7 @@ def bound_fields(message: type[Message], data: bytes, most: int) -> None:
 
 
 def embed(field_number: int, message: bytes) -> bytes:
-    """Encode a serialized message as a field of another one. `field_number` must be below 16."""
+    """Encode `message` as a field of another message. `field_number` must be below 16."""
     size = len(message)
     if size < _CONTINUATION:
         return bytes((field_number << 3 | _LENGTH_DELIMITED, size)) + message
@@ -212,7 +213,7 @@ def _violations(message: type[Message], data: bytes, budget: Budget) -> list[tup
 
 
 def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str, budget: Budget) -> Iterator[str]:
-    """Yield the paths of an unparsable message's string fields that are not UTF-8."""
+    """Yield the paths of string fields that are not UTF-8. The message need not be parsable."""
     seen: dict[int, int] = {}
     with contextlib.suppress(InvalidRequest):
         for number, wire_type, value in _fields(data, budget):

@@ -144,5 +144,5 @@ def _standard_error() -> int:
     """
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
-    except OSError:  # a socket cannot be reopened
+    except OSError:  # it is a socket, which cannot be reopened
         return os.dup(2)

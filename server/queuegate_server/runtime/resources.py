@@ -38,7 +38,7 @@ _NEEDED: Final = (
 
 
 class TooFewResources(Exception):
-    """The system grants less than a server needs; the message names the resource and amount."""
+    """A system limit is too low for a server. The message names the limit and the needed amount."""
 
 
 def open_standard_streams() -> None:
@@ -145,7 +145,7 @@ def return_freed_memory() -> None:
     # the descriptor of a closed standard stream.
     import ctypes  # noqa: PLC0415
 
-    with contextlib.suppress(AttributeError, OSError):  # another libc
+    with contextlib.suppress(AttributeError, OSError):  # not glibc
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
 
 

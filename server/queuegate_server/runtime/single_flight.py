@@ -59,8 +59,7 @@ class SingleFlight(Generic[T]):
                 task.
         """
         self._work: Work[T] | None = work
-        """None once closed, because the work and its owner would otherwise form a reference
-        cycle."""
+        """Set to None by `close` to break the reference cycle with the work's owner."""
         self._clock = clock
         self._has_tasks = has_tasks
         self._flights: dict[str, list[Flight]] = {}
@@ -68,11 +67,13 @@ class SingleFlight(Generic[T]):
         self._tasks: dict[Flight, asyncio.Task[T]] = {}
 
     def __contains__(self, key: str) -> bool:
-        """Return whether a caller would join work in progress."""
+        """Return whether a caller with this key would join work in progress."""
         return self._joinable(key) is not None
 
     def start(self, key: str, work: Work[T] | None = None) -> asyncio.Task[T]:
-        """Start `work`, or the default work, for callers to join. Raises FlightCancelled."""
+        """Start work that callers can join. `work` replaces the default work. Raises
+        FlightCancelled.
+        """
         flight, running = self._begin(key, work)
         task = asyncio.get_running_loop().create_task(running)
         self._tasks[flight] = task
@@ -151,7 +152,7 @@ class SingleFlight(Generic[T]):
         del self._tasks[flight]
         self._end(flight)
         if not task.cancelled():
-            task.exception()  # mark as retrieved, because there may be no callers left
+            task.exception()  # mark as retrieved, because all callers may be gone
 
 
 def _is_being_cancelled() -> bool:

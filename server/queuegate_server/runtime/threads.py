@@ -128,5 +128,5 @@ def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:
                 future.set_exception(error)
             else:
                 future.set_result(result)
-                del result  # may be large, and the next job may never come
+                del result  # may be large, and the next job may be far off
         del job, future, function

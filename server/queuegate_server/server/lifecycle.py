@@ -47,8 +47,8 @@ async def serve(
 
     Args:
         settings: The settings at service start.
-        announce: Called with the addresses and the policy once the initial policy is served;
-            returns the lines to print.
+        announce: Called with the addresses and the policy as soon as the server is serving; returns
+            the lines to print.
         current: The current settings. In a worker started after a SIGHUP, they may differ from
             `settings`.
         read_settings: Rereads the settings on SIGHUP.
@@ -140,7 +140,7 @@ def _addresses(settings: Settings, worker: WorkerClient | None) -> list[ListenAd
 async def _open_admin_port(
     settings: Settings, parts: ServerParts, worker: WorkerClient | None
 ) -> "tuple[Callable[[], bytes], AdminServer | None]":
-    """Open the operations port, if it is configured and not served by a supervisor.
+    """Open the operations port unless it is disabled or served by a supervisor.
 
     Return a function that renders the metrics, and the port's server if open. Raises CannotListen.
     """

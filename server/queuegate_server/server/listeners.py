@@ -117,7 +117,7 @@ class Listeners:
             yield self._settings.callers.token_file, PUBLICLY_WRITABLE
 
     async def reconfigure(self, callers: Callers) -> None:
-        """Replace the callers, and reload certificates and tokens."""
+        """Apply the rights in `callers`, and reload certificates and tokens."""
         self._authenticator.reconfigure(callers)
         self.ops_authenticator.reconfigure(callers)
         async with asyncio.TaskGroup() as group:

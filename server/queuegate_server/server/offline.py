@@ -98,6 +98,6 @@ class _SubstituteType:
 
 
 def _resolver_type(substitute: Substitute, name: str) -> ResolverType:
-    """Return the resolver type with the given name. Raises BadResolverType."""
+    """Return the substitute for a resolver type, or the type itself. Raises BadResolverType."""
     resolver = substitute(name)
     return registry.resolver_type(name) if resolver is None else _SubstituteType(resolver)

@@ -48,7 +48,7 @@ class ListenAddress:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether the address covers all interfaces of this machine."""
+        """Whether this is a wildcard address, which listens on all interfaces."""
         return self.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
     def at_port(self, port: int) -> str:
@@ -131,7 +131,7 @@ FileMode = Annotated[int, BeforeValidator(file_mode), Field(ge=0, le=MAX_MODE)]
 
 
 def file_path(value: object) -> object:
-    """Reject text that cannot be a path."""
+    """Raise ValueError if text cannot be a path."""
     if isinstance(value, str) and (not value or "\0" in value):
         raise ValueError("must be the path of a file")
     return value
@@ -141,7 +141,7 @@ FilePath = Annotated[Path, BeforeValidator(file_path)]
 
 
 def _account(value: object) -> object:
-    """Convert a numeric ID to text, because YAML reads it as a number."""
+    """Convert a numeric ID to text, because YAML parses it as a number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

@@ -55,8 +55,8 @@ _CLIENT_VARIABLES: Final = frozenset(
 )
 """Variables of the client and the command line. They are not settings."""
 
-# Kubernetes sets variables in every pod for each service in its namespace. The variables for a
-# service named queuegate or queuegate-… start with our prefix.
+# Kubernetes sets variables in every pod for each service in its namespace. Those for a service
+# named queuegate or queuegate-… start with our prefix and are ignored.
 _SERVICE_LINK: Final = re.compile(
     r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
@@ -152,10 +152,10 @@ def load_with_origins(
 
 
 def _select_policy(tree: dict[str, Any], override: Override, file: str) -> Diagnostic | None:
-    """Let a policy file named on the command line replace the policies in the settings file.
+    """Make a policy file named on the command line replace the policies in the settings file.
 
-    The file is read with the options of the entry of `policies` that has its path. Returns a
-    diagnostic if there is no such entry, and the entries' options differ from the defaults.
+    If an entry of `policies` has the file's path, the entry's options apply. Returns a diagnostic
+    if no entry has it and some entries set options, because it is unknown which of them apply.
     """
     if override.path != ("policy", "path") or override.origin.startswith(PREFIX):
         return None
@@ -256,7 +256,7 @@ def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagno
 def _resolver_names(
     resolvers: dict[str, Any], partitions: dict[str, Any]
 ) -> Iterator[tuple[Location, object]]:
-    """Yield the references to resolvers in chains and partitions, with their locations."""
+    """Yield the locations and names of the resolvers listed in chains and partitions."""
     for chain, settings in resolvers.items():
         members = settings.get("resolvers") if _is_chain(settings) else None
         for position, name in enumerate(members if isinstance(members, list) else ()):
@@ -290,7 +290,7 @@ def from_environment(
 
 
 def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagnostic]:
-    """Yield the settings in options such as `--set key=value`, in order."""
+    """Yield the settings and errors in options such as `--set key=value`, in order."""
     for option in options:
         if isinstance(option, Override):
             yield option
@@ -306,7 +306,7 @@ def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagn
 
 
 def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
-    """Return an override parsed from text.
+    """Return an override whose value is parsed from `text`.
 
     Lists, mappings and quoted strings are parsed as YAML. All other text is kept as a string, which
     the settings model converts.

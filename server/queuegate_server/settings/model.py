@@ -138,7 +138,7 @@ RESOLVER_TYPE: Final = "type"
 def _configured_resolver(value: object, info: ValidationInfo) -> object:
     """Validate a resolver with the options model for its `type`.
 
-    Errors include the option's location, as in any other section.
+    The locations in errors include the option's key, as in any other section.
     """
     if isinstance(value, ConfiguredResolver):
         return value
@@ -215,8 +215,8 @@ class Settings(Section):
 
     @property
     def has_other_policies(self) -> bool:
-        """Whether the command line selected one of several policies, so that `partitions` may name
-        partitions of the others.
+        """Whether the command line selected one of several policies. In this case, `partitions` may
+        name partitions of the others.
         """
         return self._has_other_policies
 
@@ -251,7 +251,7 @@ class Settings(Section):
         return self
 
     def _console_fault(self) -> str:
-        """Return why the console cannot be served; empty if it can."""
+        """Return why the console cannot be served, or "" if it can."""
         port = self.ops.listener
         if port is None:
             return "requires ops.listen: set the address of its port"

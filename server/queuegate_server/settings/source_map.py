@@ -117,7 +117,7 @@ class SourceMap:
     """Finds the origin of each value in the settings."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        """Create a source map for a settings file with the given nodes and overrides."""
+        """Create a source map from a settings file's root node and from the overrides."""
         self._file = file
         self._root = root
         self._overrides = overrides
@@ -151,7 +151,7 @@ class SourceMap:
         return error_in(origin or self._file, text, remedy)
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
-        """Return how many parts of the location exist in the file, and the node to report."""
+        """Return the number of leading parts found in the file, and the node to report."""
         node, reported, depth = self._root, self._root, 0
         for part in location:
             depth += 1
@@ -200,7 +200,7 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
 
 
 def _shown(value: object) -> str:
-    """Format a command-line value as YAML, truncated."""
+    """Format a command-line value as YAML, and truncate it."""
     if isinstance(value, str):
         return quoted(value)
     return shortened(json.dumps(value, ensure_ascii=False, default=str), MAX_QUOTED)
@@ -225,7 +225,7 @@ def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
 
 
 def _without_tags(location: Location, tree: object, *, is_missing: bool) -> Location:
-    """Drop the parts of the location that name a union's branch instead of a key."""
+    """Drop the parts of a pydantic location that name a union member instead of a key."""
     kept: list[str | int] = []
     for position, part in enumerate(location):
         if isinstance(tree, Mapping) and part in tree:
@@ -258,7 +258,7 @@ def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
 
 
 def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
-    """Return the fields of the section at the given location, without a resolver's `type`."""
+    """Return the fields of the section at the given location, except a resolver's `type`."""
     kind: Any = Settings
     for part in location:
         if isinstance(part, int):
