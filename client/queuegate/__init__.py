@@ -154,7 +154,7 @@ __all__ = [
 ]
 
 # `__getattr__` searches these modules in order. Modules that import gRPC come last, so that names
-# from the other modules can be imported without loading it.
+# from the other modules can be imported without loading gRPC.
 _MODULES = (
     "exceptions", "_settings", "_types", "_results", "_applications", "_users", "_client",
     "gate.reflector", "gate.blocking",

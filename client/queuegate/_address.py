@@ -1,5 +1,5 @@
-"""Server addresses. They are validated early, because gRPC accepts nearly any string and fails only
-on first use.
+"""Server address parsing. Addresses are validated early, because gRPC accepts nearly any string and
+fails only on first use.
 """
 
 import ipaddress

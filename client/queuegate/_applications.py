@@ -1,4 +1,4 @@
-"""Application access checks, and their explanations. Does not import gRPC."""
+"""Types for application access checks and their explanations. Does not import gRPC."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -96,7 +96,7 @@ class ApplicationCheck:
 
 
 class ApplicationList(StrEnum):
-    """The sources of the lists of names that an application access check evaluates."""
+    """The source of a list of names evaluated in an application access check."""
 
     UNSPECIFIED = auto()
     """A source unknown to this client, because the server is newer."""
@@ -118,7 +118,7 @@ class ApplicationList(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationStep:
-    """A list of names that an application access check evaluated."""
+    """A list of names evaluated in an application access check."""
 
     list: ApplicationList
     """The list's source."""

@@ -19,8 +19,8 @@ from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
-# The standard health service's messages have a single field, number 1: a string in requests and an
-# enum in responses. protobuf's wrapper messages have the same encoding, so the client needs no
+# Each message of the standard health service has a single field, number 1: a string in requests, an
+# enum in responses. protobuf's wrapper messages are encoded identically, so the client needs no
 # stubs for the service.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 _SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"

@@ -30,7 +30,8 @@ from queuegate._settings import (
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 MAX_RECEIVE_BYTES: Final = 64 * 1024 * 1024
-"""The maximum response size, enough for a full batch with long queue paths or a very large policy.
+"""The maximum response size, enough for a full batch with long queue paths or a very large
+policy.
 """
 
 _SERVICES: Final = [
@@ -45,10 +46,11 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.compression_enabled_algorithms_bitset", 1),
     # Give each client its own connection, with its own share of the server's streams.
     ("grpc.use_local_subchannel_pool", 1),
-    # Calls with messages larger than this buffer are never retried.
+    # Make room for the largest request, because calls that exceed this buffer are never retried.
     ("grpc.per_rpc_retry_buffer_size", 5 * 1024 * 1024),
-    # gRPC servers disconnect clients that ping more often than every 5 minutes. The timeout also
-    # applies between pings: it closes a connection if the peer's kernel does not acknowledge data.
+    # By default, gRPC servers disconnect clients that ping more than once every 5 minutes. The
+    # timeout also applies between pings: a connection is closed if the peer's kernel does not
+    # acknowledge data in time.
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # Reconnect to a restarted sidecar within 2 seconds. gRPC's default is up to 2 minutes.
@@ -56,7 +58,7 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # Ignore HTTP proxies set in the environment, since the server is on this machine or network.
     # The first option disables grpc_proxy, https_proxy and http_proxy; the second disables
-    # GRPC_ADDRESS_HTTP_PROXY with an empty list of addresses to apply it to.
+    # GRPC_ADDRESS_HTTP_PROXY by listing no addresses to which it applies.
     ("grpc.enable_http_proxy", 0),
     ("grpc.address_http_proxy_enabled_addresses", ""),
 ]
@@ -108,7 +110,7 @@ class BearerToken:
         clock: Callable[[], float] = time.monotonic,
         setting: str = "token_file",
     ) -> None:
-        """Read the token file. Error messages name `setting` as its source.
+        """Read the token file. Error messages give `setting` as the source of the path.
 
         Raises:
             OSError: The file cannot be read.
@@ -276,7 +278,7 @@ def _validate_metadata(metadata: CallMetadata) -> Metadata:
 
 
 def _validate_interceptors(interceptors: Iterable[Any], kind: Any) -> list[Any]:
-    """Return the interceptors. Raises TypeError unless all are instances of `kind`."""
+    """Return the interceptors as a list. Raises TypeError if any is not an instance of `kind`."""
     checked = list(interceptors)
     for index, each in enumerate(checked):
         if not isinstance(each, kind):
@@ -299,7 +301,7 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
         "initialBackoff": f"{retry.initial_backoff:.3f}s",
         "maxBackoff": f"{retry.max_backoff:.3f}s",
         "backoffMultiplier": 2,
-        # A call to a server that is shutting down fails with CANCELLED.
+        # Include CANCELLED, because calls to a server that is shutting down fail with it.
         "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
     }
     config = {
@@ -314,7 +316,9 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
 
 
 def _credentials(tls: Tls, settings: Mapping[str, str]) -> grpc.ChannelCredentials:
-    """Read the TLS files. Raises OSError or ValueError if a file is unreadable or invalid."""
+    """Read the TLS files. Raises OSError if a file is unreadable, and ValueError if it is
+    invalid.
+    """
     contents = {}
     for name, setting in settings.items():
         file = getattr(tls, name)
@@ -327,7 +331,9 @@ def _credentials(tls: Tls, settings: Mapping[str, str]) -> grpc.ChannelCredentia
 
 
 def _check_with_openssl(tls: Tls, settings: Mapping[str, str]) -> None:
-    """Check the TLS files, because gRPC would report faulty files as an unreachable server."""
+    """Check the TLS files here, because gRPC reports invalid files only as an unreachable
+    server.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.ca_file is not None:
         try:

@@ -30,8 +30,8 @@ MAX_NAMES: Final = 10_000
 def requests(
     questions: Sequence[Check],
 ) -> Iterator[tuple[list[int], access_pb2.CheckQueueAccessColumnsRequest]]:
-    """Yield requests, with their checks' indexes, for large groups of checks that share a partition
-    and a kind of access. The caller must send all other checks in batches.
+    """Yield requests, each with its checks' indexes, for large groups of checks that have the same
+    partition and kind of access. The caller must send all other checks in batches.
     """
     alike: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(questions):

@@ -147,7 +147,9 @@ def from_item(status: status_pb2.Status) -> QueuegateError:
 def _local_message(
     code: str, details: str, address: str, timeout: float, *, encrypted: bool, has_worked: bool
 ) -> str:
-    """Return an error message for a failure that gRPC or an intermediary reported."""
+    """Return an error message for a failure reported by gRPC or a proxy, not by a queuegate
+    server.
+    """
     match code:
         case "UNAVAILABLE":
             cause = _ATTEMPT.sub("", details.rpartition("last error: ")[2])

@@ -81,8 +81,8 @@ def explain(question: Check) -> access_pb2.ExplainQueueAccessRequest:
 def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Question]:
     """Return a batch's checks as a list.
 
-    If creating a check lazily raises TypeError or ValueError, the exception propagates with a note
-    that gives the check's index.
+    If a generator raises TypeError or ValueError while creating a check, a note with the check's
+    index is added to the exception.
 
     Raises:
         TypeError: A check has the wrong type.
@@ -196,8 +196,8 @@ def application_batches(
 
 
 def demand(request: access_pb2.CheckQueueAccessRequest, at_least: Cursor) -> None:
-    """Require the decision to reflect the change at the cursor `at_least`. Raises TypeError if it
-    is not a Cursor.
+    """Set a request's `at_least`, so that the decision reflects the change at that cursor. Raises
+    TypeError if `at_least` is not a Cursor.
     """
     if not isinstance(at_least, Cursor):
         raise TypeError(f"at_least must be a Cursor, not {type(at_least).__name__}")

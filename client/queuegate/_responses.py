@@ -199,7 +199,7 @@ def next_page(
 
 
 def usable_queues(response: access_pb2.ListQueuesResponse) -> list[UsableQueue]:
-    """Return the queues on a page. Raises ServerError unless each comes with an ACL entry."""
+    """Return the queues on a page. Raises ServerError if any of them lacks its ACL entry."""
     if len(response.via) != len(response.queues):
         raise ServerError(
             f"the server returned {len(response.queues)} queues with {len(response.via)} entries:"
@@ -336,7 +336,7 @@ def _replica(replica: policy_pb2.FleetReplica) -> _results.Replica:
 def invalidation(
     responses: Sequence[user_groups_pb2.InvalidateUserGroupsResponse],
 ) -> _results.InvalidationResult:
-    """Return the combined result of any number of invalidation calls."""
+    """Return the combined result of all requests sent for an invalidation."""
     return _results.InvalidationResult(
         sum(response.dropped for response in responses),
         _cursor(responses[-1]) if responses else None,

@@ -1,4 +1,4 @@
-"""Immutable results of calls that concern users, the policy or the server."""
+"""Immutable results of the client methods for users, policy and server."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Results that describe who may use which queue, and why. Does not import gRPC."""
+"""Results of listing a user's queues or a queue's users. Does not import gRPC."""
 
 from dataclasses import dataclass
 from datetime import datetime

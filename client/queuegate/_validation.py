@@ -27,9 +27,7 @@ def invalid(name: str, fault: str) -> InvalidArgument:
 
 
 def text(name: str, value: object, *, required: bool = True) -> str:
-    """Return `value` after checking that it is a valid Unicode str and, if `required`, not
-    empty.
-    """
+    """Check that `value` is a valid Unicode str and, if `required`, not empty. Return it."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if value.isascii():
@@ -55,12 +53,12 @@ def texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def optional_texts(name: str, values: object) -> tuple[str, ...] | None:
-    """Return None unchanged; otherwise, return the result of `texts`."""
+    """Validate `values` as `texts` does, but allow None."""
     return None if values is None else texts(name, values)
 
 
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
-    """Convert an enum member's value to the member. Members are returned unchanged."""
+    """Return the enum member with the given value. Members are returned unchanged."""
     if isinstance(value, choices):
         return value
     if not isinstance(value, str):

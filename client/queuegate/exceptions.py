@@ -147,8 +147,8 @@ class ServerUnavailable(Unavailable):
 
 
 class NotCaughtUp(ServerUnavailable):
-    """The server has not applied the change in `at_least`. The change was made on another server,
-    or on this server before it was restarted.
+    """The server has not applied the change identified by `at_least`. The change was made on
+    another server, or on this server before a restart.
     """
 
 

@@ -119,7 +119,7 @@ class ApplicationMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> ApplicationExplanation:
-        """Run the same check as `check_application`, and also return the evaluated lists.
+        """Run the same check as `check_application`, and also return the evaluated lists of names.
 
         Args:
             user: The user name.

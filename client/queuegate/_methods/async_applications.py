@@ -123,7 +123,7 @@ class AsyncApplicationMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> ApplicationExplanation:
-        """Run the same check as `check_application`, and also return the evaluated lists.
+        """Run the same check as `check_application`, and also return the evaluated lists of names.
 
         Args:
             user: The user name.

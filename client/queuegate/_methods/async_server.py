@@ -47,8 +47,8 @@ class AsyncServerMethods:
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The groups; truthy only if they are known. An unknown user or an unavailable resolver
-            does not raise an exception.
+            The groups; truthy only if they are known. An unknown user or an unavailable resolver is
+            reported in `outcome`, not raised.
 
         Raises:
             QueuegateError: The call failed. The subclass gives the reason.
@@ -142,7 +142,7 @@ class AsyncServerMethods:
                 processing a large configuration takes seconds.
 
         Returns:
-            Whether the reload succeeded, and its diagnostics; truthy only if it succeeded.
+            The outcome and the diagnostics; truthy only if the reload succeeded.
 
         Raises:
             QueuegateError: The call failed. The subclass gives the reason.
@@ -165,7 +165,7 @@ class AsyncServerMethods:
             timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The replicas, and whether they agree. Without a fleet, there are no replicas.
+            The replicas, and whether they agree. There are none if the server is not in a fleet.
 
         Raises:
             QueuegateError: The call failed. The subclass gives the reason.

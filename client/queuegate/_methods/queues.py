@@ -74,14 +74,15 @@ class QueueMethods:
     ) -> list[Decision | CheckFailure]:
         """Run many checks at once.
 
-        A request contains up to 4 MiB and 10 000 checks, or 20 000 if the checks share a partition
-        and a kind of access and repeat users and queues. If several requests are needed, each is
-        evaluated under a single policy revision, but their revisions may differ; if any request
-        fails, its error is raised. Requests may fail with MessageTooLarge if the server's
+        A request contains up to 4 MiB and 10 000 checks, or 20 000 checks that share a partition
+        and a kind of access, and repeat users and queues. If several requests are needed, each is
+        evaluated under a single policy revision, but revisions may differ between requests. If any
+        request fails, its error is raised. Requests may fail with MessageTooLarge if the server's
         limits.max_message is below 4 MiB.
 
-        An invalid Check, for example with an empty user name, raises InvalidArgument on creation.
-        If `checks` creates them lazily, a note on the exception gives the check's index.
+        Creating an invalid Check, for example with an empty user name, raises InvalidArgument. If
+        `checks` is a generator that creates checks, a note on the exception gives the check's
+        index.
 
         Args:
             checks: The checks.
@@ -142,8 +143,8 @@ class QueueMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Run the same check as `check`, and also return the evaluated ACLs and the groups, with
-        their origin.
+        """Run the same check as `check`, and also return the evaluated ACLs, the groups and the
+        groups' origin.
 
         Args:
             user: The user name.
@@ -296,7 +297,7 @@ class QueueMethods:
                 calls, since expanding groups can take seconds.
 
         Returns:
-            The pages, each requested on demand.
+            An iterator that requests each page on demand.
 
         Raises:
             QueuegateError: The call failed; do not grant access. The subclass gives the reason.

@@ -109,7 +109,7 @@ def _missing_queue_line(
 
 
 def _application_fault(arguments: dict[str, Any]) -> str:
-    """Return an error message if arguments are missing, malformed or in conflict; otherwise ""."""
+    """Return an error message if arguments are missing, malformed or conflicting; otherwise ""."""
     if arguments["spark"]:
         of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
         if of_yarn:

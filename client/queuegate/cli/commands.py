@@ -271,7 +271,9 @@ def health(session: Session, service: str) -> Report:
 
 
 def _wait_lines(waited_out: tuple[str, ...], state: str) -> list[str]:
-    """Return the lines printed after `--wait`: unconfirmed gates and replicas, then a summary."""
+    """Return the lines that `--wait` adds: gates and replicas that did not confirm, and a
+    summary.
+    """
     return [*_unconfirmed_lines(waited_out), f"no shim or other server still uses {state}"]
 
 

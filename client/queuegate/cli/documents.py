@@ -22,12 +22,14 @@ def to_json(document: Mapping[str, Any]) -> str:
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """Return a document as YAML. All strings are quoted, so that none is read as another type."""
+    """Return a document as YAML. All strings are quoted, so that parsers do not mistake them for
+    other types.
+    """
     return "\n".join(_yaml(document, ""))
 
 
 def _yaml(value: Any, indent: str) -> Iterator[str]:
-    """Yield the lines of a non-empty mapping or sequence."""
+    """Yield the YAML lines for a non-empty mapping or sequence."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _item(f"{indent}{key}:", item, f"{indent}  ")

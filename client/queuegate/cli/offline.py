@@ -1,6 +1,6 @@
 """Decisions without a running server. The server's code runs in this process instead.
 
-Only this client module imports the server's code, which the `server` extra installs.
+No other client module imports the server's code, which the `server` extra installs.
 """
 
 # ruff: noqa: PLC0415 - the server's code is imported on first use
@@ -58,8 +58,8 @@ class OfflineClient(ClientMethods):
 
         Args:
             settings: The server's settings.
-            substitute: Returns the resolver to use in place of a given resolver type, or None to
-                use the configured resolver.
+            substitute: Given a resolver type, returns the resolver to use instead, or None to use
+                the configured resolver.
             timeout: The time limit for a call, in seconds.
             without_groups: The error message if a user's groups are required but unknown. Defaults
                 to the server's.

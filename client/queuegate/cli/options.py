@@ -57,7 +57,7 @@ class Command(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in two sections."""
+        """Write the command's own options and the `Session` options in separate sections."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Server and output": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -110,7 +110,7 @@ def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tu
 def _resolved_groups(
     _: click.Context, __: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the groups to use instead of resolved groups; None if the option is absent."""
+    """Return the values of `--resolved-group`, or None if the option is absent."""
     if "" in names:
         raise click.BadParameter("a group must not be empty")
     return names or None
@@ -172,12 +172,14 @@ def common_options(output: tuple[str, ...]) -> _Decorator:
 
 
 def session_options(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command to pass its options as a `Session`, print its report and return its status."""
+    """Return a wrapper that passes a `Session` to a command, prints its report and returns its exit
+    status.
+    """
     return _with_session(function, FORMATS)
 
 
 def session_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
-    """Wrap a command as `session_options` does, and also allow tables as output."""
+    """Wrap a command as `session_options` does, but also allow `--output table`."""
     return _with_session(function, (*FORMATS, TABLE))
 
 

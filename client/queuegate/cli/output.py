@@ -50,9 +50,9 @@ def answer(
 
     Args:
         ask: Runs the command.
-        question: The arguments repeated in JSON and YAML output.
+        question: The arguments to repeat in JSON and YAML output.
         output: The format.
-        arguments: All arguments of the command, for error messages that quote them.
+        arguments: All of the command's arguments, for error messages that quote them.
     """
     try:
         report = ask()

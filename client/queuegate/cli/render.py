@@ -138,7 +138,9 @@ def explanation(
     missing: MissingQueue = _NO_HINTS,
     site: str = "",
 ) -> Iterator[str]:
-    """Yield the lines of `decision`, then a tree of the evaluated ACLs, and the groups."""
+    """Yield the lines returned by `decision`, then a tree of the evaluated ACLs, then the
+    groups.
+    """
     yield decision(asked, answer.decision, colors, missing, site)
     if answer.will_be_created:
         queue = escape(answer.evaluated_queue)

@@ -32,7 +32,9 @@ _READING: Final = ("acl_names", "semantics", "yarn_site")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The output format, and the server to call or the local files to use instead."""
+    """The options common to all commands: the output format, and the server or local files to
+    use.
+    """
 
     address: str | None = None
     timeout: float | None = None
@@ -57,7 +59,7 @@ class Session:
         return self.policy is not None or self.config is not None
 
     def faults(self, groups: Collection[str] | None) -> Iterator[str]:
-        """Yield error messages about options that are empty or conflict with each other.
+        """Yield error messages for empty or conflicting options.
 
         Args:
             groups: The values of `--group`; empty for `--no-groups`, None if neither option is
@@ -88,7 +90,9 @@ class Session:
             yield f"--resolved-group: {message}"
 
     def _select(self, *names: str, value: str | None = None) -> list[str]:
-        """Return the names of options that are set or, if `value` is given, set to that value."""
+        """Return the names of the options that are set. If `value` is given, only include options
+        set to that value.
+        """
         given = [(name, getattr(self, name)) for name in names]
         return [name for name, own in given if own is not None and value in {None, own}]
 
@@ -98,7 +102,7 @@ class Session:
         return colors_for(sys.stdout)
 
     def client(self) -> "Client | OfflineClient":
-        """Return a client for the server, or a client that uses local files instead.
+        """Return a client for the server or, if local files are given, a client that uses them.
 
         Raises:
             ValueError: An option is invalid.
@@ -137,10 +141,10 @@ class Session:
         evaluated_queue: str,
         started: float,
     ) -> MissingQueue:
-        """Return hints about the requested queue; none if it exists or the output is not text.
+        """Return hints about a missing queue; none if the queue exists or the output is not text.
 
-        The hints require a second call. If the caller lacks the role for it, there are no hints.
-        Both calls share a time limit.
+        The hints require a second call, which shares the check's time limit. If the caller lacks
+        the role for that call, there are no hints.
         """
         is_text = self.output in {None, FORMATS[0]}
         left = (self.timeout or TIMEOUT) - (time.monotonic() - started)
@@ -150,7 +154,7 @@ class Session:
 
 
 def exposed_secret(file: str) -> str:
-    """Return a warning if other users on this machine can read a file; empty otherwise."""
+    """Return a warning if other users on this machine can read a file; otherwise ""."""
     try:
         mode = Path(file).stat().st_mode
     except OSError:

@@ -53,7 +53,7 @@ def missing_queue(
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
-    """Return the existing queue whose path is most similar to a missing queue's; empty if none is
+    """Return the existing queue path that is most similar to a missing queue's path; "" if none is
     similar.
 
     Args:

@@ -1,4 +1,4 @@
-"""Escaping and coloring of text for terminals."""
+"""Escape and color text for terminals."""
 
 import os
 from dataclasses import dataclass

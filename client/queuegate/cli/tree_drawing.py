@@ -1,4 +1,4 @@
-"""Draws a partition's queues as a text tree."""
+"""Draw a partition's queues as a text tree."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ class Drawing:
             colors: The colors of the text.
             width: The maximum number of columns, or None for no limit.
             templates: The templates of queues yet to be created.
-            created: The user's access to these queues, by template path.
+            created: The user's access to queues yet to be created, by template path.
             parse: Parses an ACL's text.
         """
         self._queues = queues
@@ -69,7 +69,7 @@ class Drawing:
             self._templates.setdefault(path, []).append(template)
 
     def fitting_depth(self) -> int:
-        """Return the number of levels to show below the first queue by default."""
+        """Return the default number of levels to show below the first queue."""
         counts = Counter(queue.path.count(SEPARATOR) for queue in self._queues)
         shown = 0
         for depth, level in enumerate(sorted(counts)):
@@ -193,7 +193,7 @@ def _may(allowed: Sequence[Access]) -> str:
 
 
 def _describe_names(acl: Acl, dropped: Collection[str]) -> Iterator[str]:
-    """Yield a description for each kind of name in an ACL. Within a kind, names have the text's
+    """Yield a description of each kind of name in an ACL. Names of the same kind keep the ACL's
     order.
     """
     if acl.allows_all:

@@ -26,7 +26,7 @@ class AsyncGateMethods(AsyncClientMethods):
 
     @property
     def state(self) -> GateState:
-        """The gate's state. The gate decides locally while it is LIVE."""
+        """The gate's state. The gate decides locally while its state is LIVE."""
         return self._reflector.state
 
     @property

@@ -50,8 +50,8 @@ class Gate(AsyncGateMethods, Client):
         on_change: Callable[[], object] | None = None,
     ) -> None:
         """Create a gate. The arguments are the same as for `queuegate.Gate`, except that
-        `on_change` runs on the event loop and must not be a coroutine function. The outbox is also
-        written on the event loop.
+        `on_change` runs on the event loop and must not be a coroutine function. Writes to the
+        outbox also run on the event loop.
 
         Raises:
             RuntimeError: No event loop is running.
@@ -115,7 +115,9 @@ class Gate(AsyncGateMethods, Client):
             await asyncio.sleep(pause)
 
     async def _open_stream(self, opened: sync_pb2.SyncRequest) -> Exception | None:
-        """Send and receive until the stream ends. Return the error that ended it, if any."""
+        """Send and receive messages until the stream ends. Return the error that ended it, or
+        None.
+        """
         self._woken = asyncio.Event()
         try:
             stream = self._calls.sync(read_response)
@@ -151,7 +153,8 @@ class Gate(AsyncGateMethods, Client):
         """Send messages when they are due. Raises an error once the stream is closed."""
         number, woken = self._reflector.stream, self._woken
         await stream.write(opened)
-        # Wait for the first response, because a failed write would hide a rejected stream's status.
+        # Wait for the first response, because if the server rejects the stream, a failed write
+        # would hide the status.
         await greeted.wait()
         while not self._reflector.is_closed:
             for request in self._reflector.due(number):
@@ -163,7 +166,7 @@ class Gate(AsyncGateMethods, Client):
         await stream.write(self._reflector.released())
 
     async def _watch(self, stream: _Stream) -> None:
-        """Cancel the stream if its server stops responding to pings."""
+        """Cancel the stream if the server is unresponsive or sends no policy."""
         while not self._reflector.watch():  # noqa: ASYNC110 - waits for a time, not an event
             await asyncio.sleep(WATCH_SECONDS)
         stream.cancel()

@@ -179,7 +179,7 @@ class Gate(GateMethods, Client):
             yield self._reflector.released()
 
     def _watch(self) -> None:
-        """Cancel a stream whose server stops responding to pings."""
+        """Cancel the stream if the server is unresponsive or sends no policy."""
         while not self._closing.wait(WATCH_SECONDS):
             stream = self._stream
             if self._reflector.watch() and stream is not None:

@@ -1,8 +1,8 @@
 """Validation of a server's messages.
 
-A gate trusts its server, but the server may be faulty or replaced by another program. A message
-that exceeds the bounds closes the stream; the gate drops its copy of the policies and sends checks
-to the server.
+A gate trusts its server, but the server may be faulty, or another program may be running in its
+place. A message that exceeds the bounds closes the stream; the gate drops its copy of the policies
+and sends checks to the server.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -71,7 +71,7 @@ def text_to_log(text: str) -> str:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    """Return whether a text exceeds `limit` bytes in UTF-8. Short texts need not be encoded."""
+    """Return whether a text exceeds `limit` bytes in UTF-8, encoding it only if necessary."""
     return _MAX_UTF8_BYTES * len(text) > limit and len(text.encode()) > limit
 
 

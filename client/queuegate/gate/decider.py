@@ -82,7 +82,7 @@ class Decider:
             state.store(question, evaluation)
         decision, entry = evaluation
         lease_until = self._session.lease_until
-        # Read the clock last, because this process may be suspended at any point before.
+        # Read the clock last, because this process may have been suspended at any earlier point.
         if state is self._replica.state:
             now = self._clock()
             if now < lease_until and now < entry.refresh_at:
@@ -91,9 +91,7 @@ class Decider:
         return self._decide(state, question)
 
     def _decide_hashable(self, question: Question) -> Decision | None:
-        """Return the decision after converting the question's groups from a list or set to a
-        tuple.
-        """
+        """Convert the question's groups from a list or set to a tuple, and return the decision."""
         user, queue, partition, access, groups, real_user = question
         if not isinstance(groups, list | set):
             return None
@@ -192,7 +190,7 @@ class Decider:
         return held, partition, access, path, given if is_used else None
 
     def queues(self, question: Question) -> list[str] | None:
-        """Return the queues at or below the question's queue that its user may use; None if the
+        """Return the queues, at or below the question's queue, that the user may use; None if the
         question must be sent to the server.
         """
         state = self._replica.state
@@ -224,7 +222,7 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return the policy of a partition named in another form, such as `[rm]gpu` for `gpu`; None if
+    """Return the policy for another form of a partition name, such as `[rm]gpu` for `gpu`; None if
     no policy matches.
     """
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):

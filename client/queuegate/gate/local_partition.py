@@ -40,7 +40,7 @@ _RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
 
 class LocalPartition:
-    """The queues of a partition, with their chains. Thread-safe."""
+    """A partition's queues, with their chains. Thread-safe."""
 
     def __init__(self, name: str, naming: int, tables: PolicyTables, ambiguous_level: int) -> None:
         """Create a partition from complete tables.

@@ -61,7 +61,7 @@ class Segment(NamedTuple):
 
 
 class Outbox:
-    """A folder of segments. Thread-safe.
+    """A folder of segments, which contain decisions to be reported. Thread-safe.
 
     A decision is written before the caller receives it, so it is lost only if the machine or disk
     fails.
@@ -212,7 +212,7 @@ class Outbox:
             raise BlockingIOError(errno.EAGAIN, message, str(self._folder)) from None
 
     def _write(self, record: bytes) -> str:
-        """Write a record and return an error message; empty if the record was written."""
+        """Write a record. Return an error message, or "" if the record was written."""
         try:
             if self._segment is None:
                 path = self._path(self._next)
@@ -261,8 +261,8 @@ def _record(decision: sync_pb2.LocalDecision) -> bytes:
 
 
 def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
-    """Parse a segment. Return the decisions before the first fault, and an error message if there
-    is a fault.
+    """Parse a segment. Return the decisions before the first fault, and an error message; "" if
+    there is no fault.
     """
     source = io.BytesIO(data)
     decisions: list[sync_pb2.LocalDecision] = []
@@ -280,7 +280,7 @@ def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
 
 
 def _is_possible(decision: sync_pb2.LocalDecision) -> bool:
-    """Return whether a gate could have written this decision. After the machine crashes, a file may
+    """Return whether a gate could have written this decision. After a machine crash, a file may
     contain garbage, such as zeros.
     """
     time = decision.time

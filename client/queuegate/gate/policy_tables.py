@@ -67,7 +67,7 @@ class PolicyTables:
         self._queue_depths, self._created_depths = _numbers(), _numbers()
 
     def add(self, part: sync_pb2.PolicyPart) -> None:
-        """Append the rows of a part. Raises ValueError if they are invalid."""
+        """Append a part's rows. Raises ValueError if they are invalid."""
         self.names += part.names
         if "" in part.names:
             raise ValueError("a name in an ACL is empty")

@@ -213,7 +213,7 @@ class Reflector:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the server has sent neither a pong nor a policy for too long."""
+        """Whether too much time has passed without a pong or a policy."""
         return bool(self._watch.fault(clock()))
 
     @property
@@ -313,7 +313,7 @@ class Reflector:
         elif response.HasField("pong") and not self._watch.lacks_policy:
             self._pause = FIRST_PAUSE
             self._pongs += 1
-            # Wait for a second pong, because the message after the first may still break the
+            # Wait for a second pong, because the report sent after the first may still break the
             # stream.
             if self._pongs > 1:
                 self._log.recovered()

@@ -33,8 +33,8 @@ REFRESH_AFTER: Final = 0.8
 
 
 class UserEntry:
-    """A user's groups. Only the times are mutable. Cached decisions refer to the entry, so a change
-    to its times affects them immediately.
+    """A user's groups. Only the times are mutable. Cached decisions refer to the entry, so changing
+    its times affects those decisions immediately.
     """
 
     __slots__ = ("expires_at", "groups", "key", "refresh_at")
@@ -84,7 +84,7 @@ class PolicySize(NamedTuple):
     """The size of all queue paths."""
 
     def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
-        """Return the sum of both sizes, or their difference if `sign` is -1."""
+        """Return this size plus `sign` times the other size."""
         return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
 
     def check(self) -> None:
@@ -174,7 +174,7 @@ class State:
         self.cache[question] = evaluation
 
     def decision(self, own: core.Decision, revision: int, evaluated_queue: str) -> Decision:
-        """Convert a policy decision to a client decision. Equal decisions share one object."""
+        """Convert a policy decision to a client decision. Equal decisions share a single object."""
         key = (own, revision, evaluated_queue)
         decision = self._decisions.get(key)
         if decision is None:
@@ -214,9 +214,7 @@ class LocalReplica:
         """The tables of the incomplete policy; None if the gate does not support its rules."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return the complete policies in the form in which `SyncOpen` announces them to the
-        server.
-        """
+        """Return the completely received policies, to be announced to the server in `SyncOpen`."""
         return [
             sync_pb2.HeldPolicy(
                 partition=name,
@@ -330,7 +328,7 @@ class LocalReplica:
         self._group_bytes += entry.size
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop the given users' groups, or if no users are given, all groups in the partition."""
+        """Drop the given users' groups. If no users are given, drop all groups in the partition."""
         keys = [(partition, user) for user in users]
         for key in keys or [key for key in self.users if key[0] == partition]:
             entry = self.users.pop(key, None)
@@ -370,8 +368,8 @@ class LocalReplica:
         self._held_size.plus(self._part_size).plus(replaced, sign=-1).check()
 
     def _read(self, first: sync_pb2.PolicyPart) -> LocalPartition | None:
-        """Build the partition from the complete tables; None if its rules are not supported. Raises
-        ValueError if the tables are invalid.
+        """Build the partition from the complete tables. Return None if the gate does not support
+        its rules. Raises ValueError if the tables are invalid.
         """
         tables, self._tables = self._tables, None
         if tables is None:

@@ -44,7 +44,7 @@ class Reporter:
         """Return the next report.
 
         Args:
-            stream: The number of the stream for the report.
+            stream: The number of the stream on which to send the report.
             reported: The server's last confirmation.
 
         Returns:

@@ -74,7 +74,7 @@ class Replica(Protocol):
         """
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop the given users' groups, or all groups in the partition if no users are given."""
+        """Drop the given users' groups. If no users are given, drop all groups in the partition."""
 
 
 class GateSession:
@@ -169,7 +169,7 @@ class GateSession:
         return len(self._wanted) + len(self._deferred)
 
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
-        """Process a message from the server, and return its acknowledgment, if required.
+        """Process a message from the server. Return the message to send back, if any.
 
         Raises:
             ValueError: The message violates the protocol or exceeds the bounds. The caller must

@@ -1,4 +1,4 @@
-"""Detection of a server that is unresponsive or sends no policy."""
+"""Detect a server that is unresponsive or sends no policy."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -62,7 +62,7 @@ class SilenceWatch:
             self._last_progress = now
 
     def tick(self, now: float) -> None:
-        """Account for delays in this process. Called every WATCH_SECONDS.
+        """Account for delays in this process. Must be called every WATCH_SECONDS.
 
         A late call means that this process or its event loop was blocked and may have unread
         messages, so the delay does not count as silence.

@@ -37,7 +37,7 @@ class StreamLog:
 
     def opened(self, opened: sync_pb2.SyncOpened) -> None:
         """Log the followed partitions that the server lacks, and any reason why the gate may not
-        decide.
+        decide locally.
         """
         missing = self._named.difference(opened.partitions)
         if not missing <= self._missing:

@@ -1,7 +1,7 @@
 """Access control lists and YuniKorn's grammar for them.
 
 The grammar follows YuniKorn's `NewACL` (`pkg/common/security/acl.go`). `yarn_acl.py` parses YARN's
-grammar into the same `Acl`.
+grammar into the same type, `Acl`.
 """
 
 import re
@@ -83,14 +83,14 @@ class Acl(NamedTuple):
     """Services granted access on behalf of any user (Hadoop's `~name`)."""
 
     def with_shared_names(self) -> "Acl":
-        """Return an equal ACL whose names are interned, to save memory in long-term storage."""
+        """Return an equal ACL with interned names, to save memory if the ACL is kept."""
         return self._replace(
             users=_share(self.users), groups=_share(self.groups), proxies=_share(self.proxies)
         )
 
     @property
     def is_empty(self) -> bool:
-        """Whether the ACL grants nobody access."""
+        """Whether the ACL grants access to nobody."""
         return not (self.allows_all or self.users or self.groups or self.proxies)
 
 
@@ -167,7 +167,7 @@ def _share(names: frozenset[str]) -> frozenset[str]:
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the users and groups in an ACL whose names are in the set `names`."""
+    """Return the users and groups in an ACL whose names are allowed by `names`."""
     user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
@@ -176,6 +176,6 @@ def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset
 
 
 def names_for(kind: str, name: str) -> AclNames | None:
-    """Return the strictest set that allows the name of a user or group, or None if no set does."""
+    """Return the strictest set that allows a user or group name, or None if no set does."""
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
     return next((names for names in AclNames if patterns[names].fullmatch(name)), None)

@@ -61,7 +61,7 @@ class AccessList(NamedTuple):
 class Application(NamedTuple):
     """A YARN application. `queue` is a path returned by `Partition.path`.
 
-    ACLs are given as text, or already parsed with the cluster's semantics.
+    Each ACL is either text or an `Acl` parsed with the cluster's semantics.
     """
 
     queue: str
@@ -149,8 +149,8 @@ def decide_application(
 def evaluate(
     lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
 ) -> ApplicationDecision:
-    """Grant access by the first list that names everyone, the user or the service. If no list does,
-    grant access by the first list that names one of the user's groups.
+    """Evaluate lists in order. The first list that allows everyone, the user or the service grants
+    access; if there is none, the first list that contains one of the user's groups.
     """
     for count, listed in enumerate(lists, start=1):
         acl = listed.acl

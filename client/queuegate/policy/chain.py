@@ -39,14 +39,14 @@ class ChainIndexes:
     """Builds indexes for a partition's chains, up to a size limit.
 
     Every fourth evaluation without an index builds an index. Beyond the limit, the oldest indexes
-    are evicted. Frequently used queues soon get an index, while a scan of many queues builds few
-    useless indexes.
+    are evicted. As a result, frequently used queues soon get an index, and a scan of many queues
+    builds few useless indexes.
     """
 
     __slots__ = ("_chains", "_misses", "_names")
 
     def __init__(self) -> None:
-        # Weak references avoid reference cycles, because the chains refer to this object.
+        # Use weak references to avoid reference cycles, because the chains refer to this object.
         self._chains: deque[tuple[weakref.ref[Chain], int]] = deque()
         self._names = 0
         self._misses = 0
@@ -72,7 +72,9 @@ class ChainIndexes:
 
 
 class OwnLevel(NamedTuple):
-    """The names that a queue's own ACLs add to a chain. An ACL that allows everyone ends it."""
+    """The names that a queue's own ACLs add to a chain. An ACL that allows everyone ends the
+    chain.
+    """
 
     end: Decision | None = None
     """The decision that ends the chain, if an ACL allows everyone."""
@@ -110,7 +112,7 @@ class Chain:
     """The names listed at one level of the queue tree, linked to the levels above it.
 
     Queues without ACLs share their parent's chain. Immutable except for the index, which merges the
-    names of all levels of a frequently evaluated chain.
+    names at all levels of a frequently evaluated chain.
     """
 
     __slots__ = (
