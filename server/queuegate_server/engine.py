@@ -41,12 +41,12 @@ class UnknownPartition(Exception):
 
 
 class GroupsUnavailable(Exception):
-    """Raised when a decision depends on groups and the resolver is unavailable."""
+    """Raised when a decision depends on the user's groups but the resolver is unavailable."""
 
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
-        """`retry_after` is in seconds. The cause is only logged, because it may name hosts."""
+        """`retry_after` is in seconds. The message omits the cause, because it may name hosts."""
         super().__init__(self.message.format(resolver))
         self.resolver = resolver
         self.retry_after = retry_after
@@ -71,7 +71,7 @@ class ServedPartition:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
-    """All inputs to decisions, swapped atomically. Compare snapshots by identity."""
+    """The served policy and its resolvers, swapped atomically. Compare snapshots by identity."""
 
     policy: Policy
     served: Mapping[str, ServedPartition]
@@ -119,7 +119,7 @@ class ApplicationQuery(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A decision, and the data on which it is based."""
+    """A decision, with the groups and the queue on which it is based."""
 
     decision: Decision
     entry: CacheEntry | None
@@ -139,7 +139,7 @@ class GroupsOrigin(StrEnum):
 
 
 class ExplainResult(NamedTuple, Generic[E]):
-    """A decision, its evaluation, and the groups used."""
+    """A decision, its explanation, and the groups used."""
 
     decision: Decision
     evaluation: E
@@ -175,15 +175,15 @@ class Engine:
     def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
         """Call `callback` with the current snapshot, if any, and with each later one.
 
-        The callback must drop everything derived from the previous snapshot; otherwise, the
-        replaced policy stays in memory.
+        The callback must drop everything derived from the previous snapshot to release the
+        replaced policy's memory.
         """
         self._on_swap.append(callback)
         if self._snapshot is not None:
             callback(self._snapshot)
 
     def check(self, query: Query) -> Verdict | None:
-        """Decide without groups if possible, otherwise with cached groups.
+        """Check access to a queue, using cached groups only if the decision depends on groups.
 
         Returns None if the groups must be looked up first. Raises GroupsUnavailable if the decision
         depends on groups and a lookup has just failed.
@@ -228,7 +228,7 @@ class Engine:
         return await self._explain(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:
-        """Return the user's groups; empty if the user is unknown. Raises GroupsUnavailable."""
+        """Look up the user's groups; empty if the user is unknown. Raises GroupsUnavailable."""
         resolution = await query.served.groups.resolve(query.user)
         return self._groups(query.served, resolution.entry) or ()
 
@@ -257,7 +257,7 @@ class Engine:
         )
 
     def _decide_with(self, query: Query, entry: CacheEntry) -> Verdict:
-        """Decide with the cache entry's groups."""
+        """Decide based on the groups in a cache entry. Raises GroupsUnavailable."""
         user, _, served, path, access, real_user = query
         groups = self._groups(served, entry)
         decision = UNKNOWN_USER
@@ -268,7 +268,7 @@ class Engine:
         return Verdict(decision, entry, evaluated_instead(served.partition, path, decision))
 
     def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
-        """Return the entry's groups, or None if the user does not exist."""
+        """Return the entry's groups; None for an unknown user. Raises GroupsUnavailable."""
         outcome = entry.outcome
         if isinstance(outcome, KnownUser):
             return outcome.groups

@@ -51,7 +51,7 @@ def environment() -> Environment:
 
 
 async def render(template: Template, **values: object) -> bytes:
-    """Render a page in chunks, yielding to the event loop in between."""
+    """Render a page, yielding to the event loop every few milliseconds."""
     page = bytearray()
     start = time.monotonic()
     for part in template.generate(values):
@@ -73,7 +73,7 @@ def age(wall_seconds: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Format a duration in the largest unit that yields at least 2; otherwise in seconds."""
+    """Format a duration in the largest unit that gives a value of at least 2, or in seconds."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
@@ -102,5 +102,5 @@ def _finalize(value: Any) -> Any:
     if not isinstance(value, str) or isinstance(value, Markup | Url | ExactText):
         return value
     text = shortened(value, MAX_TEXT)
-    # `printable` preserves the narrow spaces in formatted numbers; `isprintable` rejects them.
+    # `isprintable` rejects the narrow spaces in formatted numbers, but `printable` keeps them.
     return text if text.isprintable() else printable(text)

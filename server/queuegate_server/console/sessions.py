@@ -1,7 +1,7 @@
 """Sessions for browsers that signed in with a token, and a limit on failed attempts.
 
-A session's token is checked on each request, so a session is valid only while its token is, and
-always has the caller's current rights.
+A session's token is checked again on each request. A session is therefore valid only as long as its
+token, and always has the caller's current rights.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class _Session:
 
 
 class Sessions:
-    """The tokens for signed-in browsers, by session ID."""
+    """A bounded store of signed-in browsers' tokens, by session ID."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Create an empty session store. `clock` is a monotonic clock, in seconds."""

@@ -1,4 +1,4 @@
-"""A partition's queues as a tree. Only the tree's open levels are visited.
+"""A partition's queues as a tree. Only expanded levels are visited.
 
 Children are located by binary search in the sorted paths, because a partition may have 100 000
 queues, and a queue may have thousands of children.
@@ -85,7 +85,7 @@ def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -
 
 
 def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
-    """Yield the rows of the tree with a queue and its ancestors expanded.
+    """Yield the tree's rows with the selected queue and its ancestors expanded.
 
     Args:
         partition: The partition.
@@ -132,7 +132,7 @@ def _around(
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
-    """Return the first paths that contain `text`, ignoring case, and whether there are more."""
+    """Return the first paths containing `text` (in any case), and whether there are more."""
     wanted = text.lower()
     matches: list[str] = []
     async with _searching:
@@ -147,7 +147,7 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
 
 
 def openness(partition: Partition, path: str, access: Access) -> str:
-    """Return `open` if everyone may use a queue, `closed` if nobody may; empty otherwise."""
+    """Return `open` if everyone may use a queue, `closed` if nobody may, else an empty string."""
     chain = partition.chain(path, access)
     if chain.otherwise is not None and chain.otherwise.allowed:
         return "open"

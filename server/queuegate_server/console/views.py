@@ -1,4 +1,4 @@
-"""The types that all pages share: requests, results and routes."""
+"""Types shared by all pages: requests, results and routes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class Visit:
 
 
 class View(NamedTuple):
-    """A page to render."""
+    """A template to render as a page, with its variables."""
 
     template: str
     title: str
@@ -91,7 +91,7 @@ class View(NamedTuple):
 
 
 class Redirect(NamedTuple):
-    """A redirect to a page, used after a change."""
+    """A redirect to a page after a change."""
 
     to: Url
 

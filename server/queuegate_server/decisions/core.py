@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
-    """The identity of one of several worker processes."""
+    """Identifies one of several worker processes."""
 
     index: int
     server: bytes
@@ -89,7 +89,7 @@ def build_core(
     if settings.fleet.is_on:
         from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
 
-        clock = boottime  # leases must also expire while the machine is suspended
+        clock = boottime  # keeps running in suspend, because leases must expire then as well
         index = None if worker is None else worker.index
         builder = FleetBuilder(settings.fleet, index, clock, time.time)
     lease = EndlessLease() if builder is None else builder.session.lease

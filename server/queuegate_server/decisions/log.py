@@ -1,6 +1,6 @@
 """Counts decisions, and writes audit records.
 
-Counters are in a list indexed by reason number so that counting a cached response is cheap.
+Decisions are counted in a list indexed by reason number, so counting a cached response is cheap.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Report(NamedTuple):
 
 
 class DecidedCheck(NamedTuple):
-    """A check and its outcome: a decision or an error."""
+    """A completed check with its outcome, which is a decision or an error."""
 
     method: str
     time: float
@@ -96,7 +96,7 @@ class DecisionLog:
         return self._audit is not None
 
     def due(self, reasons: bytes) -> int:
-        """Return how many of the decisions with these reason numbers must be recorded."""
+        """Return how many decisions must be recorded, given the reason number of each."""
         return sum(reasons.count(number) for number, is_due in enumerate(self.is_due) if is_due)
 
     def count(self, reasons: bytes, errors: Iterable[str]) -> None:
@@ -132,10 +132,10 @@ class DecisionLog:
     async def record_report(
         self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
     ) -> None:
-        """Record decisions reported by a gate. Like `record`, but fails if the buffer is half full.
+        """Record decisions reported by a gate; see `record`.
 
-        Unlike other callers, a gate can keep its decisions and report them later. Raises
-        AuditUnavailable.
+        Raises AuditUnavailable even if the buffer is only half full, because a gate, unlike other
+        callers, can keep its decisions and report them later.
         """
         if self._audit is not None and self._audit.is_half_full:
             raise AuditUnavailable

@@ -67,7 +67,7 @@ class ConfigMapFolders:
         return self._folders
 
     def status(self) -> tuple[int, ...]:
-        """Return the status of each folder's current version."""
+        """Return numbers that identify each folder's current version."""
         return tuple(number for folder in self._folders for number in _version_status(folder))
 
     def read(self) -> Mapping[str, bytes]:
@@ -85,7 +85,8 @@ def _version_status(folder: Path) -> tuple[int, ...]:
     """Return numbers that identify the current version of the folder and its files."""
     status = file_status(folder)
     for file in sorted(folder.iterdir()):
-        # The kubelet removes links to deleted keys after it swaps the version, so links may dangle.
+        # The kubelet swaps the version before it removes links to deleted keys, so links may
+        # dangle.
         with contextlib.suppress(FileNotFoundError):
             status += file_status(file)
     return status
@@ -101,10 +102,10 @@ class BadCompression(ValueError):
 
 
 def key_instead(file: Path) -> str:
-    """Return the key that the scheduler reads instead of the given file of a mounted ConfigMap.
+    """Return the key that the scheduler reads instead of this file in a mounted ConfigMap.
 
-    The key is empty if the scheduler reads this file, the policy group cannot be read, or the file
-    is not in a ConfigMap.
+    Returns an empty string if the scheduler reads this file, the policy group cannot be read, or
+    the file is not in a ConfigMap.
     """
     try:
         group = read_regular(file.parent / POLICY_GROUP, _MAX_GROUP_BYTES)
@@ -138,7 +139,7 @@ def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:
 
 
 def _read(folder: Path) -> Mapping[str, bytes]:
-    """Read a consistent version of the ConfigMap, even while it is being replaced."""
+    """Return the values from a single version of the ConfigMap, even while it is being replaced."""
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return _read_files(_version(folder))
@@ -148,7 +149,7 @@ def _read(folder: Path) -> Mapping[str, bytes]:
 
 
 def _version(folder: Path) -> Path:
-    """Return the folder that contains the files of the current version."""
+    """Return the folder that contains the current version's files."""
     data = folder / _DATA
     return data.resolve(strict=True) if data.is_symlink() else folder
 

@@ -1,4 +1,4 @@
-r"""Reads names and expiry from a peer certificate already verified by the TLS library.
+r"""Extracts names and expiry from a peer certificate already verified by the TLS library.
 
 Names are read from the certificate itself because TLS libraries and gRPC for Python pass them as C
 strings, which end at a NUL: `operator\0.example.org` would become `operator`.
@@ -18,7 +18,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class PeerCertificate(NamedTuple):
-    """The names in a certificate, its expiry, and its fault, if any."""
+    """A certificate's names and expiry, and the reason not to use it, if any."""
 
     names: tuple[str, ...]
     """The names in the form used in the settings, the most specific first: `spiffe://…`, `uri:…`,
@@ -30,7 +30,7 @@ class PeerCertificate(NamedTuple):
 
 
 class _BadNames(ValueError):
-    """Raised for a certificate whose names must not be used. The message describes its fault."""
+    """Raised for a certificate whose names must not be used. The message says why."""
 
 
 @lru_cache(maxsize=1024)
@@ -77,7 +77,7 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     yield from (f"uri:{uri}" for uri in uris)
     yield from (f"dns:{name.lower()}" for name in dns)
     common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    # Use no CN if there are several, as in cn=alice,cn=users,dc=example,dc=org, because some
-    # programs would use the first and others the last.
+    # Ignore multiple CNs, as in cn=alice,cn=users,dc=example,dc=org, because some programs would
+    # use the first and others the last.
     if len(common) == 1:
         yield f"cn:{common[0].value!s}"

@@ -1,4 +1,4 @@
-"""Opens only regular files, since pipes could block, and warns about loose file permissions."""
+"""Opens regular files but not pipes, which could block. Warns about loose file permissions."""
 
 import contextlib
 import errno
@@ -60,7 +60,7 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 
 
 def file_status(path: Path) -> tuple[int, ...]:
-    """Return numbers that identify the current version of a file or folder, following links."""
+    """Return numbers that identify a file's or folder's current version, following links."""
     status = path.stat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -68,8 +68,8 @@ def file_status(path: Path) -> tuple[int, ...]:
 def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
     """Return the rest of the stream, truncated to `max_bytes` + 1 bytes.
 
-    The extra byte reveals that the limit was exceeded. Reads in steps because `read` allocates the
-    requested size up front.
+    The extra byte shows that the limit was exceeded. Data is read in steps because `read` allocates
+    the requested size up front.
     """
     content = bytearray()
     while part := stream.read(min(_STEP_BYTES, max_bytes + 1 - len(content))):
@@ -78,7 +78,7 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
 
 
 def gunzip(data: bytes, max_bytes: int) -> bytes:
-    """Decompress up to `max_bytes` + 1 bytes.
+    """Decompress data in gzip format; truncate the result to `max_bytes` + 1 bytes.
 
     Raises EOFError or ValueError. Their messages are predicates, such as `is truncated`.
     """
@@ -92,7 +92,7 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def remedy(error: OSError) -> str:
-    """Return the remedy for the given failure to read a file."""
+    """Return a remedy for the given error in reading a file."""
     return _REMEDIES.get(error.errno or 0, "check the path")
 
 

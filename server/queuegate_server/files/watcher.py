@@ -51,7 +51,7 @@ class FileSource(Protocol[T_co]):
         """Return the folders to watch for changes."""
 
     def status(self) -> tuple[int, ...]:
-        """Return numbers that usually change with the contents. Must be cheap. Raises OSError."""
+        """Return numbers that usually change with the contents. Must be fast. Raises OSError."""
 
     def read(self) -> T_co:
         """Return the contents. Raises OSError."""
@@ -130,7 +130,7 @@ class FileWatcher(Generic[T]):
         self._source = source
         self._seconds = seconds
         self._seen = _UNREADABLE
-        # Separate pools, so that hung checks cannot exhaust the threads for reads.
+        # The pools are separate so that hung checks cannot use up the threads for reads.
         self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
 
@@ -169,16 +169,15 @@ class FileWatcher(Generic[T]):
         return Content(data, version.checksum)
 
     async def run_in_thread(self, function: Callable[[], R]) -> R:
-        """Call a function that may hang on file access. Raises OSError on timeout."""
+        """Call a function whose file accesses may hang. Raises OSError on timeout."""
         return await self._run(self._readers, function)
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield whenever the contents differ from the last read, until closed.
 
-        Folders are watched instead of files. Kubernetes updates a mounted ConfigMap by replacing a
-        link next to the files, and a watch on a file would miss this. A check every second detects
-        the changes that watches miss: changes to a link in a higher folder, on a network file
-        system, or before the watch started.
+        Folders are watched instead of files, because Kubernetes updates a mounted ConfigMap by
+        replacing a link next to the files. A check every second detects changes that watches miss:
+        to a link in a higher folder, on a network file system, or before the watch started.
         """
         logged = ""
         while True:
@@ -231,7 +230,7 @@ class FileWatcher(Generic[T]):
         return data, _Version(status, checksum(data))
 
     def _may_have_changed(self) -> bool:
-        """Return whether the contents have changed. Read them only if the status has changed."""
+        """Return whether the contents have changed. Reads them only if the status has changed."""
         try:
             unchanged = self._source.status() == self._seen.status
         except OSError:
@@ -272,7 +271,7 @@ class WatchedValue(Generic[T, V]):
     ) -> None:
         """Read and parse the source for the first time. Blocks for at most `seconds`.
 
-        `parse` runs in a thread, and raises an exception if the contents are unusable. Raises
+        `parse` runs in a thread, and must raise an exception if the contents are unusable. Raises
         BadFile if the files cannot be read, and any exception raised by `parse`.
         """
         self._parse = parse
@@ -295,7 +294,7 @@ class WatchedValue(Generic[T, V]):
             await self.reload()
 
     async def reload(self) -> None:
-        """Reread the files, and reload them if changed. Each failure is logged and counted once."""
+        """Reload the files if they have changed. Each failure is logged and counted once."""
         async with self._one_at_a_time:
             fields = {"file": self._watcher.name}
             last = self._last
@@ -325,7 +324,7 @@ class WatchedValue(Generic[T, V]):
 
 
 def checksum(content: Data) -> str:
-    """Return the SHA-256 of content in one or several parts, in uppercase hexadecimal."""
+    """Return the SHA-256 checksum of data in one or more parts, in uppercase hexadecimal."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest().upper()
     named = content if isinstance(content, Mapping) else dict(enumerate(content))

@@ -61,7 +61,7 @@ class Peers:
     """The other replicas in the fleet whose statuses this replica has seen."""
 
     def __init__(self, instance: str, name: str) -> None:
-        """Start without peers. `instance` and `name` identify this replica."""
+        """Start with no known peers. `instance` and `name` identify this replica."""
         self.instance: Final = instance
         self.own_name: Final = name
         self._peers: dict[str, Peer] = {}
@@ -83,7 +83,7 @@ class Peers:
     ) -> list[ReplicaStatus]:
         """Merge statuses read from Redis; return those to delete from Redis.
 
-        The returned statuses belong to removed replicas and have been seen by all replicas. A peer
+        The returned statuses are those of removed replicas that all replicas have seen. A peer
         missing from `statuses` is kept, because Redis may have been emptied.
 
         Args:
@@ -132,7 +132,7 @@ class Peers:
     def began_by(self, epoch: bytes, now: float) -> float:
         """Return a time since which the history has existed and all statuses have been known.
 
-        If this replica has not seen the history, the time is `now`.
+        Returns `now` for a history that this replica has not seen.
         """
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
@@ -147,11 +147,11 @@ class Peers:
         return False if all(peer.is_silent(now) for peer in named) else None
 
     def all(self) -> Mapping[str, Peer]:
-        """Return the current peers by process identity."""
+        """Return the current peers by `ReplicaStatus.instance`."""
         return self._peers
 
     def duplicate_names(self) -> list[str]:
-        """Return the names that several running replicas share."""
+        """Return the names used by more than one running replica."""
         running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
         return [
             name
@@ -164,7 +164,7 @@ class Peers:
         ]
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:
-        """Return whether the peer's lease has expired and another process has taken its name."""
+        """Return whether the peer's lease has expired and another process uses its name."""
         return now >= peer.seen_at + LEASES_TIMEOUT and (
             peer.status.name == self.own_name
             or any(
@@ -187,10 +187,10 @@ class FleetBarrier:
         leases_timeout: float = LEASES_TIMEOUT,
         isolation_timeout: float = ISOLATION_TIMEOUT,
     ) -> None:
-        """Create a barrier that waits for all other replicas, known and unknown.
+        """Create a barrier that waits for all other replicas, including unknown ones.
 
         Args:
-            peers: The peers, after merging the statuses in Redis as of the append.
+            peers: The peers, updated with the statuses in Redis at the time of the append.
             event: The change's position in the log.
             now: The time on this replica's clock, after the append.
             has_event: Returns whether this replica has applied an event.
@@ -228,14 +228,14 @@ class FleetBarrier:
         return bool(self.waited_out) or self._unknown_until > -math.inf
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
-        """Return when the next lease to wait for expires; None if there is none left.
+        """Return when the next relevant lease expires; None once there is nothing to wait for.
 
         Running replicas get `extra` seconds to apply the change.
         """
         ends = [self._unknown_until] if now < self._unknown_until else []
         for instance, until in [*self._waiting.items()]:
             peer = self._peers.all().get(instance)
-            if peer is None:  # the peer was removed, so it holds no lease
+            if peer is None:  # a removed peer holds no lease
                 del self._waiting[instance]
                 continue
             end = until + extra
@@ -258,7 +258,7 @@ class FleetBarrier:
         return min(ends, default=None)
 
     def _confirmation(self, status: ReplicaStatus) -> list[str] | None:
-        """Return the gates that a replica reported as unconfirmed; None if it has not confirmed."""
+        """Return a replica's unconfirmed gates; None if the replica has not confirmed the event."""
         if status.epoch != self.event.epoch.hex():
             return None
         gates = status.confirmed.get(self.event.nonce.hex())
@@ -267,6 +267,6 @@ class FleetBarrier:
         through = status.confirmed_through
         if through is None or through[0] < self.event.sequence:
             return None
-        # Compare nonces as well: the number alone could be that of an event lost by Redis.
+        # Compare nonces as well, because the number alone may belong to an event lost by Redis.
         position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
         return [] if position == self.event or self._has_event(position) else None

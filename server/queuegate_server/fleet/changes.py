@@ -1,4 +1,4 @@
-"""Fleet-wide changes, applied to all replicas and their gates."""
+"""Applies changes to all replicas and their gates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.02
 
 
 class FleetChanges:
-    """Implementation of `sync.changes.Changes` that applies changes to all replicas."""
+    """Implements `sync.changes.Changes` for a fleet."""
 
     def __init__(
         self, member: FleetMember, local: LocalChanges, clock: Callable[[], float]
@@ -70,7 +70,7 @@ class FleetChanges:
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
-        """Return an error message for each replica that may serve another policy after a reload."""
+        """Return an error message for each replica whose policy may differ after a reload."""
         own = self._member.status.checksum
         disagreeing = [
             f"replica {name!r} cannot load its policy: check its log" for name in barrier.failed
@@ -97,9 +97,9 @@ class FleetChanges:
         wait: bool,
         seconds: float = 0.0,
     ) -> FleetBarrier:
-        """Apply a change here by calling `take_effect`, and in the other replicas.
+        """Apply a change in all replicas; in this one, by calling `take_effect`.
 
-        Each running replica gets `seconds` to apply it. If Redis loses the event before all
+        Each running replica gets `seconds` to apply the change. If Redis loses the event before all
         replicas have confirmed it, the change is appended again. Raises NotReached.
         """
         if len(self._work) >= MAX_AT_ONCE:
@@ -118,7 +118,7 @@ class FleetChanges:
         raise self._not_reached(change, reached, cause)
 
     async def _shielded(self, work: Coroutine[Any, Any, FleetBarrier]) -> FleetBarrier:
-        """Finish `work` even if the RPC is canceled, because it may have partly taken effect."""
+        """Run `work` to completion even if the RPC is canceled, so that no change is half done."""
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -127,7 +127,7 @@ class FleetChanges:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._work.discard(task)
         if not task.cancelled():
-            task.exception()  # mark as retrieved, because the caller may be gone
+            task.exception()  # avoids asyncio's warning if the caller is gone
 
     async def _append_effect(
         self, change: Change, take_effect: Callable[[], Awaitable[None]]
@@ -149,13 +149,13 @@ class FleetChanges:
         try:
             return await self._member.append(change)
         except StoreUnavailable:
-            # There may be a new history in Redis. A heartbeat makes this replica follow it.
+            # Redis may contain a new history. A heartbeat makes this replica follow it.
             await self._member.heartbeat()
             self._check_redis()
             return await self._member.append(change)
 
     async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
-        """Wait until the other replicas, and the local gates of an awaited change, have applied it.
+        """Wait until the other replicas (and local gates, if awaited) have applied the change.
 
         Returns False if Redis has lost the event. Raises StoreUnavailable.
         """

@@ -1,4 +1,4 @@
-"""The changes that a replica has confirmed, to be reported with each heartbeat."""
+"""A replica's confirmations of changes, reported with each heartbeat."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class _Confirmation(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The confirmation's approximate size in a status, in bytes."""
+        """The approximate size of the confirmation within a status, in bytes."""
         nonce = 2 * NONCE_BYTES + len('"",')
         return nonce * (1 + self.has_failed) + len(json.dumps(self.waited_out)) + 1
 
@@ -51,7 +51,7 @@ class Confirmations:
     def add(
         self, nonce: bytes, waited_out: Sequence[str], now: float, *, has_failed: bool = False
     ) -> None:
-        """Confirm the change with the given nonce, or report that it could not be applied."""
+        """Confirm a change by its nonce. `has_failed` reports that it could not be applied."""
         more = len(waited_out) - MAX_NAMED
         names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
         self._confirmed[nonce] = confirmation = _Confirmation(now, names, has_failed)
@@ -70,7 +70,7 @@ class Confirmations:
         self._bytes = 0
 
     def expire(self, now: float) -> None:
-        """Drop expired confirmations, then the oldest until the rest fit MAX_CONFIRMED_BYTES."""
+        """Drop expired confirmations and, if MAX_CONFIRMED_BYTES is exceeded, the oldest others."""
         for nonce, each in [*self._confirmed.items()]:
             if each.at > now - CONFIRMED_SECONDS and self._bytes <= MAX_CONFIRMED_BYTES:
                 break

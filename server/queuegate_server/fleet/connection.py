@@ -41,7 +41,7 @@ PROBE_INTERVAL: Final = 5.0
 
 
 class StoreUnavailable(Exception):
-    """A command failed or timed out. Redis may have executed it anyway."""
+    """A command failed or timed out. It may have been executed anyway."""
 
 
 class StoreRefusal(StoreUnavailable):
@@ -60,7 +60,7 @@ class StoreConnection:
     """A pool of connections to Redis. Not thread-safe."""
 
     def __init__(self, fleet: Fleet, tag: str, refusals: Refusals) -> None:
-        """Create the pool without connecting. All keys share the hash tag `tag`."""
+        """Create the pool without connecting. `tag` is the hash tag shared by all keys."""
         self._refusals = refusals
         self.tag: Final = tag
         self._fleet = fleet
@@ -112,7 +112,7 @@ class StoreConnection:
 
     async def warm(self, count: int, *, seconds: float) -> None:
         """Open `count` connections in advance for later commands. Raises StoreUnavailable."""
-        # Concurrent commands use separate connections, so this opens `count` connections.
+        # Commands in progress at the same time use separate connections.
         replies = await asyncio.gather(
             *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
         )
@@ -121,10 +121,10 @@ class StoreConnection:
                 raise reply
 
     def reconnect(self) -> None:
-        """Close all connections to an unresponsive Redis. Pending commands fail.
+        """Close all connections to an unresponsive Redis, so that the next command reconnects.
 
-        The driver looks for a new master only when it reconnects. A hung sentinel would use up the
-        entire timeout again, so the first host moves to the end of the list.
+        Pending commands fail. The driver looks for a new master only when it reconnects. The first
+        host moves to the end of the list, because a hung sentinel would use up the timeout again.
         """
         task = asyncio.create_task(_close(self._client, *self._sentinels))
         self._closing.add(task)
@@ -154,7 +154,7 @@ class StoreConnection:
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run a command, and record a refusal under `key`, by default the command's name.
+        """Run a command. Record a refusal under `key`, by default the command's name.
 
         Raises StoreUnavailable.
         """
@@ -162,7 +162,7 @@ class StoreConnection:
         try:
             is_done = await _done_within(task, seconds)
         finally:
-            # On cancellation, the driver closes the connection if a reply is pending.
+            # If a reply is pending, cancellation makes the driver close the connection.
             task.cancel()
         if not is_done:
             raise self._failure(f"no answer within {seconds:g} s")
@@ -178,7 +178,7 @@ class StoreConnection:
         return reply
 
     def _failure(self, text: str) -> StoreUnavailable:
-        """Return the error for a failed command. Also probe for a wrong scheme in `fleet.url`."""
+        """Return the error for a failed command, and probe for a wrong scheme in `fleet.url`."""
         if self._mistake:
             return StoreRefusal(self._mistake)
         now = asyncio.get_running_loop().time()
@@ -251,7 +251,7 @@ class _FileCredentials(CredentialProvider):
     threads: AbandonableThreadPool
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """Read the password; blocks. Raises OSError, or ValueError for an invalid password."""
+        """Read the password file; blocks. Raises OSError, or ValueError if it is invalid."""
         content = read_regular(self.password_file, MAX_SECRET_BYTES)
         try:
             password = content.removesuffix(b"\n").removesuffix(b"\r").decode()

@@ -1,8 +1,8 @@
 """Extensions to the Redis driver: bounded replies, and DNS lookups that cannot hang the process.
 
 The fleet's scripts return at most a few MiB, but the bounds apply to every reply, even from a
-server that is not Redis. DNS lookups use dedicated threads, because a lookup may hang forever. On
-exit, the process would wait for lookups by asyncio's threads or uvloop.
+server that is not Redis. DNS lookups use dedicated threads, because a lookup may hang forever, and
+on exit, the process would wait for a lookup that runs in asyncio's threads or uvloop.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _THREADS: Final = AbandonableThreadPool(4, "fleet-lookup")
 
 
 class ReplyTooLarge(InvalidResponse):
-    """A reply exceeded the limits, so it is not an expected one. The connection is closed."""
+    """A reply is larger than any expected reply. The connection is closed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -83,7 +83,7 @@ class _BoundedParser(_AsyncRESP2Parser):
 async def addresses(
     host: str, port: int, threads: AbandonableThreadPool = _THREADS
 ) -> Sequence[str]:
-    """Resolve a host in the given threads; return at least one address. Raises OSError."""
+    """Return a host's addresses, looked up in the given threads. Raises OSError if none."""
     try:
         return await look_up_host(threads, host, port)
     except (StillRunning, ThreadsExhausted):
@@ -128,7 +128,7 @@ _CLASSES: Final[dict[type, Any]] = {
 
 
 def adapt(*clients: "redis.asyncio.Redis | redis.asyncio.RedisCluster") -> None:
-    """Configure clients so that new connections bound replies and use dedicated DNS threads."""
+    """Make clients' new connections bound replies and resolve hosts in dedicated threads."""
     for client in clients:
         if isinstance(client, redis.asyncio.RedisCluster):
             nodes = client.nodes_manager

@@ -1,7 +1,7 @@
 """Encodes fleet events and replica statuses for Redis.
 
 Each value is authenticated with a MAC under a key that only replicas have. An event's MAC also
-covers its position in the log, so nobody else can move, replace or omit an event.
+covers its position in the log, so an outsider cannot move, replace or omit an event.
 """
 
 import json
@@ -37,8 +37,8 @@ class MalformedEntry(MalformedValue):
 class Change(NamedTuple):
     """A change that all replicas must apply.
 
-    A replica that does not support a change's kind rejoins the fleet instead, which invalidates all
-    groups and reloads the policy.
+    A replica that does not support this kind of change rejoins the fleet instead, which invalidates
+    all groups and reloads the policy.
     """
 
     kind: Literal["invalidate", "reload"]
@@ -50,12 +50,12 @@ class Change(NamedTuple):
 
     @property
     def is_reload(self) -> bool:
-        """Whether the change is a policy reload; otherwise, it invalidates groups."""
+        """Whether the change reloads the policy rather than invalidating groups."""
         return self.kind == "reload"
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return an invalidation of the given users; if too many, of the whole partition."""
+        """Return a change that invalidates the users' groups, or all groups if too many users."""
         named = frozenset(users)
         size = sum(len(name.encode()) for name in named)
         if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:
@@ -79,7 +79,7 @@ def encode_change(change: Change) -> bytes:
 
 
 def event_parts(position: LogPosition, previous: bytes, content: bytes) -> Sequence[bytes]:
-    """Return the event parts to which its MAC applies."""
+    """Return the parts of an event that its MAC covers."""
     return (position.epoch, b"%d" % position.sequence, position.nonce, previous, content)
 
 

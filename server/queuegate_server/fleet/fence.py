@@ -17,7 +17,7 @@ from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups
 
 @dataclass(eq=False)
 class PendingInvalidation:
-    """An invalidation whose event has not been applied. Its users' shared groups are rejected."""
+    """An invalidation whose event is not applied yet. Its users' shared groups are rejected."""
 
     invalidated: StateChange
     event: LogPosition | None = None
@@ -73,27 +73,27 @@ class OrderFence:
         return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
-        """Return the changes since a cursor; None if groups obtained then cannot be validated."""
+        """Return the changes since a cursor; None if groups from that time cannot be validated."""
         events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
         if events is None or self._unsent:
             return None
         return [*events, *(each.invalidated for each in self._unapplied())]
 
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
-        """Start rejecting the given users' groups, or the whole partition's if `users` is empty."""
+        """Start rejecting the given users' groups, or all in the partition if `users` is empty."""
         pending = PendingInvalidation(StateChange(partition, frozenset(users)))
         self._pending = {*self._unapplied(), pending}
         return pending
 
     def end(self, pending: PendingInvalidation, event: LogPosition | None = None) -> None:
-        """Accept the groups again, either now or once `event` has been applied."""
+        """Stop rejecting the groups, either now or as soon as `event` has been applied."""
         if event is None:
             self._pending.discard(pending)
         else:
             pending.event = event
 
     def _unapplied(self) -> Collection[PendingInvalidation]:
-        """Drop changes whose event has been applied or lost; return the others."""
+        """Drop invalidations whose event has been applied or lost; return the others."""
         position = self._log.position
         if position is not None:
             self._pending = {

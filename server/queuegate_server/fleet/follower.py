@@ -80,7 +80,7 @@ class Follower:
         _LOG.info("following the fleet", extra={"sequence": join.head.sequence})
 
     async def stop(self, loss: Loss) -> None:
-        """Log why following stopped, and start a new history if needed. Raises StoreUnavailable."""
+        """Log the cause of a loss, and start a new history if needed. Raises StoreUnavailable."""
         _LOG.warning(
             "stopped following the fleet, so cached groups are looked up again: %s", loss.cause
         )
@@ -103,7 +103,7 @@ class Follower:
         await asyncio.gather(*self._work, return_exceptions=True)
 
     async def _receive(self, event: Event) -> bool:
-        """Apply an event; return False if it is out of order. Raises StoreUnavailable."""
+        """Apply an event; return False if it could not be applied. Raises StoreUnavailable."""
         receipt = self._session.receive(event)
         if not isinstance(receipt, Receipt):
             if receipt is not None:
@@ -125,12 +125,12 @@ class Follower:
         return True
 
     async def _confirm(self, event: Event) -> None:
-        """Reload the policy if the change requires it; confirm once all gates have the change."""
+        """Reload the policy if required, and confirm the change once all gates have applied it."""
         has_failed = False
         if event.change.is_reload:
             try:
                 has_failed = not (await self._local.read_policy()).succeeded
-            except CannotShip:  # without a policy, gates send their checks to the server
+            except CannotShip:  # gates have no policy now, so they send checks to the server
                 has_failed = True
         waited_out = await self._local.gates_follow() if event.change.is_awaited else ()
         self._session.confirmations.add(
@@ -139,7 +139,7 @@ class Follower:
         self._wake()
 
     async def _confirm_join(self, head: LogPosition, *, must_reload: bool) -> None:
-        """Confirm all changes up to `head`, the joined position, once no gate uses older state."""
+        """Confirm changes up to `head`, where this replica joined, once no gate is behind."""
         if must_reload:
             with contextlib.suppress(CannotShip):
                 await self._local.read_policy()
@@ -152,7 +152,7 @@ class Follower:
         self._local.invalidate_gates()
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a reload. Until it finishes, every join starts another one."""
+        """Start a reload. Every join starts another one until this one finishes."""
         self._session.unfinished_reloads += 1
         self._start(work).add_done_callback(self._reload_ended)
 

@@ -2,7 +2,7 @@
 
 Shared groups expire by the clock of the replica that looked them up, so clocks must not differ too
 much. Each replica compares its clock with Redis's clock. Because replies take time, the result is
-only a pair of bounds, lower and upper, on how far the replica's clock is ahead.
+only a lower and an upper bound on how far the replica's clock is ahead.
 """
 
 import logging
@@ -83,7 +83,7 @@ def _state(status: ReplicaStatus, newest: LogPosition | None) -> ReplicaState:
 
 
 class ClockWatch:
-    """A detector of replicas whose clocks differ too much. Not thread-safe."""
+    """Detects replicas whose clocks differ too much. Not thread-safe."""
 
     def __init__(self) -> None:
         self._names: tuple[str, str] | None = None
@@ -91,7 +91,7 @@ class ClockWatch:
         self._sentence = ""
 
     def update(self, clocks: Mapping[str, Clock | None], now: float) -> None:
-        """Compare the running replicas' clocks, given by name; None for an unknown clock."""
+        """Compare running replicas' clocks. `clocks` maps names to clocks, or None if unknown."""
         known = {name: clock for name, clock in clocks.items() if clock is not None}
         late = min(known, key=lambda name: known[name][1], default="")
         early = max(known, key=lambda name: known[name][0], default="")
@@ -106,13 +106,13 @@ class ClockWatch:
             )
 
     def mistake(self, now: float) -> str:
-        """Return an error message if clocks have differed for SETTLING_SECONDS; empty otherwise."""
+        """Return an error message if clocks have differed for SETTLING_SECONDS; otherwise ""."""
         is_settled = self._names is not None and now >= self._since + SETTLING_SECONDS
         return self._sentence if is_settled else ""
 
 
 class Mistakes:
-    """Sentences about replicas' configuration mistakes. Each is logged once."""
+    """Detects replicas' configuration mistakes. Each is logged once, when it first appears."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers

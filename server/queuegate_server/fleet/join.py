@@ -31,11 +31,11 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Create the store without connecting. Clocks return seconds; the lease uses `clock`."""
+        """Create the store without connecting. Clocks return seconds; `clock` is the lease's."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
-        # Groups use a separate connection so that they and events do not delay each other.
+        # Groups and events use separate connections so that they do not delay each other.
         connection = StoreConnection(fleet, self._keys.tag, refusals)
         self.store: Final = BatchingStore(connection, fleet.read_timeout)
         self.counts: Final = GroupCounts()
@@ -57,12 +57,12 @@ class GroupSharing:
 
     @property
     def is_active(self) -> bool:
-        """Whether groups are shared, that is, Redis responds and this replica follows events."""
+        """Whether groups are being shared: Redis responds, and this replica follows events."""
         return self.store.is_available and self._session.fence.position is not None
 
 
 class FleetBuilder:
-    """Builds the session at once, because caches and gates need it, and the replica later."""
+    """Builds the session first, because caches and gates need it, and the replica later."""
 
     def __init__(
         self,

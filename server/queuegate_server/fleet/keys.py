@@ -28,7 +28,7 @@ class LogPosition(NamedTuple):
 
     @classmethod
     def of_cursor(cls, epoch: bytes, sequence: int) -> "LogPosition":
-        """Return the position that a cursor with this epoch and sequence identifies."""
+        """Return the position identified by a cursor's epoch and sequence."""
         return cls(epoch[:EPOCH_BYTES], sequence, epoch[EPOCH_BYTES:])
 
     @property
@@ -61,12 +61,12 @@ class Keys:
         return f"{self.tag}:user:{quote(partition, safe='')}:{user}"
 
     def lookup(self, partition: str, user: str, sequence: int) -> str:
-        """Return the lock key for looking up a user's groups after the event `sequence`."""
+        """Return the key of the lock for looking up a user's groups after event `sequence`."""
         return f"{self.tag}:lookup:{sequence}:{quote(partition, safe='')}:{user}"
 
 
 class Signer:
-    """Computes and verifies the MACs of one type of value."""
+    """Computes and verifies MACs for one type of value."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
         """Derive a purpose-specific key from the fleet's secret."""

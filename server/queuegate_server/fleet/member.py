@@ -1,7 +1,7 @@
 """Runs this process as a replica of a fleet, and performs the I/O for `FleetSession`.
 
 A replica sends a heartbeat every half second, executes the session's requests, and appends changes.
-It also probes commands used only by changes and shared groups, so that refusals are noticed early.
+It also probes the commands that heartbeats do not use, so that refusals are noticed early.
 Without Redis, the replica works alone. Until it can follow the events again, it uses lookup results
 for only a few seconds, because other replicas' invalidations do not reach it.
 """
@@ -36,7 +36,7 @@ _NUMBERS: Final = re.compile("[0-9]+")
 
 
 class AppendFailure(StoreUnavailable):
-    """Redis responded, but the log was being rebuilt or other replicas always appended first."""
+    """Redis responded, but the log was being rebuilt or other replicas kept appending first."""
 
 
 class _FirstHeartbeatPending(StoreUnavailable):
@@ -89,14 +89,14 @@ class FleetMember:
         )
 
     async def close(self) -> None:
-        """Stop, and report that the lease has ended. Call this only when no gate has a lease."""
+        """Stop, and report that the lease has ended. Gates must no longer hold leases."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        # Build the last heartbeat before the lease ends, so that it includes the history's age. A
-        # successor needs the age.
+        # Build the last heartbeat before ending the lease, because afterwards it would lack the
+        # history's age, which a successor needs.
         last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:
@@ -116,7 +116,7 @@ class FleetMember:
 
     async def heartbeat(self) -> None:
         """Send a heartbeat, and wait until it has succeeded or failed."""
-        for _ in range(2):  # the first may have been in progress already
+        for _ in range(2):  # the first heartbeat to finish may have been sent before this call
             done = self._heartbeat_done
             self._wake.set()
             await done.wait()
@@ -139,9 +139,9 @@ class FleetMember:
         Args:
             change: The change.
             nonce: The nonce of the change's event; empty to generate one.
-            head: The event after which to append at the first attempt; by default, the newest known
+            head: The event to append after in the first attempt; by default, the newest known
                 event.
-            seconds: How long to retry while other replicas also append.
+            seconds: How long to retry while other replicas keep appending first.
 
         Raises:
             AppendFailure: The change is known not to have been appended.
@@ -183,7 +183,7 @@ class FleetMember:
                     await self._wake.wait()
 
     async def _probes(self) -> None:
-        """Regularly probe which commands Redis refuses, except while it is unavailable."""
+        """Regularly probe which commands Redis refuses, except during outages."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL)
             if self.error is None:
@@ -224,7 +224,7 @@ class FleetMember:
         self.session.has_begun(await self.stream.begin(history.before))
 
     async def _send_unsent(self, head: LogPosition) -> None:
-        """Send the oldest unsent change, or keep it if that fails. Raises StoreUnavailable."""
+        """Send the oldest unsent change. If that fails, keep it. Raises StoreUnavailable."""
         change, nonce = self.session.pop_unsent()
         pending = self.session.fence.begin(change.partition, change.users)
         event = None

@@ -60,7 +60,7 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
 
 
 def refusal(command: str, error: BaseException) -> str:
-    """Return an error message if Redis refused the command; "" for any other error."""
+    """Return an error message if Redis refused the command, or "" for any other error."""
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
     text = str(error)
@@ -97,7 +97,7 @@ def sanitize(text: str) -> str:
 
 
 class Refusals:
-    """The commands that Redis currently refuses on any of this replica's connections."""
+    """Records which commands Redis currently refuses on any of this replica's connections."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start with no refusals. `clock` returns seconds."""
@@ -107,7 +107,7 @@ class Refusals:
 
     @property
     def sentences(self) -> Sequence[str]:
-        """The current refusals, without duplicates."""
+        """The error messages for the current refusals, without duplicates."""
         since = self._clock() - REMEMBERED_SECONDS
         self._refused = {name: each for name, each in self._refused.items() if each[1] > since}
         return list(dict.fromkeys(sentence for sentence, _ in self._refused.values()))
@@ -123,7 +123,7 @@ class Refusals:
         self._refused.pop(command, None)
 
     def note_probe(self, errors: Mapping[str, str]) -> None:
-        """Record a probe's results: each command's error, or "" if the command succeeded."""
+        """Record a probe's results. `errors` maps each command to its error, "" if it succeeded."""
         for command, error in errors.items():
             if error:
                 self.add(f"probe {command}", refusal(command, ResponseError(error)))

@@ -1,7 +1,7 @@
 """A replica's copy of the fleet's event log, and the lease on its caches.
 
-Pure: its inputs are Redis replies and times. An event that does not continue the log reveals a gap:
-the stream was trimmed, Redis was emptied or restored, or a new history has started.
+Pure: the inputs are Redis replies and times. An event that does not continue the log shows that the
+stream was trimmed, Redis was emptied or restored, or a new history has started.
 """
 
 import math
@@ -51,9 +51,9 @@ class ReplicaLog:
         """Return whether a history lacks an event that this replica knew of while following it.
 
         A Redis server promoted in a failover may lack events that a barrier relied on. Outdated
-        groups stored there would then look valid. (If the server has since added more events than
-        are read here, such groups are rejected as too old.) A Redis server restored from a backup
-        may contain a former history, without the events of later histories.
+        groups stored there would then look valid. (If more events have been added since than are
+        read here, such groups are rejected as too old.) A Redis server restored from a backup may
+        contain a former history, without the events of later histories.
         """
         if head.epoch in self._abandoned_histories:
             return True
@@ -68,8 +68,7 @@ class ReplicaLog:
     def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event] | None:
         """Return the events that this replica missed while it followed no history.
 
-        Return None if the events do not connect the last applied event to the head, because more
-        events may have been missed.
+        Return None if `events` do not lead from the last applied event to the head without a gap.
         """
         if not self._last_known or self._last_known[0].epoch != head.epoch:
             return None
@@ -125,7 +124,7 @@ class ReplicaLog:
         return self._is_next(event) and not self.shows_loss(event)
 
     def shows_loss(self, event: Event) -> bool:
-        """Return whether the next event's nonces show that Redis has lost an event known here."""
+        """Return whether `event` is next, but its nonces prove that Redis lost a known event."""
         if self.position is None or not self._is_next(event):
             return False
         known = self._ahead.get(event.position.sequence, event.position)
@@ -140,7 +139,7 @@ class ReplicaLog:
         return self.position is not None and event.epoch == self.position.epoch
 
     def contains(self, event: LogPosition) -> bool:
-        """Return whether, to this replica's knowledge, the followed history contains an event."""
+        """Return whether the followed history contains an event, as far as this replica knows."""
         newest = self.newest
         if newest is None or event.epoch != newest.epoch or event.sequence > newest.sequence:
             return False
@@ -165,10 +164,10 @@ class ReplicaLog:
         )
 
     def note_known(self, event: LogPosition) -> None:
-        """Record that an event exists because it was appended here or reported by Redis."""
+        """Record the existence of an event that was appended here or reported by Redis."""
         if self._follows(event) and event.sequence > self._changes.head:
-            # Keep the first known nonce, so an event that arrives with a different nonce is
-            # rejected. Redis must then have lost the known event.
+            # Keep the first nonce. If the event arrives with a different nonce, Redis has lost the
+            # known event.
             self._ahead.setdefault(event.sequence, event)
 
     @property
@@ -258,7 +257,7 @@ class ReplicaLease:
         self._on_end: list[Callable[[], None]] = []
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever a lease ends, before the next response."""
+        """Register a callback for the end of each lease. It runs before the next response."""
         self._on_end.append(callback)
 
     def end_if_expired(self, now: float) -> bool:

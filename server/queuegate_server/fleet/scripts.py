@@ -1,9 +1,9 @@
 """Lua scripts that run in Redis.
 
 Anyone who can write to Redis can store anything under the fleet's keys. Scripts therefore bound the
-number and size of returned values, truncate an oversized value to one byte more than the limit so
-that the caller can reject it, and delete keys of the wrong type. Scripts that use the fleet's state
-take `Keys.state` as their keys.
+number and size of returned values, and delete keys of the wrong type. An oversized value is
+truncated to one byte more than the limit, so the caller can reject it. Scripts that use the fleet's
+state take `Keys.state` as their keys.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """A replica's reactions to Redis replies, events and losses.
 
-Pure: the inputs are replies, events and times; the outputs are requests to Redis and work for this
-process. `member.py` and `follower.py` execute both. `tests/resilience/fleet/` explores all orders
+Pure: the inputs are replies, events and times. The outputs are requests to Redis and work for this
+process; `member.py` and `follower.py` execute both. `tests/resilience/fleet/` explores all orders
 of messages, losses and restarts.
 """
 
@@ -40,7 +40,7 @@ _random_nonce: Final = partial(os.urandom, NONCE_BYTES)
 
 
 class FleetSession:
-    """The state machine of a replica. Not thread-safe."""
+    """A replica's state machine. Not thread-safe."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class FleetSession:
     ) -> None:
         """Create a replica that follows no history.
 
-        `instance` identifies the process; the name and the version are for display. Times are on
+        `instance` identifies the process; `name` and `version` are for display. All times are on
         this replica's own clock, in seconds.
         """
         self.name: Final = name
@@ -123,7 +123,7 @@ class FleetSession:
         return steps.Heartbeat(self.status(now, own), self.log.newest, now)
 
     def leave(self) -> None:
-        """Record that this replica has stopped, and that neither it nor its gates hold a lease."""
+        """Record that this replica has stopped, and that its lease and its gates' have ended."""
         self._has_left = True
 
     def merge(self, reply: LogState, now: float) -> list[ReplicaStatus]:
@@ -156,8 +156,8 @@ class FleetSession:
             self.pause = 0.0
             return steps.NewHistory(reply.epoch)
         if not self.has_followed and head.epoch != self._begun:
-            # This replica has just started. If Redis was restored from a backup while no replica
-            # was running, the history may lack invalidations, and this replica cannot tell.
+            # This replica has just started. It cannot tell whether the history lacks invalidations
+            # because Redis was restored from a backup while no replica was running.
             is_followed = self.peers.follows(head.epoch, now)
             if is_followed is None:
                 self.pause = JOIN_POLL_SECONDS
@@ -189,17 +189,17 @@ class FleetSession:
     def join(self, join: steps.Join) -> bool:
         """Start following a history; return whether the policy must be reloaded.
 
-        The reload must precede `confirm_through`, because a join also confirms unfinished reloads.
+        Reload before calling `confirm_through`, because a join also confirms unfinished reloads.
         """
         # Groups looked up while working alone may predate an event. Ending the lease also makes
-        # gates invalidate all groups, even those sent before the missed events were known.
+        # gates invalidate all groups, including any sent before the missed events were known.
         self.lease.end()
         self.log.follow(join.events, join.head, join.sent_at)
         self._extend_lease()
         return self.unfinished_reloads > 0 or join.has_reload
 
     def receive(self, event: Event) -> steps.Receipt | steps.Loss | None:
-        """Accept the next event; return None if this replica no longer follows a history."""
+        """Handle an event; return the next step, or None if no history is being followed."""
         if not self.log.fits(event):
             # Replace the history, because replicas that never saw the lost event would not notice
             # the loss.
@@ -220,7 +220,7 @@ class FleetSession:
         return True
 
     def confirm_through(self, head: LogPosition) -> bool:
-        """Confirm all changes up to a join's head; return False if the history was lost since."""
+        """Confirm all changes up to a join's head; return False if the history has been lost."""
         if not self.log.has_applied(head):
             return False
         self.confirmations.add_through(head)
@@ -235,10 +235,10 @@ class FleetSession:
         return self.stop(str(error))
 
     def _pop_stray_entry(self, request: steps.NewestEvents) -> MalformedEntry | None:
-        """Return a malformed entry beyond the head, if there is one.
+        """Return the malformed entry if it is beyond the head, where no replica can have added it.
 
-        No replica can have appended it, because replicas move the head with each append. The entry
-        is returned only once; otherwise, this replica would replace one history after another.
+        Replicas move the head with each append. The entry is returned only once; otherwise, this
+        replica would replace one history after another.
         """
         if self._malformed is None:
             return None
@@ -250,7 +250,7 @@ class FleetSession:
         return entry if is_stray else None
 
     def stop(self, cause: str, begin: bytes | None = None) -> steps.Loss:
-        """Stop following the history, because events were lost or one cannot be applied.
+        """Stop following the history because events were lost or cannot be applied.
 
         `begin` is the epoch of the history to replace, if any.
         """
@@ -274,9 +274,10 @@ class FleetSession:
     def append(
         self, change: Change, nonce: bytes, head: LogPosition | None = None
     ) -> steps.Append | None:
-        """Return a request to append a change in effect here; None if no history is followed.
+        """Return a request to append a change already in effect here.
 
-        The change is appended after `head`, by default the newest known event.
+        Returns None if no history is followed. The change is appended after `head`, by default the
+        newest known event.
         """
         head = self.log.newest if head is None else head
         if head is None:
@@ -315,7 +316,7 @@ class FleetSession:
                 self.keep_unsent(each._replace(users=frozenset()))
 
     def keep_unsent(self, change: Change, nonce: bytes = b"") -> None:
-        """Queue an unsent change, with the nonce of the failed attempt to send it, if any."""
+        """Queue an unsent change. `nonce` is that of the failed attempt to send it, if any."""
         self.unsent.setdefault(change, nonce or self.new_nonce())
 
     def pop_unsent(self) -> tuple[Change, bytes]:
@@ -335,8 +336,8 @@ class FleetSession:
         """Return whether all other replicas have stopped using the state before the change.
 
         Each replica may take `seconds` to apply the change. The barrier may rely on expired leases
-        only if a later heartbeat shows that Redis still has the event. If Redis has lost it, leases
-        on the old state may have been renewed since.
+        only if a later heartbeat shows that Redis still has the event; if Redis had lost it, leases
+        on the old state could have been renewed.
         """
         if barrier.next_end(now, seconds) is not None:
             return False

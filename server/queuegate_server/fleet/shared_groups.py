@@ -52,20 +52,20 @@ class ValueUnavailable(Exception):
 
 
 class InvalidValue(Exception):
-    """A value that must not be used. The argument is the cause reported in metrics."""
+    """Raised for a value that must not be used. The argument is the cause for metrics."""
 
 
 class ValueStore(Protocol):
     """A key-value store with locks, as provided by Redis."""
 
     async def get(self, key: str) -> bytes | None:
-        """Return a key's value, or None. Raises ValueUnavailable."""
+        """Return a key's value; None if it has none. Raises ValueUnavailable."""
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Lock a key for `seconds`; return False if it is locked. Raises ValueUnavailable."""
+        """Lock a key for `seconds`; return False if already locked. Raises ValueUnavailable."""
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
-        """Store a value soon, for `seconds`. `make` returns the value; None if outdated by then."""
+        """Queue a value that expires after `seconds`. `make` returns it, or None to cancel."""
 
 
 class GroupCounts:
@@ -110,7 +110,10 @@ class PartitionGroups:
         return result
 
     def begin(self, user: str) -> Callable[[SharedResult], None] | None:
-        """Record the log position before a lookup; return a function that stores the result."""
+        """Record the log position before a lookup; return a function to store the result later.
+
+        Returns None if this replica cannot validate groups.
+        """
         position = self._position()
         return None if position is None else partial(self._publish, user, position)
 
@@ -197,7 +200,7 @@ class ValueCodec:
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys
-        # Keyed, because a plain hash would let gates and Redis clients verify guessed settings.
+        # Use a key, because a plain hash would let gates and Redis clients verify guessed settings.
         self.resolver_fingerprint: Final = signer.mac(b"settings", resolver.encode())
         self._wall = wall
 
@@ -206,7 +209,7 @@ class ValueCodec:
         return self._keys.user(self.partition, user)
 
     def lookup_lock(self, user: str, position: LogPosition) -> str:
-        """Return the key of the lock on a user's lookup at a log position."""
+        """Return the key of the lock for looking up a user's groups at a log position."""
         return self._keys.lookup(self.partition, user, position.sequence)
 
     def encode(self, key: str, position: LogPosition, result: SharedResult) -> bytes | None:
@@ -228,7 +231,7 @@ class ValueCodec:
         return self._signer.mac(key.encode(), content) + content
 
     def decode(self, key: str, value: bytes) -> tuple[LogPosition, SharedResult]:
-        """Decode a value into its position and lookup result. Raises InvalidValue."""
+        """Return a value's log position and lookup result. Raises InvalidValue."""
         content = value[MAC_BYTES:]
         if not self._signer.is_valid(value[:MAC_BYTES], key.encode(), content):
             raise InvalidValue("mac")

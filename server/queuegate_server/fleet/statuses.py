@@ -31,7 +31,7 @@ class StatusReader:
 
     @property
     def known(self) -> Sequence[str]:
-        """The replicas whose statuses Redis should return first if not all fit into one reply."""
+        """The replicas whose statuses should come first if a reply cannot contain all."""
         return [*self._written][:MAX_KNOWN]
 
     async def read(
@@ -71,8 +71,8 @@ class StatusReader:
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
         """Return the arguments of the script that removes statuses.
 
-        The script removes the given statuses, and the invalid statuses selected in the newest
-        reply, unless they have been rewritten since.
+        The script removes the given statuses and any invalid statuses selected in the newest reply,
+        except those that have been rewritten since.
         """
         arguments: list[str | bytes] = []
         for status in statuses:
@@ -87,8 +87,8 @@ class StatusReader:
     def _select_removable(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
         """Count new invalid statuses, and select unchanged invalid statuses for removal.
 
-        An invalid status that changes with each heartbeat is kept: it comes from a replica
-        configured with another secret, and both sides should report the mistake.
+        An invalid status that changes with each heartbeat is kept, because it was written by a
+        replica configured with another secret, and both sides should report the mistake.
         """
         before = self._unsigned or {}
         if self._unsigned is not None:
@@ -111,5 +111,5 @@ def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sha1(value: bytes) -> str:
-    # SHA-1 is the only hash in Redis scripts. It suffices to tell successive values apart.
+    # Redis scripts offer no hash but SHA-1. It suffices for telling successive values apart.
     return hashlib.sha1(value, usedforsecurity=False).hexdigest()

@@ -41,7 +41,7 @@ class NewHistory(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Work: log the loss of the history, and start a new history if `begin` is set."""
+    """Work: log that the history was lost, and start a new one if `begin` is set."""
 
     cause: str
     begin: bytes | None = None
@@ -49,7 +49,7 @@ class Loss(NamedTuple):
 
 
 class UnsentChanges(NamedTuple):
-    """Request: append the oldest unsent change after the event `head`."""
+    """Request: append the oldest unsent change after event `head`."""
 
     head: LogPosition
 
@@ -81,7 +81,7 @@ class Join(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Request: append a change after the event `head`, then call `handle_append`."""
+    """Request: append a change after event `head`, then call `handle_append`."""
 
     head: LogPosition
     change: Change
@@ -110,5 +110,5 @@ class Receipt(NamedTuple):
 
     @property
     def must_confirm(self) -> bool:
-        """Whether this replica must confirm that all of its gates have applied the change."""
+        """Whether this replica must report when all of its gates have applied the change."""
         return self.event.change.is_awaited and not self.is_own

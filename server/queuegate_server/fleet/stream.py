@@ -73,10 +73,10 @@ class Stream:
             raise
 
     async def begin(self, before: bytes) -> bytes:
-        """Start a new history, replacing the one with the epoch `before` (empty if there is none).
+        """Start a new history to replace the one with epoch `before` (empty if there is none).
 
-        Return the new epoch. The new history starts only if no other replica has replaced the old
-        history first.
+        Returns the new history's epoch. Has no effect if another replica has already replaced the
+        old history.
         """
         epoch, keys = os.urandom(EPOCH_BYTES), self._keys.state
         await self._store.run_script(scripts.BEGIN, keys, (before, epoch), seconds=COMMAND_BUDGET)
@@ -85,7 +85,7 @@ class Stream:
     async def append(self, head: LogPosition, change: Change, nonce: bytes) -> LogState:
         """Append a change if `head` is the newest event and no other writer has the next turn.
 
-        The nonce identifies the event and its writer, so retries must use the same nonce.
+        Retries must use the same nonce, because it identifies the event and its writer.
         """
         position = LogPosition(head.epoch, head.sequence + 1, nonce)
         content = encode_change(change)
@@ -98,7 +98,7 @@ class Stream:
         return await self._query(scripts.APPEND, args, COMMAND_BUDGET)
 
     async def read_after(self, position: LogPosition) -> list[Event]:
-        """Return the events after a position; wait briefly if there are none.
+        """Return events after a position. If there are none, wait briefly for one.
 
         Raises MalformedValue.
         """
@@ -138,14 +138,14 @@ class Stream:
         return newest_first[::-1]
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
-        """Remove the given statuses, and unchanged statuses that no replica of this fleet wrote."""
+        """Remove the given statuses, and unchanged ones not written by this fleet's replicas."""
         if args := self._statuses.removal(statuses):
             keys = (self._keys.replicas,)
             await self._store.run_script(scripts.REMOVE, keys, args, seconds=COMMAND_BUDGET)
 
     async def probe(self) -> Mapping[str, str]:
-        """Try the commands not used by every heartbeat; return each command's error, or ""."""
-        # EVAL is tested as well, because scripts that are already loaded are run by their hash.
+        """Try commands that heartbeats do not use; return each command's error, or "" if none."""
+        # Use EVAL to test it as well, because other loaded scripts are run by their hash.
         reply = await self._store.execute(
             *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )
@@ -172,7 +172,7 @@ class Stream:
             raise StoreUnavailable("a script returned an unexpected reply") from error
 
     async def _entries(self, command: str, first: str, last: str, count: int) -> Sequence[Any]:
-        """Read up to MAX_PAGE_BYTES of entries, but at least one entry if there is any."""
+        """Read up to MAX_PAGE_BYTES of entries, or a single entry if it is larger."""
         args = (command, first, last, count, MAX_PAGE_BYTES)
         entries: Sequence[Any] = await self._store.run_script(
             scripts.READ_EVENTS, (self._keys.events,), args, seconds=COMMAND_BUDGET

@@ -19,7 +19,7 @@ _LOOKUPS: Final = AbandonableThreadPool(2, "fleet-probe")
 
 
 async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
-    """Return an error message if the scheme in `fleet.url` does not match a host's use of TLS.
+    """Return an error message if `fleet.url` uses TLS but a host does not, or vice versa.
 
     Return an empty string if no such mistake is detected.
     """
@@ -52,7 +52,7 @@ async def _speaks_tls(host: str, port: int) -> bool:
     try:
         _, writer = await _connect(host, port, ssl=context, server_hostname=host)
     except ssl.SSLError as error:
-        # An alert also proves that the server uses TLS. It may require a client certificate.
+        # A TLS alert also proves that the server uses TLS; it may require a client certificate.
         return "ALERT" in (error.reason or "")
     writer.transport.abort()
     return True

@@ -39,7 +39,7 @@ class BatchingStore:
     """A store of values in Redis. Not thread-safe."""
 
     def __init__(self, connection: StoreConnection, read_timeout: float) -> None:
-        """Create a store with an open circuit. `read_timeout` is a batch's timeout, in seconds."""
+        """Create a store with an open circuit. `read_timeout` applies to a batch, in seconds."""
         self.is_available = False
         """Whether the circuit is closed."""
         self.circuit_openings = 0
@@ -65,11 +65,11 @@ class BatchingStore:
         self._connecting = asyncio.create_task(self._connect())
 
     async def get(self, key: str) -> bytes | None:
-        """Return a key's value, or None. Raises ValueUnavailable."""
+        """Return a key's value; None if it has none. Raises ValueUnavailable."""
         return await self._request("GET", key)
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Lock a key for `seconds`; return False if it is locked. Raises ValueUnavailable."""
+        """Lock a key for `seconds`; return False if already locked. Raises ValueUnavailable."""
         return await self._request("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
@@ -93,7 +93,7 @@ class BatchingStore:
         await self._connection.close()
 
     async def _request(self, *command: str | int) -> bytes | None:
-        """Send a command in the next batch. Raises ValueUnavailable."""
+        """Run a command in the next batch; return its result. Raises ValueUnavailable."""
         if not self.is_available:
             raise ValueUnavailable
         loop = asyncio.get_running_loop()
@@ -105,7 +105,7 @@ class BatchingStore:
         return await future
 
     def _flush(self) -> None:
-        """Send queued reads while connections are free."""
+        """Send queued reads as long as there are free connections."""
         self._flush_scheduled = False
         while self._reads and len(self._reading) < MAX_READS:
             commands = [*islice(self._reads, READ_BATCH)]
@@ -126,7 +126,7 @@ class BatchingStore:
             self.failed_reads += 1
             self._failures += 1
             _fail(batch)
-            # Reads queued for a free connection have waited just as long, so they fail as well.
+            # Reads still in the queue have waited just as long, so they fail as well.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
                 self._open_circuit(error)
@@ -143,7 +143,7 @@ class BatchingStore:
     async def _run(
         self, commands: "Sequence[_Command]", seconds: float
     ) -> "Mapping[_Command, bytes | None]":
-        """Run reads and locks in one script; return each result. Raises StoreUnavailable."""
+        """Run reads and locks in one script; return the results. Raises StoreUnavailable."""
         ordered = sorted(commands, key=lambda command: command[0])  # the script reads first
         locks = [each[2] for each in ordered if each[0] == "SET"]
         keys = [str(each[1]) for each in ordered]

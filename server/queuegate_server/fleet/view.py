@@ -48,7 +48,7 @@ class FleetView(NamedTuple):
 
     @property
     def problems(self) -> Sequence[str]:
-        """Messages that say why the fleet is unhealthy."""
+        """Messages explaining why the fleet is unhealthy."""
         return [*self._states(), *self._policies(), *self.mistakes]
 
     @property
@@ -59,7 +59,7 @@ class FleetView(NamedTuple):
     def _states(self) -> Iterator[str]:
         silent = [each for each in self.replicas if each.state == "silent"]
         if own := [each for each in silent if each.is_self]:
-            # Report nothing else, because information about other replicas is outdated.
+            # Do not report other replicas' problems, because their statuses are outdated.
             yield f"replica {_names(own)} cannot use Redis and works alone: {self.cause}"
             return
         if silent:

@@ -1,4 +1,4 @@
-"""Finds the positions of ACLs in a policy's text, since a loaded policy does not keep them."""
+"""Finds ACL positions in a policy's text, because loaded policies do not keep them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -43,13 +43,13 @@ class Place(NamedTuple):
 
 
 class DefaultPlace(Place):
-    """The position shown for an unset ACL: its queue's or, for administrators, just the file."""
+    """The position shown for an unset ACL: the queue or, for cluster administrators, the file."""
 
     __slots__ = ()
 
 
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
-    """Return the key of `queue`'s ACL, or of the template's ACL if YARN creates `queue` on demand.
+    """Return the key of `queue`'s ACL or, if YARN creates `queue` on demand, its template's ACL.
 
     `path` is the queue to which access is requested: `queue` itself or a queue below it. Neither
     needs to exist yet.

@@ -1,6 +1,6 @@
-"""Parses claims files, which contain claims about a policy, and facts about users and groups.
+"""Parses claims files, which contain claims about a policy and facts about users and groups.
 
-Both are sentences in a small language, defined by `FORMS` and `FACT_FORMS`.
+Claims and facts are sentences in a small language, defined by `FORMS` and `FACT_FORMS`.
 """
 
 import re
@@ -58,7 +58,7 @@ _USE: Final = f"(?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Compile a sentence's pattern. Each space matches a run of white space."""
+    """Compile a sentence's pattern. Each space in it matches one or more white space characters."""
     return re.compile(pattern.replace(" ", r"\s+"))
 
 
@@ -94,11 +94,11 @@ class ClaimsFile:
 
 
 class BadClaim(ValueError):
-    """Raised for a claim that does not fit the policy. The message gives the reason."""
+    """Raised for a claim that does not fit the policy. The message says why."""
 
 
 def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
-    """Parse a claims file. If errors were added, the result is incomplete."""
+    """Parse a claims file. If errors are added to `diagnostics`, the result is incomplete."""
     document = read_yaml(data, file)
     for each in document.diagnostics:
         diagnostics.error(each, each.message, each.remedy)
@@ -186,7 +186,7 @@ class _Reader:
 
 
 def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partition]) -> Claim:
-    """Bind the claim to a partition. `old` returns the same partition from another policy file.
+    """Bind a claim to a partition. `old` returns the same partition from the given policy file.
 
     Raises BadClaim for an invalid queue path.
     """
@@ -252,7 +252,7 @@ _CLAIMS: Final[Mapping[re.Pattern[str], Callable[[_Words], Claim]]] = {
 
 
 def _subject(text: str) -> Subject:
-    """Parse a subject. A name without a prefix is a group."""
+    """Parse a subject. A name without a prefix refers to a group."""
     before, colon, name = text.partition(":")
     if not colon or before not in {"user", "group", "proxy"}:
         return Subject(SubjectKind.GROUP, _unquoted(text))

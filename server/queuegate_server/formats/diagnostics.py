@@ -49,12 +49,12 @@ class Diagnostic:
 class Positioned(Protocol):
     """Anything with a 1-based position in a file.
 
-    May have an attribute `file` that names the file when several files are read together.
+    An optional attribute `file` names the file when several files are read together.
     """
 
     @property
     def line(self) -> int:
-        """The line."""
+        """The line number."""
 
     @property
     def column(self) -> int:
@@ -102,7 +102,7 @@ class Diagnostics:
         self._suppressed_warnings = 0
 
     def __enter__(self) -> None:
-        """Do nothing."""
+        """Start handling errors; see `__exit__`."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         """Record and suppress a ParseError; suppress TooManyErrors."""
@@ -115,7 +115,7 @@ class Diagnostics:
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add an error; no position means the whole file. Raises TooManyErrors at the limit."""
+        """Add an error. Without a position, it is about the whole file. Raises TooManyErrors."""
         if self.error_count >= MAX_DIAGNOSTICS:
             self._has_more_errors = True
             raise TooManyErrors
@@ -124,14 +124,14 @@ class Diagnostics:
     def warning(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add a warning; no position means the whole file."""
+        """Add a warning. Without a position, it is about the whole file."""
         if self.remaining_warnings:
             self._add(Severity.WARNING, position, message, remedy, queue)
         else:
             self._suppressed_warnings += 1
 
     def suppress_warnings(self, number: int) -> None:
-        """Count warnings beyond the limit, so that the caller need not format them."""
+        """Count warnings that the caller did not add because the limit has been reached."""
         self._suppressed_warnings += number
 
     @property
@@ -145,7 +145,7 @@ class Diagnostics:
         return len(self._kept[Severity.ERROR])
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics sorted by position, followed by a summary of omitted ones."""
+        """Return the diagnostics sorted by position, and a message if some were omitted."""
         diagnostics = sort_diagnostics(
             diagnostic for kept in self._kept.values() for diagnostic in kept
         )
@@ -200,7 +200,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape nonprintable characters, using Python syntax."""
+    """Replace nonprintable characters with Python escape sequences."""
     if text.isprintable():
         return text
     return "".join(

@@ -73,7 +73,7 @@ class Policy(NamedTuple):
     """The text's key in its envelope; empty if there is no envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        """Return the diagnostics with the text's columns converted to the file's columns."""
+        """Convert the columns in diagnostics from the dedented text to the file."""
         return tuple(
             replace(each, column=each.column + self.indent)
             if self.indent and each.column and each.file == self.file
@@ -96,7 +96,7 @@ class _Section:
 
 
 class _Value(NamedTuple):
-    """A value that may be a policy or settings."""
+    """A value that may contain a policy or settings."""
 
     key: str
     node: ScalarNode
@@ -104,10 +104,10 @@ class _Value(NamedTuple):
 
 
 def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
-    """Extract the policy from its envelope, or return bare text unchanged. Diagnostics show `file`.
+    """Extract the policy from its envelope; return bare text unchanged.
 
-    Raises ParseError if the envelope is invalid, contains several policies, or exceeds `max_bytes`
-    when decompressed.
+    `file` is the name shown in diagnostics. Raises ParseError if the envelope is invalid, contains
+    several policies, or exceeds `max_bytes` when decompressed.
     """
     opened = Policy(data, file)
     for _ in range(_MAX_LAYERS):
@@ -216,7 +216,7 @@ def _chosen(envelope: Policy) -> Policy | None:
 
 
 def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Value:
-    """Return the first value. Raises ParseError if another value differs or a key is repeated."""
+    """Return the first value. Raises ParseError if the values differ or a key is repeated."""
     if diagnostics.error_count:
         # Repeated keys are ambiguous, because Kubernetes may use either value.
         repeated = diagnostics.sorted()[0]
@@ -255,7 +255,7 @@ def _sections(document: Node) -> Iterator[_Section]:
     seen: set[int] = set()
     while stack:
         node, depth = stack.pop()
-        # Visit an aliased node only once; every alias is the same object as its anchor.
+        # Visit an aliased node only once. Each alias is the same object as its anchor.
         if id(node) in seen or depth > _MAX_DEPTH:
             continue
         seen.add(id(node))
@@ -315,7 +315,7 @@ def _decoded(value: _Value) -> bytes:
 
 
 def _in_place(envelope: Policy, value: _Value) -> Policy:
-    """Return a value's text, padded to its position in the file if possible."""
+    """Return a value's text, on the same lines as in the file if possible."""
     text = value.node.text
     lines = source_lines(envelope.data)
     start = value.node.line - 1

@@ -1,4 +1,4 @@
-"""Reads lists of people from a CSV file of users and their groups, or from an audit log.
+"""Reads lists of users from CSV files, which may list users' groups, or from audit logs.
 
 A CSV line contains a user followed by the user's groups, such as `sue,analysts,leads`. A resolver
 supplies the groups if the file is an audit log, or if no line has a second field.
@@ -18,7 +18,7 @@ People = Mapping[str, tuple[str, ...] | None]
 
 
 def read_people(data: bytes, diagnostics: Diagnostics) -> People:
-    """Parse a list of people, and report invalid lines."""
+    """Parse a list of people, and add errors for invalid lines."""
     people: dict[str, tuple[str, ...] | None] = {}
     with diagnostics:
         text = decode(data)

@@ -1,7 +1,7 @@
 """Parses policy test files.
 
-A file contains the path of a policy, users with their groups, and expected decisions. The decisions
-have the same keys as the output of `queuegate check -o json`.
+A file contains the path of a policy, users with their groups, and expected decisions, whose keys
+are the same as in the output of `queuegate check -o json`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -59,7 +59,7 @@ class PolicyTests:
 
 
 def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, ...]]:
-    """Parse a test file. If a diagnostic is an error, the result is incomplete."""
+    """Parse a test file. The result is incomplete if any diagnostic is an error."""
     document = read_yaml(data, file)
     diagnostics = Diagnostics(file)
     tests = PolicyTests("", "", {}, ())

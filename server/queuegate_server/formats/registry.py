@@ -1,4 +1,4 @@
-"""Detects file formats, and loads and lints files in any of them."""
+"""Detects the formats of policies and their companion files, and loads and lints such files."""
 
 import re
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ def detect_format(data: bytes) -> str:
 
 
 def format_of(text: Policy) -> str:
-    """Detect an extracted policy's format from its key in the envelope, or from its content."""
+    """Detect a policy's format from its key in the envelope or, without a key, its content."""
     return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
 
 
@@ -115,7 +115,7 @@ def detect_bare_format(data: bytes) -> str:
 
 
 def detect_file_format(data: bytes) -> str:
-    """Detect a file's format, one of `FILE_FORMATS`, with the same caveats as `detect_format`."""
+    """Return a file's format from `FILE_FORMATS`. The caveats in `detect_format` apply."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
     try:
@@ -132,7 +132,7 @@ def _file_format_of(text: Policy) -> str:
 
 
 def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS) -> Policy:
-    """Extract a policy from its envelope unless `is_bare` is set. Raises ParseError."""
+    """Extract a policy from its envelope unless `options.is_bare` is set. Raises ParseError."""
     return Policy(data, file) if options.is_bare else open_envelope(data, file)
 
 
@@ -172,7 +172,7 @@ def load_opened(
 def lint_policy(
     format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> list[Diagnostic]:
-    """Return warnings about valid but probably unintended content; none if the text is unreadable.
+    """Return warnings about valid but probably unintended content; none for unreadable text.
 
     Does not report errors or ignored names, because `load_policy` does. The arguments and
     exceptions are the same as for `load_policy`.
@@ -203,7 +203,7 @@ def check_file(
     """Return the diagnostics for a file in any of `FILE_FORMATS`, sorted by position.
 
     `with_lint` adds lint warnings. The other arguments are the same as for `load_policy`, except
-    that an empty format name means to detect the format. Raises ValueError for an unknown format.
+    that the format is detected if its name is empty. Raises ValueError for an unknown format.
     """
     return detect_and_check(format_name, data, file, options, with_lint=with_lint)[1]
 
@@ -216,7 +216,7 @@ def detect_and_check(
     *,
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
-    """Check a file as `check_file` does, and also return its format."""
+    """Check a file; return its format and diagnostics. See `check_file`."""
     is_spark = not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES])
     if is_spark or format_name == SPARK_DEFAULTS:
         return SPARK_DEFAULTS, list(read_spark_defaults(data, file, with_lint=with_lint)[1])

@@ -69,7 +69,7 @@ def _resolvers(services: Services, now: float) -> Iterator[dict[str, object]]:
 
 
 def _upper_bound(durations: Histogram, quantile: float) -> str:
-    """Return the upper bound of the histogram bucket that contains a quantile, as text."""
+    """Format the upper bound of the histogram bucket that contains the given quantile."""
     buckets = durations.buckets()
     number = buckets[-1][1]
     for bound, count in buckets[:-1]:

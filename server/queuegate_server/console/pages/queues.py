@@ -1,4 +1,4 @@
-"""The Queues page, which shows the queue tree, and the ACLs and users of one queue."""
+"""The Queues page, which shows the queue tree and the selected queue's ACLs and users."""
 
 import heapq
 import itertools
@@ -54,7 +54,7 @@ class QueueRow:
 
 
 class Chip(NamedTuple):
-    """A name in an ACL."""
+    """A name in an ACL, shown as a chip."""
 
     kind: str
     name: str
@@ -63,7 +63,7 @@ class Chip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AclRow:
-    """An ACL of a queue."""
+    """An ACL as shown on the page."""
 
     queue: str
     """The queue's path; empty for the cluster administrators."""
@@ -190,7 +190,7 @@ def _acls(
 
 
 def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:
-    """Yield the nonempty ACLs of queues that will be created on demand below a queue."""
+    """Yield the nonempty ACLs that queues created on demand below a queue will get."""
     if partition.creation is None or path not in partition.creation.creators:
         return
     shown = set()
@@ -233,7 +233,7 @@ def _acl_row(partition: str, path: str, access: Access, acl: Acl, place: str) ->
 
 
 async def _people(visit: Visit, partition: str, path: str, access: Access) -> dict[str, object]:
-    """Return the template variables for a page of a queue's users; only `error` on failure."""
+    """Return the template variables for one page of a queue's users; on failure, only `error`."""
     request = access_pb2.ListUsersRequest(
         partition=partition,
         queue=path,

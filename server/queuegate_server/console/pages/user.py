@@ -1,4 +1,4 @@
-"""The User page, which shows a user's groups, and the queues that the user may use."""
+"""The User page, which shows a user's groups and accessible queues."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ MAX_GROUPS: Final = 1_000
 
 
 async def show(visit: Visit) -> View:
-    """Show the user in the URL, if any."""
+    """Show the user named in the URL, if any."""
     query = visit.query
     user = query.get("user", "").strip()
     partition = query.get("partition") or DEFAULT_PARTITION
