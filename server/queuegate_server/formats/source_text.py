@@ -19,8 +19,8 @@ _FORBIDDEN: Final = re.compile(
 def decode(data: bytes) -> str:
     """Decode a UTF-8 file, and check that YAML allows all its characters.
 
-    libyaml also checks characters, but reports byte offsets instead of positions. Raises ParseError
-    if the file is too large, is not UTF-8 or contains a character that YAML forbids.
+    libyaml also checks characters, but reports byte offsets instead of lines and columns. Raises
+    ParseError if the file is too large, is not UTF-8 or contains a character that YAML forbids.
     """
     if len(data) > MAX_BYTES:
         raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
@@ -46,7 +46,7 @@ def _end_of(text: str) -> Position:
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Split a file accepted by `decode` into the lines to which positions refer."""
+    """Split a file accepted by `decode` into lines, as numbered in diagnostics."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 

@@ -34,7 +34,7 @@ _UNUSUAL_WHITE_SPACE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A format's phrases for messages, and the white space that they report."""
+    """Phrases for messages about a format's ACLs, and the white space to report in them."""
 
     nobody: str
     """How to write an ACL for nobody. Remedies show it after "for nobody "."""
@@ -103,7 +103,7 @@ _EVERYONE_WORDS: Final = frozenset(
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
     """Yield the likely mistakes in an ACL's text.
 
-    If the text is not a list at all, yields only that mistake, because splitting it would produce
+    If the text is not a list of names, yields only that mistake, because splitting it would produce
     meaningless names.
     """
     whole = not_a_list(text, wording)
@@ -124,7 +124,7 @@ def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
 
 
 def not_a_list(text: str, wording: Wording) -> Suspicion | None:
-    """Return why the text is not a list of names; None if it may be one."""
+    """Return the mistake if the text is clearly not a list of names; otherwise None."""
     if template := _TEMPLATE.search(text):
         return Suspicion(
             f"{quoted(template[0])} looks like an unrendered template",
@@ -166,7 +166,7 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
 
 
 def intended_key(key: str, submit: str, admin: str) -> str:
-    """Return `submit` or `admin`, whichever a misspelled key probably means; empty if neither."""
+    """Return the key (`submit` or `admin`) that `key` probably misspells; empty if neither."""
     letters = re.sub(r"[^a-z]", "", key.lower())
     if "acl" not in letters or "reservation" in letters or "priority" in letters:
         return ""
@@ -176,14 +176,14 @@ def intended_key(key: str, submit: str, admin: str) -> str:
 
 
 class _NameRule(NamedTuple):
-    """A pattern for suspicious names, and texts whose placeholders `suspicious_name` fills in."""
+    """A pattern for suspicious names, with templates for the message and the remedy."""
 
     pattern: re.Pattern[str]
     message: str
     remedy: str
     may_exist: bool = False
     only: Wording | None = None
-    """The only format to which the rule applies; None for all."""
+    """The only format to which the rule applies; None for all formats."""
 
 
 _NAMES: Final = "separate names with commas"
@@ -245,7 +245,7 @@ _NAME_RULES: Final = (
 
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    """Return why the given ACL name is implausible, or None. `kind` is `user` or `group`."""
+    """Return the likely mistake in a name from an ACL, or None. `kind` is `user` or `group`."""
     for pattern, message, remedy, may_exist, only in _NAME_RULES:
         if only in {None, wording} and (match := pattern.search(name)):
             words = {

@@ -1,7 +1,7 @@
 """Parses XML into elements with positions.
 
-Document types are rejected, so there are no entities to expand or fetch. The size, depth and number
-of elements are bounded, and the tree is built without recursion.
+Document type declarations are rejected, so there are no entities to expand or fetch. The file size,
+depth and number of elements are bounded, and the tree is built without recursion.
 """
 
 from dataclasses import dataclass, field

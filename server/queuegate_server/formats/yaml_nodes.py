@@ -8,7 +8,7 @@ _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 @dataclass(slots=True, eq=False)
 class ScalarNode:
-    """A scalar, with its text as written rather than interpreted."""
+    """A scalar. Its text is kept as written, not interpreted."""
 
     line: int
     column: int

@@ -36,7 +36,7 @@ MAX_NODES: Final = 5_000_000
 
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)
-# Used only to parse, not to construct objects. CBaseLoader requires libyaml.
+# Only the loader's parser is used; it constructs no objects. CBaseLoader requires libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _LOOKAHEAD_TOKENS: Final = 4
 """The number of tokens to scan: the start of the stream, and the three tokens that go-yaml v3 scans
@@ -78,7 +78,7 @@ class _Builder:
     """Builds the tree of one document, without recursion."""
 
     def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
-        """`size_before` is the preceding documents' size; the limits apply to the whole file."""
+        """`size_before` is the preceding documents' size: limits apply to the whole file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
         self._open = [_OpenNode(self._top, None, _NOTHING)]
@@ -291,7 +291,7 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far past the document as go-yaml does, to reject the same files.
+    """Scan past the document as far as go-yaml reads ahead, so that both reject the same files.
 
     Raises ParseError.
     """
@@ -311,7 +311,7 @@ def _look_ahead(text: str, end: Any) -> None:
 def _next_document(get_event: Callable[[], Any]) -> Position | None:
     """Return the start of the next non-empty document."""
     start = None
-    with suppress(yaml.YAMLError):  # an unread document may be invalid
+    with suppress(yaml.YAMLError):  # ignore errors in later documents, which are not read
         while (event := get_event()) is not None:
             if isinstance(event, events.DocumentStartEvent):
                 start = _position(event.start_mark)

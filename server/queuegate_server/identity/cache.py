@@ -87,7 +87,7 @@ class Occupancy:
 
 @dataclass(slots=True)
 class CacheStats:
-    """Counters since the cache was created, described in `server/metric_families.py`."""
+    """Counts of events since the cache was created. See `server/metric_families.py`."""
 
     hits: int = 0
     negative_hits: int = 0
@@ -102,7 +102,7 @@ class CacheStats:
 
 
 class GroupCache:
-    """Caches up to `max_entries` users with groups, and up to as many names without groups."""
+    """Caches up to `max_entries` users with groups, and as many names without groups."""
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class GroupCache:
 
         Args:
             options: TTLs and bounds. May be replaced at any time. Existing entries then keep their
-                TTLs, and those in excess of a lowered bound are evicted as others are stored.
+                TTLs. If a bound is lowered, excess entries are evicted as new ones are stored.
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
             chance: Returns random numbers in [0, 1).
-            lease: The cache lease. Entries stored before a lease ended must be revalidated. None:
-                the lease never ends.
+            lease: The cache lease, or None for a lease that never ends. Entries stored before the
+                lease ended must be revalidated.
         """
         self.lease: Final = lease or EndlessLease()
         self.options = options
@@ -155,7 +155,7 @@ class GroupCache:
             flight: The lookup. It is outdated if the user has been invalidated, or a later lookup
                 has completed, since it started.
             outcome: The lookup's outcome.
-            shared: Another server's result, if the outcome was taken from one.
+            shared: The result from another server that contains the outcome, if any.
         """
         user = flight.key
         if flight.is_outdated:
@@ -166,7 +166,7 @@ class GroupCache:
         if isinstance(outcome, KnownUser):
             outcome = self._shared(outcome)
         entry = self.find(user)
-        # Never renew an entry with a different outcome: this would revive decisions based on it.
+        # Renewing an entry with a different outcome would revive decisions based on the old one.
         if entry is None or entry.outcome != outcome:
             entry = CacheEntry(user, outcome)
         self._renew(entry, shared, flight.started_at)
@@ -195,8 +195,8 @@ class GroupCache:
     def invalidate_all(self) -> Iterator[int]:
         """Invalidate all entries in steps, yielding the number of usable entries in each step.
 
-        The cache is emptied immediately, but each entry's holders may use it until its step has
-        run.
+        The cache is emptied immediately, but holders of an entry may use it until the step that
+        expires it.
         """
         return self._drain([*self._groups.take_all(), *self._negative.take_all()], self.clock())
 
@@ -287,7 +287,7 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """The shards of a cache. `put` enforces the size limit, because an LRUCache's is fixed."""
+    """The shards of a cache. `put` enforces the size limit: an LRUCache's own limit is fixed."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
         self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]

@@ -71,7 +71,7 @@ class ResolverChain:
             listing.done(name)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return up to `limit` user names from all resolvers. Raises CannotListUsers."""
+        """Return the users of all resolvers. Raises CannotListUsers if there are over `limit`."""
         users: dict[str, None] = {}
         for member in self._members:
             users.update(dict.fromkeys(await member.all_users(limit)))

@@ -148,14 +148,14 @@ class GroupResolver:
         return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
 
     def copy_until(self, resolution: Resolution) -> float:
-        """Return when copies of a resolution in other processes expire (monotonic clock).
+        """Return when other processes must discard their copies of a resolution (monotonic clock).
 
-        They expire with the entry. While the resolver is unavailable, they expire slightly later,
+        Copies expire with the entry. While the resolver is unavailable, they expire slightly later
         to avoid constant renewal.
         """
         entry = resolution.entry
         if self._is_local:
-            return entry.fresh_until  # when the resolver is queried again
+            return entry.fresh_until  # the resolver is queried again then
         if not isinstance(entry.outcome, KnownUser):
             return entry.expires_at
         now, max_age = self._clock(), self._lease.max_age
@@ -164,7 +164,7 @@ class GroupResolver:
         if resolution.stale:
             return stale_until
         if max_age < math.inf:
-            return entry.expires_at  # never stale, because this server might miss an invalidation
+            return entry.expires_at  # not extended, because this server might miss an invalidation
         has_failed = entry.failure is not None and now < entry.failure.expires_at
         if has_failed or not self._source.load.capacity:
             return max(entry.expires_at, stale_until)
@@ -175,7 +175,7 @@ class GroupResolver:
         await self._source.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return up to `limit` user names, bypassing the cache. Raises CannotListUsers."""
+        """Return all users. Raises CannotListUsers if there are more than `limit`."""
         return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:
@@ -209,7 +209,7 @@ class GroupResolver:
         return await asyncio.shield(task)
 
     def end_lease(self) -> None:
-        """Prevent lookups in progress from being joined by later callers, and from being cached."""
+        """Keep lookups in progress from being joined by later callers or cached."""
         self._flights.outdate_all()
 
     def reconfigure(self, options: CacheOptions) -> None:

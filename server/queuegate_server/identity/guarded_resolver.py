@@ -235,7 +235,7 @@ class Bulkhead:
             self._semaphore.release()
 
     def _is_overloaded(self) -> bool:
-        """Return whether another lookup would have to wait too long."""
+        """Return whether the queue persists and the estimated wait for a lookup is too long."""
         burst = self._max_wait * BURST_SHARE
         if not self.waiting or self._clock() - self._queued_since < burst:
             return False
@@ -276,9 +276,9 @@ class ResolverLoad:
 
     @property
     def capacity(self) -> int:
-        """The number of refreshes that may run now (0 while the circuit breaker is open).
+        """The current limit on concurrent refreshes (0 while the circuit breaker is open).
 
-        The other concurrent lookups are reserved for users without a cache entry.
+        The remaining lookup slots are reserved for users without a cache entry.
         """
         if self._breaker.refuses:
             return 0
@@ -344,7 +344,7 @@ class GuardedResolver:
             await self._listings.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
+        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
         return await self._listings.all_users(limit)
 
     async def open(self) -> None:

@@ -1,4 +1,4 @@
-"""Looks up users, first in the fleet's shared groups and then with the resolver."""
+"""Looks up users, first in the fleet's shared groups and then using the resolver."""
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source
@@ -19,13 +19,13 @@ class Lookup:
     async def run(self, flight: Flight, min_life: float | None = 0.0) -> CacheEntry:
         """Look up a user; return the cache entry.
 
-        Uses another server's result if there is one. Otherwise, queries the resolver and shares the
-        result.
+        Uses another server's result if its remaining TTL suffices. Otherwise, queries the resolver
+        and shares the result.
 
         Args:
             flight: The lookup, with the user's name as its key.
-            min_life: The minimum remaining TTL required of another server's result, in seconds;
-                None: always query the resolver.
+            min_life: The minimum remaining TTL, in seconds, for using another server's result; None
+                to always query the resolver.
         """
         user, cache, shared = flight.key, self._cache, self._shared
         publish = None

@@ -110,8 +110,8 @@ class ResolverManager:
             wall: The wall clock, in seconds.
             observe: Returns the lookup observer for a resolver, given the resolver's name or type
                 and where it is defined (`settings` or `policy`).
-            lease: The lease for all caches. None: a lease that never expires.
-            share: Returns the shared groups for a partition. None: there is no fleet.
+            lease: The lease for all caches, or None for a lease that never ends.
+            share: Returns the shared groups for a partition; None if there is no fleet.
             around: Wraps each new resolver, given its name and the resolver itself.
             resolver_type: Returns the resolver type with the given name. Raises BadResolverType.
         """
@@ -128,7 +128,7 @@ class ResolverManager:
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
-        """Return the open resolvers as pairs of origin (`settings` or `policy`) and resolver."""
+        """Return (origin, resolver) pairs of the open resolvers. Origins: `settings`, `policy`."""
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def _end_lease(self) -> None:
@@ -161,7 +161,7 @@ class ResolverManager:
         return chosen
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
-        """Close the group resolvers not in `used`, and the resolvers that only they needed."""
+        """Close the group resolvers not in `used`, and resolvers that no others need."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
@@ -201,7 +201,7 @@ class ResolverManager:
         return self._share(partition, repr((settings, chain and chain.mode)))
 
     async def _source(self, partition: Partition, key: ResolverKey) -> GroupSource:
-        """Return the resolver or chain with the given key. Raises UnusableResolver."""
+        """Return the resolver or chain for `key`; open it if necessary. Raises UnusableResolver."""
         members: list[GuardedResolver] = []
         for each in _members(self._settings, key):
             resolver = self._open_resolvers.get(each)

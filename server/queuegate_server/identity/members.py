@@ -1,11 +1,11 @@
 """Bounded lists of group members, and of all users.
 
-Resolvers that can list members implement `members`, with the signature in `Listings`. If it raises
-ListingLimit, all pending groups are marked as incomplete. Resolvers that can list users implement
-`all_users`; it must raise CannotListUsers if the list may be incomplete. Both may raise other
-exceptions, must not block the event loop, and must stop when cancelled. Lists may include users who
-are not in the group or do not exist, because each user is looked up before being shown. A list from
-which members may be missing must be marked as incomplete.
+Resolvers that can list members implement `members` with the signature in `Listings`. If `members`
+raises ListingLimit, all pending groups are marked as incomplete. Resolvers that can list users
+implement `all_users`, which must raise CannotListUsers if the list may be incomplete. Both may
+raise other exceptions, must not block the event loop, and must stop when cancelled. Lists may
+include users who are not in the group or do not exist, because each user is looked up before being
+shown. A list from which members may be missing must be marked as incomplete.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MAX_LISTINGS: Final = 2
 LISTING_SECONDS: Final = 15.0
 """The time limit for listing members, including the wait for other listings."""
 USERS_SECONDS: Final = 300.0
-"""The time limit for listing all users. Longer than for members, because only commands do this."""
+"""The time limit for listing all users. Generous, because only command-line tools do this."""
 
 _NOT_REACHED: Final = "the preceding groups took too long"
 
@@ -47,7 +47,7 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self.users: dict[str, tuple[str, ...]] = {}
-        """Maps each user to the path of nested groups from this group to them, outermost first."""
+        """Maps users to the path of nested groups through which they belong, outermost first."""
         self.missing = _NOT_REACHED
         """A human-readable reason why members may be missing; empty if the list is complete."""
 
@@ -114,7 +114,7 @@ class MemberListing:
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:
-        """Add the results of a forked listing that the resolver named `source` has filled."""
+        """Add the results that resolver `source` recorded in a forked listing."""
         self.searches += other.searches
         for name, group in other.groups.items():
             for user, nested in group.users.items():
@@ -156,7 +156,7 @@ class Listings:
             listing.give_up(f"the resolver failed: {type(error).__name__}")
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
+        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
         if self._all_users is None:
             raise CannotListUsers(f"the resolver {self._name!r} cannot list its users")
         try:

@@ -75,7 +75,7 @@ class RefreshQueue:
             self._timer = None
 
     def _schedule(self) -> None:
-        """Set a timer for when the rate limit allows a refresh, unless all slots are in use."""
+        """Set a timer for the next refresh that the rate limit allows, if a slot is free."""
         if self._queue and self._timer is None and self._running < max(1, self._load.capacity):
             self._timer = self._call_later(self._load.wait(), self._wake_up)
 

@@ -1,6 +1,6 @@
 """Resolver types: built-in types, and entry points in other distributions.
 
-A resolver type is a class whose attribute `Options` is a subclass of `ResolverOptions`. Its
+A resolver type is a class whose `Options` attribute is a subclass of `ResolverOptions`. Its
 constructor takes an instance of `Options` and does no I/O. Built-in types are imported on demand
 so that only the drivers in use need to be installed. Other distributions register their types in
 the entry-point group `queuegate.resolvers`.

@@ -17,7 +17,7 @@ class KnownUser:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchUser:
-    """The outcome of a lookup that established that the user does not exist."""
+    """The outcome of a lookup for a user who does not exist."""
 
     detail: str
     """A human-readable reason."""
@@ -25,7 +25,7 @@ class NoSuchUser:
 
 @dataclass(frozen=True, slots=True)
 class LookupFailure:
-    """The outcome if the source failed or its response was incomplete.
+    """The outcome of a lookup in which the source failed or returned an incomplete response.
 
     The user may exist, so a failure must never be treated as an empty group list.
     """
@@ -74,7 +74,7 @@ class Load(Protocol):
 
     @property
     def capacity(self) -> int:
-        """The number of refreshes that may run now; 0 while the source must not be queried."""
+        """The current limit on concurrent refreshes; 0 while the source must not be queried."""
 
     @property
     def waiting(self) -> int:
@@ -84,7 +84,7 @@ class Load(Protocol):
         """Return the seconds until the next refresh may start; 0 if it may start now."""
 
     def acquire(self) -> bool:
-        """Return whether the rate limiter permits one more refresh now. If so, count it."""
+        """Return whether the rate limit permits another refresh now. If so, count that refresh."""
 
 
 class GroupSource(Source, Protocol):
@@ -106,4 +106,4 @@ class GroupSource(Source, Protocol):
         """List group members. Never raises."""
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
+        """Return all user names. Raises CannotListUsers if there are more than `limit`."""

@@ -25,7 +25,7 @@ _MAX_REPORTED: Final = 3
 
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return one warning that covers all ambiguities and suspicious names in an ACL, or None."""
+    """Return a single warning about an ACL's ambiguities and suspicious names, or None."""
     if whole := not_a_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]

@@ -53,7 +53,7 @@ def convert(
     options: YarnOptions,
     names: AclNames = AclNames.YUNIKORN,
 ) -> Conversion:
-    """Convert a file in a YARN format. `names` selects the names allowed in the resulting ACLs."""
+    """Convert a scheduler's file to a queues.yaml. `names` selects the names allowed in ACLs."""
     scheduler, diagnostics = load_scheduler(format_name, data, file, options)
     if scheduler is None:
         return Conversion("", (), (), diagnostics)
@@ -199,9 +199,9 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return text to append to a remedy: the `acl_names` value that accepts the rejected names.
+    """Return advice, to append to a remedy, on the `acl_names` value that accepts rejected names.
 
-    `users` and `groups` are the accepted names. The text is empty if no value accepts more.
+    `users` and `groups` are the names already accepted. Empty if no value accepts more of them.
     """
     choices = [names_for("user", name) for name in acl.users - users]
     choices += [names_for("group", name) for name in acl.groups - groups]

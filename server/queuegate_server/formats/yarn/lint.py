@@ -18,7 +18,7 @@ from queuegate_server.formats.yarn.variables import Text
 def lint_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
-    """Return sorted warnings about a scheduler's file; if it has errors, only about its ACLs."""
+    """Return sorted warnings about a scheduler's file. If it has errors, checks only its ACLs."""
     loaded, _ = load_scheduler(format_name, data, file, options)
     diagnostics = Diagnostics(file)
     if loaded is not None:
@@ -41,7 +41,7 @@ def lint_scheduler(
 def _read_invalid(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> SchedulerFile | None:
-    """Return as much of an invalid file as can be read; None if nothing can."""
+    """Read an invalid file as far as possible; return None if it cannot be read at all."""
     diagnostics = Diagnostics(file)
     site, _ = read_site(options.site, options.semantics)
     with diagnostics:

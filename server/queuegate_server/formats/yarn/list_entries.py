@@ -18,10 +18,10 @@ _SEPARATOR: Final = ","
 
 
 class ListReader:
-    """Splits the lists in one file's values."""
+    """Splits list values from one file into entries with positions."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """Split `data` into lines. `file` is the file name in values read from `data`."""
+        """Split `data` into lines. Values read from `data` have `file` as their file name."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file
@@ -60,9 +60,9 @@ class ListReader:
 
 
 def _start(entry: Text, text: str, line: int, column: int) -> Text:
-    """Return `entry` if it has started or `text` is blank; otherwise, the entry in `text`.
+    """Return `entry` if it is nonempty or `text` is blank; otherwise, return the entry in `text`.
 
-    A name that spans lines is cut after its first line, so it differs from the value's entry.
+    A name that spans lines is cut after its first line, so `ListReader.entries` does not use it.
     """
     blanks = len(text) - len(text.lstrip(TRIMMED))
     if entry.text or blanks == len(text):

@@ -35,7 +35,7 @@ class YarnOptions:
 
 
 class LoadedScheduler(NamedTuple):
-    """A scheduler's file, and the partition built from it and yarn-site.xml."""
+    """A scheduler's file, and the partition built from this file and yarn-site.xml."""
 
     file: SchedulerFile
     partition: Partition
@@ -86,7 +86,7 @@ def load_scheduler(
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
     """Add the daemon's user to the administrators, unless already listed.
 
-    The ACL's text is updated as well, if text can express the result.
+    Also updates the ACL's text if an ACL in text form can express the result.
     """
     if user in admins.users:
         return admins
@@ -117,7 +117,7 @@ class _AclReader:
         ignored = (*acl.dropped_users, *acl.dropped_groups)
         if not ignored:
             return acl
-        # Use the linter's message, if it has one, so that duplicates can be removed.
+        # Prefer the linter's message, so that the two warnings are recognized as duplicates.
         fault = advice(text.text, self._semantics)
         if fault is None:
             names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])

@@ -83,10 +83,10 @@ def _findings(
 
 
 def _are_other_files(path: str, file: str) -> bool:
-    """Return whether two paths have different file names.
+    """Return whether `file` has a different file name from `path`.
 
-    Folders are ignored because a served file may be a copy. Sent or pasted text has no file name,
-    so it never differs.
+    Folders are ignored because `file` may be a copy. Text that was sent or pasted has no file name,
+    so the result is then False.
     """
     name = PurePath(file)
     return name.suffix == ".xml" and PurePath(path).name != name.name

@@ -1,4 +1,4 @@
-"""Checks the capacity scheduler's rules that choose the queue of an application.
+"""Checks the capacity scheduler's rules that map applications to queues.
 
 queuegate does not apply these rules. The checks are those of Hadoop 3.4, whose ResourceManager does
 not start with an invalid rule: `CapacitySchedulerConfiguration.parseLegacyMappingRules`,
@@ -50,7 +50,7 @@ _REMEDY: Final = "correct it: the ResourceManager does not start with this rule"
 
 
 def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
-    """Warn about mappings with which the ResourceManager does not start, or that it ignores."""
+    """Warn about mappings that the ResourceManager ignores or that prevent it from starting."""
     properties = loaded.file.properties
     placement = properties.get(PLACEMENT)
     if placement and _READERS.isdisjoint(map(str.strip, placement.text.split(","))):
@@ -76,7 +76,7 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 def _check_entries(
     text: Text, types: tuple[str, ...], targets: "_Targets", diagnostics: Diagnostics
 ) -> None:
-    """Check a list of entries `TYPE:NAME:QUEUE`, or `NAME:QUEUE` if there are no types."""
+    """Check a list of `TYPE:NAME:QUEUE` entries (`NAME:QUEUE` entries if `types` is empty)."""
     form = "u:USER:QUEUE or g:GROUP:QUEUE" if types else "APPLICATION:QUEUE"
     for entry in _BETWEEN_ENTRIES.split(text.text):
         rule = entry.strip(TRIMMED)
@@ -93,7 +93,7 @@ def _check_entries(
 
 def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
     try:
-        # Hadoop ignores text after the object.
+        # As in Hadoop, ignore any text after the JSON object.
         described, _ = json.JSONDecoder().raw_decode(text.lstrip())
     except RecursionError:
         yield f"{JSON_RULES} is nested too deeply"
@@ -133,7 +133,7 @@ def _rule_faults(rule: Mapping[str, Any], targets: "_Targets") -> Iterator[str]:
 
 
 def _target(rule: Mapping[str, Any]) -> str:
-    """Return the queue to which a rule maps applications; `%default` if it names none."""
+    """Return the target queue of a rule; `%default` if the rule names none."""
     policy, parent, target = (rule.get(key) for key in ("policy", "parentQueue", "customPlacement"))
     if policy == "custom" and isinstance(target, str):
         return target
@@ -143,7 +143,7 @@ def _target(rule: Mapping[str, Any]) -> str:
 
 
 class _Targets:
-    """Judges the queues to which rules map applications."""
+    """Checks the target queues of mapping rules."""
 
     def __init__(self, loaded: LoadedScheduler) -> None:
         self._partition = loaded.partition
@@ -153,7 +153,7 @@ class _Targets:
         }
 
     def faults(self, target: str) -> Iterator[str]:
-        """Yield why Hadoop refuses a target, as a verb with its object."""
+        """Yield the reasons why Hadoop rejects a target, as predicates."""
         levels = target.rstrip(SEPARATOR).split(SEPARATOR)
         static = [*takewhile(lambda level: level not in _VARIABLES, levels)]
         if "" in static:
@@ -162,9 +162,9 @@ class _Targets:
             yield from self._faults(static, is_whole=static == levels)
 
     def _faults(self, levels: Sequence[str], *, is_whole: bool) -> Iterator[str]:
-        """Check the levels of a target, or those before its first variable."""
+        """Check a target's levels up to its first variable; `is_whole` means there is none."""
         queues, names = self._partition.queues, self._partition.short_names
-        # The first level may be the name of a queue anywhere in the tree.
+        # The first level may be the short name of a queue anywhere in the tree.
         first = levels[0] if levels[0] in queues else names.get(levels[0], "")
         path = SEPARATOR.join((first, *levels[1:]))
         if first and first not in queues:

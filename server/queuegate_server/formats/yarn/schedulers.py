@@ -103,7 +103,7 @@ def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
-    """Read an allocation file; return None for any other file. yarn-site.xml is not used."""
+    """Read a fair-scheduler.xml; return None for any other file. Does not use yarn-site.xml."""
     top = read_xml(data, diagnostics)
     if top is None:
         return None
@@ -129,7 +129,7 @@ def _read_fair_scheduler(
 
 
 def _fair_acl(name: str) -> str:
-    """Return the ACL element that a misspelled name probably means; empty if none."""
+    """Return the ACL element that `name` probably misspells; empty if none."""
     if name in _OTHER_FAIR_ACLS:
         return ""
     similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
@@ -193,7 +193,7 @@ class _FairSchedulerReader:
                     remedy = remedy or f"write {' or '.join(_FAIR_ACLS)}"
                     self._diagnostics.warning(child, message, remedy, path)
             elif child.children or not child.is_plain:
-                # Reject it, because Hadoop would read only part of the text, or fail.
+                # Reject it, because Hadoop would fail or read only part of the text.
                 message = f"<{child.name}> is not plain text"
                 remedy = "remove the elements, processing instructions and CDATA sections from it"
                 self._diagnostics.error(child, message, remedy, path)
@@ -211,7 +211,7 @@ class _FairSchedulerReader:
 def _read_capacity_scheduler(
     data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Read a capacity-scheduler.xml, which overrides yarn-site.xml; None for any other file."""
+    """Read a capacity-scheduler.xml, merged with yarn-site.xml; None for any other file."""
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None
@@ -243,7 +243,7 @@ def _read_capacity_scheduler(
 def _check_lists(
     properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
 ) -> Mapping[str, Positioned]:
-    """Report missing and misspelled lists of queues, and return their positions by path."""
+    """Report missing and misspelled `queues` properties; return their positions by queue path."""
     lists: dict[str, Positioned] = {}
     has_errors = diagnostics.error_count > 0
     for path, name in misspelled_lists(properties, paths, PREFIX).items():
@@ -255,7 +255,7 @@ def _check_lists(
         else:
             diagnostics.error(text, f"{message}, and root has no queues", remedy, path)
     if len(paths) == 1 and ROOT not in lists:
-        # Hadoop requires this list, so a file without it is damaged or of another kind.
+        # Hadoop requires this list, so a file without it is damaged or is a different file.
         lists[ROOT] = properties.get(f"{PREFIX}{ROOT}.{LIST}", Position(1, 1))
         message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         if not has_errors:
@@ -273,7 +273,7 @@ def _is_read(name: str) -> bool:
 def _paths(
     properties: dict[str, Text], lists: ListReader, diagnostics: Diagnostics
 ) -> dict[str, Positioned]:
-    """Return the position of each queue's name by path, parents first."""
+    """Return the position of each queue's name, keyed by queue path, parents first."""
     paths: dict[str, Positioned] = {ROOT: Position(1, 1)}
     stack = [ROOT]
     while stack:
@@ -339,7 +339,7 @@ def _check_keys(
 def _unlisted_queue(
     path: str, acl: str, paths: dict[str, Positioned], creation: QueueCreation | None
 ) -> tuple[str, str]:
-    """Return the message and remedy for an unlisted queue's ACL."""
+    """Return the message and remedy for the ACL of a queue that is not listed."""
     message = f"there is no queue {quoted(path)}: this ACL is ignored"
     if template := misspelled_template(path):
         return message, f"for queues that will be created, write {template}"

@@ -76,7 +76,7 @@ def read_site(
 
 
 def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
-    """Return whether the file is a yarn-site.xml or has errors; otherwise, add an error.
+    """Add an error and return False if a valid file is not a yarn-site.xml; otherwise return True.
 
     Accepting another file would open every queue, since ACLs are disabled by default.
     """
@@ -96,7 +96,7 @@ def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
 
 
 def _check_keys(configuration: Configuration, diagnostics: Diagnostics) -> None:
-    """Warn about keys that are probably misspellings of the two properties read here."""
+    """Warn about keys that probably misspell one of the two properties read here."""
     intended = {_words(key): key for key in (ENABLE, ADMINS)}
     for name in configuration:
         if name not in {ENABLE, ADMINS} and (

@@ -87,7 +87,7 @@ def is_read(name: str) -> bool:
 
 
 def is_literal(name: str) -> bool:
-    """Return whether Hadoop takes the named property literally, without expanding variables."""
+    """Return whether Hadoop reads the named property without expanding its variables."""
     match = _TEMPLATE_KEY.fullmatch(name)
     return match is not None and match[2] != TemplateKind.LEAF_OF_MANAGED
 
@@ -98,7 +98,7 @@ def is_template_acl(name: str) -> bool:
 
 
 def template_property(path: str, kind: TemplateKind, access: Access) -> str:
-    """Return the name of the property for a template's ACL."""
+    """Return the name of the property that sets a template's ACL."""
     return f"{PREFIX}{path}.{kind}.{SUBMIT if access is Access.SUBMIT else ADMIN}"
 
 
@@ -145,7 +145,7 @@ class TemplateReader:
             )
             for each in used
         )
-        # Omit depths at wildcard paths, because they do not affect which queues are created.
+        # Omit depths set for wildcard paths, because they do not affect which queues are created.
         kept = {path: depth for path, depth in depths.items() if ANY_NAME not in path}
         return Templates(entries, QueueCreation(creators, templates, kept, default), switches)
 
@@ -195,7 +195,7 @@ class TemplateReader:
         return bool(stated)
 
     def _integer(self, key: str, default: int) -> int:
-        """Parse an integer property as Hadoop does."""
+        """Parse an integer property as Hadoop does; return `default` if it is unset or invalid."""
         text = self._properties.get(key)
         if text is None:
             return default
@@ -267,9 +267,9 @@ def _is_used(
 ) -> bool:
     """Return whether queues may be created from the template.
 
-    A creator is a queue below which YARN creates queues. `index` is keyed by the path of a creator
-    or its ancestor, and by the creator's level. Its values are the numbers of levels that YARN
-    creates below the creators.
+    A creator is a queue below which YARN creates queues. `index` maps the path of a creator or one
+    of its ancestors, together with the creator's level, to the number of levels that YARN creates
+    below the creator.
     """
     names = entry.path.split(SEPARATOR)
     wildcards = trailing_wildcards(entry.path)
@@ -292,7 +292,7 @@ def _queue_of(key: str, suffix: str) -> str:
 
 
 def misspelled_template(path: str) -> str:
-    """Return the template kind that the end of `path` probably misspells; empty if none."""
+    """Return the kind of template that the end of `path` probably misspells; empty if none."""
     above, _, last = path.rpartition(SEPARATOR)
     if above.rpartition(SEPARATOR)[2].startswith("auto"):
         last = f"{above.rpartition(SEPARATOR)[2]}.{last}"

@@ -19,7 +19,7 @@ _ROOT_LIST: Final = f"{ROOT}{SEPARATOR}{LIST}"
 
 @dataclass(frozen=True, slots=True)
 class UnlistedQueues:
-    """Reports and counts the properties of unlisted queues."""
+    """Warns about the properties of unlisted queues, or counts them per faulty list."""
 
     _paths: Container[str]
     _lists: Mapping[str, Positioned]
@@ -28,7 +28,7 @@ class UnlistedQueues:
     _ignored: Counter[str] = field(default_factory=Counter)
 
     def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
-        """Warn about a property, or just count it if a faulty list leaves out its queue."""
+        """Warn about a property, unless its queue is missing from a faulty list; then count it."""
         above = path
         while above and above not in self._paths:
             above = parent_path(above)
@@ -38,7 +38,7 @@ class UnlistedQueues:
             self._diagnostics.warning(position, message, remedy, path)
 
     def summarize(self) -> None:
-        """Add a warning about each faulty list, with the number of properties counted for it."""
+        """Add a warning for each faulty list that states how many properties were counted."""
         for path, count in self._ignored.items():
             message = f"{count} properties are ignored because their queues are not listed"
             if count == 1:
@@ -50,9 +50,9 @@ class UnlistedQueues:
 def misspelled_lists(
     properties: Mapping[str, Text], paths: Container[str], prefix: str
 ) -> Mapping[str, str]:
-    """Return the names of properties that probably misspell a list of queues.
+    """Return the names of properties that probably misspell a `queues` property.
 
-    The names are keyed by the path of the queue whose children the list should contain. `prefix` is
+    Each name is keyed by the path of the queue whose children the property should list. `prefix` is
     the prefix of the scheduler's property names.
     """
     misspelled: dict[str, str] = {}
@@ -62,7 +62,7 @@ def misspelled_lists(
             start = name.removesuffix(_ROOT_LIST)
             path = ROOT if start != name and similar_name(start, (prefix,)) else ""
         elif last == LIST:
-            # Only a misspelled root is recognized, since the names of the queues below are unknown.
+            # Only a misspelled root is recognized, since the names of other queues are unknown.
             path = ROOT if not above or (SEPARATOR not in above and _is_like(above, ROOT)) else ""
         else:
             path = above if above in paths and _is_like(last, LIST) else ""

@@ -55,7 +55,7 @@ class VariableError(ValueError):
 
 @dataclass(slots=True)
 class ExpansionBudget:
-    """The number of characters left for expansions, so that a small file cannot exhaust memory."""
+    """A budget of characters for expansions, so that a small file cannot exhaust memory."""
 
     left: int = MAX_BYTES
 
@@ -63,9 +63,8 @@ class ExpansionBudget:
 def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, files: str) -> str:
     """Return the named property's value with its variables expanded.
 
-    `properties` contains all unexpanded properties by name, and `files` describes their source in
-    messages. Raises VariableError if a variable is unknown or recursive, or the value becomes too
-    long.
+    `properties` contains all unexpanded properties by name. `files` names their source in messages.
+    Raises VariableError if a variable is unknown or recursive, or the value becomes too long.
     """
     values = [properties[name]]
     text = values[0].text
@@ -95,7 +94,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
 
 
 def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
-    """Return up to _MAX_SUBSTITUTIONS variables in `text` and, recursively, in their values."""
+    """Return up to _MAX_SUBSTITUTIONS variables used in `text`, directly or through others."""
     reachable: set[str] = set()
     stack = [text]
     while stack:

@@ -41,12 +41,12 @@ class AclReader:
         self._texts: dict[str, str] = {}
 
     def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
-        """Return an ACL's text if all its names are valid; otherwise, parse it as `read` does."""
+        """Return an ACL's text if all its names are valid; otherwise, the result of `read`."""
         if scalar is None or not has_only_valid_names(scalar.text, self.names):
             return self.read(scalar, queue)
         text = self._texts.get(scalar.text)
         if text is None:
-            # Copy the text, because keeping the original would keep the nodes' memory in use.
+            # Copy the text, because a reference to the original would keep the nodes in memory.
             text = self._texts[scalar.text] = scalar.text.encode().decode()
         return text
 
@@ -89,7 +89,7 @@ class AclReader:
 
 
 def _too_many_lists(text: str) -> str:
-    if len(text.split()) <= _MAX_LISTS:  # `split` finds at least as many lists as YuniKorn
+    if len(text.split()) <= _MAX_LISTS:  # never fewer lists than YuniKorn counts
         return ""
     fields = OTHER_WHITE_SPACE.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")

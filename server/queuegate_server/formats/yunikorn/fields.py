@@ -70,7 +70,7 @@ NO_COUNT: Final = Count(0, None)
 
 
 class Fields:
-    """Decodes nodes into model values."""
+    """Decodes YAML nodes into values for the model, and reports invalid nodes."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self._diagnostics = diagnostics
@@ -148,7 +148,7 @@ class Fields:
         return [text for text in texts if text is not None]
 
     def text_map(self, key: str, node: Node) -> dict[str, ScalarNode] | None:
-        """Return the mapping's texts, with null as ""; None if the mapping is null or invalid."""
+        """Return the mapping's texts (null becomes ""); None if the mapping is null or invalid."""
         mapping = self.mapping(key, node)
         if mapping is None:
             return None
@@ -177,7 +177,7 @@ class Fields:
         return Count(value, node)
 
     def float_map(self, key: str, node: Node) -> dict[str, tuple[float, ScalarNode]]:
-        """Return the mapping's numbers, with null as 0."""
+        """Return the mapping's numbers. Null becomes 0, and invalid numbers are omitted."""
         mapping = self.mapping(key, node)
         numbers = {}
         for name, (_, value) in (mapping.entries if mapping else {}).items():

@@ -1,7 +1,7 @@
 """Compiles Go regular expressions with RE2.
 
 Go's engine is modeled on RE2. Both run in linear time and accept the same syntax, except for two
-constructs that are rejected here as in Go.
+constructs that only RE2 accepts; they are rejected here.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import re2
 
-# Unterminated constructs match to the end of the pattern, so the search takes linear time.
+# An unterminated construct extends to the end of the pattern, so the search takes linear time.
 _PART: Final = re.compile(
     r"""(?s:
       \\Q.*?(?:\\E|\Z)                                           # a literal

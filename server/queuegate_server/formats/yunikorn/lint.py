@@ -174,7 +174,7 @@ def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
 
 
 def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
-    """Report names beside a `*`, because they have no effect."""
+    """Report names that have no effect because the other list is `*`."""
     text = listed.scalar.text
     if (
         listed.acl.allows_all
@@ -218,7 +218,7 @@ def _pointless(listed: _ListedAcl) -> _Advice:
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
-    """Report a single space, which does not close a queue if an ancestor grants access."""
+    """Report a single space (nobody) that has no effect because an ancestor grants access."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (
@@ -229,7 +229,7 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 
 @lru_cache
 def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
-    """Return messages and remedies about an ACL's names. `names` selects the allowed names.
+    """Return (message, remedy) pairs about an ACL's names. `names` selects the allowed names.
 
     Cached, because aliases can repeat a long ACL many times, each time as the same `Acl` object.
     """
@@ -262,7 +262,7 @@ def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
 
 
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a user named like a group elsewhere, because the ACL may lack a leading space."""
+    """Report a user whose name is a group elsewhere: the ACL may lack a leading space."""
     groups: dict[str, Positioned] = {}
     for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)
@@ -307,7 +307,7 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
-    """Yield the users or groups in limits and filters, except regular expressions."""
+    """Yield the names of users or groups in limits and filters, omitting regular expressions."""
     for holder in _holders(document):
         for scalar in (holder.users if kind == "user" else holder.groups) or ():
             if scalar.text != WILDCARD and IS_NAME[kind](scalar.text):
@@ -326,7 +326,7 @@ def _holders(document: _Document) -> Iterable[Limit | Filter]:
 
 
 def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report queues named like YuniKorn's recovery queue."""
+    """Report queues with the path that YuniKorn reserves for its recovery queue."""
     for partition in document.partitions:
         for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:

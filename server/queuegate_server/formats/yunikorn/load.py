@@ -47,8 +47,8 @@ def load_queues(
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
     """Return the partitions by name (none if there are errors), and all diagnostics.
 
-    `acl_names` returns the names allowed in the given partition's ACLs. `resolver_types` are
-    allowed in addition to YuniKorn's.
+    `acl_names` returns the kind of names allowed in the given partition's ACLs. `resolver_types`
+    are allowed in addition to YuniKorn's types.
     """
     document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []
@@ -87,7 +87,7 @@ def load_queues(
 
 
 def other_key(file: str, key: str) -> Diagnostic:
-    """Return a warning that YuniKorn reads the ConfigMap's key `key` instead of `file`."""
+    """Return a warning that YuniKorn reads `key` in the ConfigMap instead of `file`."""
     message = "service.policyGroup in the ConfigMap makes YuniKorn read"
     message += f" {quoted(key)} instead of this"
     return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")

@@ -36,7 +36,7 @@ class _Gap(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        """Whether the value follows consecutive spaces on the key's line."""
+        """Whether the value is on the key's line, after two or more consecutive spaces."""
         return self.column > 0 and any(len(run) > 1 for run in self.spaces)
 
 

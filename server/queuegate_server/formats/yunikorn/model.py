@@ -32,7 +32,7 @@ class Name(NamedTuple):
 
     text: str
     position: Node | None
-    """The node of the name, or of the object if it has no name; None for an implicit root queue."""
+    """The name's node, or the object's node if it has no name; None for an implicit root queue."""
     is_known: bool = True
     """False if the name is not text. This has already been reported."""
 
@@ -58,7 +58,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a reader that decodes a mapping, and returns only the attribute `value`."""
+    """Return a reader that decodes a mapping and returns only its `value` attribute."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")
@@ -190,7 +190,7 @@ def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
 
 
 def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> QueueConfig:
-    """Decode a queue, but not its child queues."""
+    """Decode a queue without its child queues."""
     name = _name(mapping)
     part = name.text[:_MAX_PATH_PART].lower() or _NAMELESS
     path = f"{parent.path}{SEPARATOR}{part}" if parent else ROOT
@@ -345,7 +345,7 @@ _NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.va
 
 
 def _key_of_settings(root: Node) -> ScalarNode | None:
-    """Return the first key that identifies settings, tests or claims; None for a policy."""
+    """Return the first key that shows that the document is not a policy; None for a policy."""
     if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
         return None
     return next((key for key, _ in root.entries.values() if key.text in _NOT_OF_POLICIES), None)

@@ -99,7 +99,7 @@ def _check_pattern(kind: str, entry: ScalarNode, diagnostics: Diagnostics) -> No
 
 
 class _Tree:
-    """A partition's queues by parent and name."""
+    """Looks up a partition's queues by parent and name."""
 
     def __init__(self, queues: list[QueueConfig]) -> None:
         self._root = queues[0]
@@ -109,7 +109,7 @@ class _Tree:
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
         """Return why applications cannot be placed in the queue, and the remedy; None if they can.
 
-        `dynamic` means that the path has more levels, which depend on the application.
+        `dynamic` means that the path has additional levels that depend on the application.
         """
         queue = self._root
         for level in levels[1:]:

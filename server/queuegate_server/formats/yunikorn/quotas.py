@@ -1,4 +1,4 @@
-"""Validates quotas: queue resources, and the limits of users and groups.
+"""Validates quotas: queue resources, and user and group limits.
 
 Amounts are parsed and compared as in YuniKorn's `pkg/common/resources/quantity.go` and
 `resources.go`; an unset amount is unlimited. The rules follow `checkQueueResource`,
@@ -25,7 +25,7 @@ from queuegate_server.formats.yunikorn.model import (
 )
 
 Amounts = dict[str, int]
-"""Amounts by resource name: bytes, thousandths of a core, or a plain number."""
+"""Amounts by resource name, in bytes, thousandths of a core, or plain numbers."""
 
 _CORES: Final = "vcore"
 _QUANTITY: Final = re.compile(r"0*([0-9]{1,19})[\t\n\f\r ]*([A-Za-z]*)")
@@ -68,7 +68,7 @@ def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str)
 
 
 def excess(limit: Amounts, wanted: Amounts) -> str:
-    """Describe the amounts in `wanted` that exceed the limit; empty if none does."""
+    """Describe the amounts in `wanted` that exceed `limit`; return an empty string if none does."""
     return ", ".join(
         f"{resource} {value}{unit} > {limit[resource]}{unit}"
         for resource, value in wanted.items()
@@ -78,7 +78,7 @@ def excess(limit: Amounts, wanted: Amounts) -> str:
 
 
 def smaller(one: Amounts, other: Amounts) -> Amounts:
-    """Return the smaller amount of each resource. Amounts in just one argument are kept."""
+    """Return the smaller amount of each resource. Keep an amount given in only one argument."""
     if not one or not other:
         return one or other
     result = one | other
@@ -126,7 +126,7 @@ def _check_sums(
     maximum: dict[QueueConfig | None, Amounts],
     diagnostics: Diagnostics,
 ) -> None:
-    """Check that the children's guarantees do not exceed their parent's resources."""
+    """Check that no queue's children are guaranteed more than the queue's own resources."""
     sums: dict[QueueConfig, Amounts] = {}
     for queue in reversed(queues):
         total = sums.pop(queue, {})
@@ -203,7 +203,7 @@ def _content(limits: list[Limit]) -> list[object]:
 
 @dataclass(frozen=True, slots=True)
 class _QueueLimits:
-    """A queue's limits, to be compared with its ancestors' limits."""
+    """Checks a queue's limits, and compares them with its ancestors' limits."""
 
     queue: QueueConfig
     above: _LimitScope

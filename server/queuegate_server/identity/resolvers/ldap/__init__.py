@@ -5,9 +5,9 @@ options       the settings, checked without network access
 defaults      default settings from presets and YuniKorn's Secret
 fields        validated types for the settings
 driver        checks that python-ldap and the libraries needed by the settings are installed
-directory     lookups, with choice of server and retries
+directory     looks up users: chooses a server, and retries
 pool          the servers: background connections, failover, fail-back
-bind          opens and binds connections; binds with Kerberos in the program kerberos_child
+bind          opens and binds connections; runs kerberos_child for Kerberos binds
 bridge        TCP, StartTLS and TLS; relays data between the server and libldap
 messages      splits the server's stream into messages and checks them
 certificates  trusted authorities, and advice on invalid certificates

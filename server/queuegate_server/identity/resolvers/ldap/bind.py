@@ -62,7 +62,7 @@ class Connector:
     async def connect(self, url: ServerUrl) -> LdapConnection:
         """Open and bind a connection. Each attempt may take `connect_timeout`. Raises LdapFault.
 
-        If the password is rejected but its file has changed in the meantime, retries once.
+        If the password is rejected but its file has changed since it was read, retries once.
         """
         password = await self.password()
         try:
@@ -150,7 +150,7 @@ async def _bind_with_certificate(bridge: Bridge) -> None:
 
 
 async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
-    """Bind a descriptor's connection using Kerberos, in a child process. Raises LdapFault.
+    """Bind the connection on `descriptor` with Kerberos, in a child process. Raises LdapFault.
 
     During the bind, libkrb5 waits for the KDC without a time limit while the driver holds the GIL.
     Even in a thread, this would block the whole server. Therefore, a child process inherits
@@ -181,7 +181,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
 
 def _credentials(options: LdapOptions) -> dict[str, str]:
-    """Return environment variables for the configured Kerberos credentials."""
+    """Return environment variables that select the configured Kerberos credentials."""
     variables: dict[str, str] = {}
     if options.keytab_file is not None:
         variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"

@@ -86,7 +86,7 @@ class _End(asyncio.Protocol):
             self.peer.release()
 
     def hold(self) -> None:
-        """Pause reading until `release` has been called as often as this method."""
+        """Pause reading. Each call must be undone by a call to `release`."""
         self._holds += 1
         if self._holds == 1 and self.transport and not self.transport.is_closing():
             self.transport.pause_reading()
@@ -225,7 +225,7 @@ class Bridge(_End):
         return False
 
     def close(self, reason: str = "") -> None:
-        """Abort the connection if given a reason; otherwise, close it after sending all data."""
+        """Abort the connection if `reason` is given; otherwise, close it after sending all data."""
         if reason:
             self.abort(reason)
             self._fail_request()
@@ -245,7 +245,7 @@ class Bridge(_End):
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
         """Perform a TLS handshake; return the protocol and cipher. Raises ServerFault."""
         if self._fault is not None or not self._reader.is_between_messages:
-            # An attacker could have injected plain text that was received before the handshake.
+            # Reject plain text received before the handshake: an attacker could have injected it.
             raise ServerFault(
                 "the server sent plain text instead of a TLS handshake",
                 "check whether the port speaks TLS",

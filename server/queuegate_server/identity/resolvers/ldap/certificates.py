@@ -57,7 +57,7 @@ def tls_context(
     """Return an SSL context for connections to a server. Blocks. Raises ValueError.
 
     Args:
-        ca_file: The trusted certificates; None: the system's trust store.
+        ca_file: The file with trusted certificates, or None for the system's trust store.
         minimum: The minimum TLS version.
         verify: Whether to verify the server's certificate.
     """

@@ -55,7 +55,7 @@ class LdapConnection:
     def __init__(
         self, bridge: Bridge, descriptor: int, options: LdapOptions, observe: StepObserver
     ) -> None:
-        """Create a connection that owns `descriptor`, which `hand_over` returned."""
+        """Create a connection that owns `descriptor`, the result of `Bridge.hand_over`."""
         self._bridge = bridge
         self.options = options
         self.observe = observe
@@ -101,7 +101,7 @@ class LdapConnection:
         return len(self._pending)
 
     async def bind(self, name: str, password: bytes) -> None:
-        """Perform a simple bind, anonymous if name and password are empty. Raises LdapFault."""
+        """Perform a simple bind (anonymous if both arguments are empty). Raises LdapFault."""
         if password and not (self._bridge.encrypted or self.options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
         # The password is sent as bytes because it might not be valid UTF-8.
@@ -119,8 +119,7 @@ class LdapConnection:
     ) -> SearchResult:
         """Send one search request and return its complete result. Raises LdapFault.
 
-        Asks the server for no more than `size_limit` entries (0: unlimited), but enforces only
-        `allowance`.
+        `size_limit` is only sent to the server (0 means no limit). `allowance` is enforced here.
         """
         seconds = max(1, round(self.options.operation_timeout))
         self.used_at = time.monotonic()
@@ -150,7 +149,7 @@ class LdapConnection:
             self.close(fault.detail)
             raise
         except LdapFault:
-            # The server responds, even if it refused the request.
+            # The server refused the request, but it responds.
             return
 
     async def _request(
@@ -204,7 +203,7 @@ class LdapConnection:
         )
         if not sent and self.in_flight:
             return fault
-        # A server that responds to other requests is merely slow; a silent one seems to hang.
+        # A server that responds to other requests is merely slow; a silent server seems to hang.
         if self.heard_at == heard_at:
             self.close(fault.detail)
         return fault
@@ -230,7 +229,7 @@ class LdapConnection:
         PACER.wait(time.monotonic() - start)
 
     def _resume_reading(self) -> None:
-        # Read at once: libldap may have buffered all the data, and no event would then follow.
+        # Read now, because libldap may have buffered all data; no event would then trigger a read.
         if self.lost is None:
             self._loop.add_reader(self._descriptor, self._read)
             self._read()
@@ -249,7 +248,7 @@ class LdapConnection:
                 self.close(self._bridge.lost or to_fault(error).detail)
             return True
         except Exception as error:
-            # The error (for example, a DN that is not valid UTF-8) does not identify the request.
+            # The error (such as invalid UTF-8 in a DN) does not show which request is affected.
             self.close(f"the server sent an unreadable response: {type(error).__name__}")
             return True
         if kind is None:
@@ -281,7 +280,7 @@ class LdapConnection:
 
 
 class _WritableDescriptor:
-    """Waits until at least three quarters of a Unix socket's send buffer are free.
+    """Waits until at least three quarters of a Unix socket's send buffer is free.
 
     Any request then fits. This is necessary because libldap cannot resume a partial send.
     """

@@ -118,6 +118,6 @@ def _port(text: str) -> int:
 
 
 def preset_defaults(given: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the defaults from the preset in `given`. Unknown presets are reported later."""
+    """Return the defaults of the preset named in `given`. Unknown presets are reported later."""
     name = given.get("preset")
     return PRESETS.get(name, {}) if isinstance(name, str) else {}

@@ -68,7 +68,7 @@ class Directory:
             listing.give_up(fault.text)
 
     async def all_users(self, limit: int) -> list[str]:
-        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
+        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
         try:
             return await self._on_connection(partial(self._lookup.list_users, limit))
         except LdapFault as fault:
@@ -104,7 +104,7 @@ class Directory:
         self._threads.close()
 
     async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
-        """Call `work` with a connection. If the server fails, retry once, preferably on another."""
+        """Call `work` with a connection. If the server fails, retry once, preferably elsewhere."""
         server, connection = await self.pool.connection()
         try:
             outcome = await work(connection)

@@ -53,19 +53,19 @@ def is_host(text: str) -> bool:
         ipaddress.ip_address(text)
         return True
     try:
-        # Check the IDNA encoding, because the system's resolver and TLS also use it.
+        # Check the IDNA-encoded name, because the system's resolver and TLS use that form.
         return is_domain(text.encode("idna").decode())
     except UnicodeError:
         return False
 
 
 def parse_url(text: str) -> ServerUrl:
-    """Parse an LDAP URL. Raises ValueError; the message is a predicate."""
+    """Parse an LDAP URL. Raises ValueError with a predicate as its message ("names no host")."""
     if not text.isprintable() or " " in text:
         raise ValueError("contains spaces or control characters")
     try:
         parts = urlsplit(text)
-    except ValueError:  # brackets without an IPv6 address
+    except ValueError:  # the brackets do not contain an IPv6 address
         raise ValueError("has a host that is not an IPv6 address") from None
     if parts.scheme not in _PORTS:
         raise ValueError("must begin with ldap:// or ldaps://")

@@ -1,4 +1,4 @@
-"""Parses distinguished names (RFC 4514) with the driver; compares them regardless of spelling."""
+"""Parses distinguished names (RFC 4514) using the driver. Compares them regardless of spelling."""
 
 import unicodedata
 from collections.abc import Sequence

@@ -53,8 +53,8 @@ class LdapEntry:
     def check_names(self, requested: frozenset[str]) -> None:
         """Raise SetupFault if an attribute was sent under a name not in `requested`.
 
-        The name may be an alias of a requested attribute, whose values would then seem to be
-        missing. `requested` contains lowercase names without ranges.
+        If the server used an alias of a requested attribute, that attribute's values would seem to
+        be missing. `requested` contains lowercase names without ranges.
         """
         has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
         for name in self._attributes:

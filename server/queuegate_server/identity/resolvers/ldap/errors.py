@@ -33,7 +33,7 @@ class BadCredentials(ServerFault):
 
 
 class SetupFault(LdapFault):
-    """The query fails until the configuration of the directory or this server is corrected."""
+    """The query will fail until the configuration of the directory or this server is corrected."""
 
 
 class NoSuchEntry(SetupFault):

@@ -58,11 +58,11 @@ def assertions(text: str) -> tuple[Assertion, ...]:
 
 
 def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the unknown attributes that prevent a filter from matching any entry. `known` contains
-    lowercase names.
+    """Return a filter's unknown attributes if they prevent the filter from matching any entry.
 
-    A comparison with an unknown attribute is undefined (RFC 4511, 4.5.1.7). A conjunction with such
-    a comparison cannot be true; a disjunction can be true if another operand can be true.
+    `known` contains lowercase names. A comparison with an unknown attribute is undefined (RFC 4511,
+    4.5.1.7). A conjunction with such a comparison cannot be true; a disjunction can be true if
+    another operand can be true.
     """
     tree = _parse(text)
     if _can_match(tree, known):
@@ -172,7 +172,7 @@ class UserFilter:
         return "*".join(self._parts)
 
     def users(self, values: Callable[[str], Iterable[str]], *, fold: bool) -> tuple[str, ...]:
-        """Return the names of all users for whom the filter would match an entry.
+        """Return all user names with which the filter would match an entry.
 
         `values` returns the entry's values for an attribute. If `fold` is set, the filter's text
         around the placeholder is compared ignoring case.

@@ -1,4 +1,4 @@
-"""Kinds of groups: builds their search filters, and parses their DNs and names."""
+"""Builds search filters for the configured kinds of groups, and parses group DNs and names."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -40,7 +40,7 @@ class GroupKind:
         )
         """The group attributes to request."""
         base = SearchBase(options.group_base or "")
-        # Not a method, because caching one would create a reference cycle.
+        # Not a method, because a cached method would create a reference cycle.
         parse = partial(_parse, options, base, self._apply_case)
         self._parse = parse
         self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)

@@ -55,7 +55,7 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 class GroupLookup:
-    """Looks up one user's groups, and collects up to `max_groups` in order of discovery."""
+    """Looks up one user's groups. Raises SetupFault if there are more than `max_groups`."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class GroupLookup:
         await self._add_entries(kind, entries)
 
     async def _add_gid_group(self, kind: GroupKind) -> None:
-        """Add the group with the user's gidNumber."""
+        """Add the group with the user's gidNumber, or the number itself if there is no group."""
         gid = _gid(self._user)
         text = f"(&(objectClass=posixGroup)({_GID}={gid}))"
         entries = await self._search_primary_group(kind, text)
@@ -192,7 +192,7 @@ class GroupLookup:
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
-        """Add parent groups level by level, with one search per kind. Cycles are not followed."""
+        """Add parent groups with one search per level and kind. Cycles are not followed."""
         kinds = [kind for kind in self._kinds if kind.options.groups_from != "member_uid"]
         for _ in range(self._options.nested_depth):
             if not above:
@@ -261,7 +261,7 @@ class GroupLookup:
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:
-        """Mark a group as seen. Return None if it already was, or is outside `group_base`."""
+        """Return a group and mark it as seen; None if already seen or outside `group_base`."""
         group = kind.parse(dn)
         if group is None:
             self._statistics.note_skipped(dn)
