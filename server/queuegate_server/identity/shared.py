@@ -28,12 +28,12 @@ class SharedGroups(Protocol):
         """A fingerprint of the resolver's settings, equal on all servers that share results."""
 
     async def get(self, user: str) -> SharedResult | None:
-        """Return a user's unexpired result, or None. Never raises; takes at most a few ms."""
+        """Return a user's unexpired shared result, if any. Never raises; takes at most a few ms."""
 
     def begin(self, user: str) -> Callable[[SharedResult], None] | None:
         """Register the start of a lookup.
 
-        Return a nonblocking function that shares the result passed to it, unless that has become
+        Return a nonblocking function that shares the lookup's result, unless it has become
         outdated. Return None if results cannot be shared.
         """
 
@@ -56,7 +56,7 @@ class CacheLease(Protocol):
         """The number of leases that have ended. When it changes, revalidate cached results."""
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Register a callback to be called when a lease ends, before the caches are used again."""
+        """Register a callback. It is called when a lease ends, before the caches are used again."""
 
     def end_if_expired(self, now: float) -> bool:
         """End the lease if it has expired; return whether it has expired. If so, the caller must

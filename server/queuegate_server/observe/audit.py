@@ -91,8 +91,8 @@ class AuditLog:
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
-        """Append records. Return False only with `block`, if the buffer is full or the write fails
-        or takes longer than WRITE_TIMEOUT.
+        """Append records. With `block`, return False if the buffer is full or the write fails or
+        takes longer than WRITE_TIMEOUT; with `drop`, always return True.
 
         Args:
             records: A function that builds the records. It is called once, in the audit thread.
@@ -128,7 +128,7 @@ class AuditLog:
             _LOG.error("audit records were lost: the audit log could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write is hanging. If so, new calls must not wait."""
+        """Return whether a write is hanging. If so, `append` must not wait for new writes."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 
@@ -208,7 +208,7 @@ class AuditLog:
             self._writing_since = None
 
     def _try(self, work: Callable[[], None]) -> bool:
-        """Run a function; return whether it succeeded. Failures are counted and logged."""
+        """Run a file operation; return whether it succeeded. Failures are counted and logged."""
         try:
             work()
         except OSError as error:
@@ -235,7 +235,7 @@ class AuditLog:
 
 
 def open_audit_log(settings: Audit) -> AuditLog | None:
-    """Open the audit log, if enabled, on the running event loop. Raises CannotAudit."""
+    """Return an open audit log on the running event loop; None if disabled. Raises CannotAudit."""
     path = settings.path
     if path is None or not settings.is_on:
         return None
@@ -261,7 +261,7 @@ def _complete(outcomes: Iterable[tuple[_Entry, bool]]) -> None:
 
 
 def _lines(entry: _Entry) -> bytes | None:
-    """Encode records as ASCII, so that names cannot break lines. Return None on failure."""
+    """Encode records as ASCII, so that no name contains a line break. Return None on failure."""
     try:
         return b"".join(_encode(record).encode() + b"\n" for record in entry.records())
     except Exception:  # a bug must not stop the thread

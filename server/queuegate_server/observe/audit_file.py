@@ -37,10 +37,10 @@ class Target(Protocol):
 
 
 class StandardOutput:
-    """An audit log on standard output. The write after a failed write starts on a new line."""
+    """An audit log on standard output. After a failed write, the next one starts a new line."""
 
     def __init__(self) -> None:
-        """Write to descriptor 1, regardless of `sys.stdout`."""
+        """Flush `sys.stdout`, because records are written directly to descriptor 1."""
         sys.stdout.flush()
         self.failed_rotations = 0
         self._torn = False
@@ -62,7 +62,7 @@ class StandardOutput:
 
 
 class AuditFile:
-    """An exclusively locked file, reopened if another program moves or deletes it."""
+    """An audit log in an exclusively locked file, which is reopened if moved or deleted."""
 
     def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
         """Open the file, creating it with mode 0640 if necessary.
@@ -71,7 +71,7 @@ class AuditFile:
             path: The file.
             max_size: The size at which the file is rotated, in bytes.
             keep: The number of rotated files to keep; `path.1` is the newest.
-            syncs: Whether to sync a file to disk before rotating it.
+            syncs: Whether to sync the file to disk before it is rotated or reopened.
 
         Raises:
             BlockingIOError: Another process has locked the file.
@@ -86,7 +86,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def write(self, lines: bytes) -> None:
-        """Write lines. On failure, truncate the file to remove those already written."""
+        """Write lines. On failure, truncate the file so that none of them remain."""
         self._reopen_if_moved()
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._max_size:
@@ -143,7 +143,7 @@ class AuditFile:
             self.close()
 
     def _rotate(self, size: int) -> int:
-        """Rotate the files; return the new file's size. On failure, keep the old file in use."""
+        """Rotate the files; return the current file's size. If that fails, keep the old file."""
         try:
             if self._keep:
                 # Renumber only the files before the first gap. A failed rotation may leave a gap.

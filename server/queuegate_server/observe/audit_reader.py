@@ -1,4 +1,4 @@
-"""A bounded search for the newest records in an audit log."""
+"""Searches an audit log for the newest matching records, within limits."""
 
 import json
 import os

@@ -77,7 +77,7 @@ class ResolverCounters:
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """Return the name that metrics and spans use for an outcome."""
+    """Return an outcome's name in metrics and spans."""
     if isinstance(outcome, KnownUser):
         return "found"
     return "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"

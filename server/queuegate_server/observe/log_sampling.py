@@ -61,7 +61,9 @@ class LogSampler(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a line. Adds the number of lines suppressed before it."""
+        """Return whether to write a line. Sets its `suppressed` field if similar lines were
+        dropped.
+        """
         if record.levelno < logging.WARNING or not record.name.startswith(_SAMPLED):
             return True
         key = _key(record.name, record.levelno, str(record.msg), record.__dict__)
@@ -74,7 +76,7 @@ class LogSampler(logging.Filter):
         return False
 
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
-        """Return whether to suppress a line, and count it if so. Saves building a `LogRecord`."""
+        """Return whether to suppress a line, and count it if so, without building a `LogRecord`."""
         key = _key(name, level, message, fields)
         with self._lock:
             window = self._windows.get(key)
@@ -84,7 +86,7 @@ class LogSampler(logging.Filter):
         return True
 
     def _suppress(self, key: _Key, window: _Window) -> None:
-        """Count a suppressed line. After the first, schedule a report for the window's end."""
+        """Count a suppressed line. If it is the first, schedule a report for the window's end."""
         window.suppressed += 1
         if window.suppressed == 1:
             with contextlib.suppress(RuntimeError):  # no event loop; the next line reports it
@@ -119,7 +121,7 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """Truncate a library's message. Serves as a logging filter, and so always returns True."""
+    """Truncate a library's message. Always returns True, because it serves as a logging filter."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()

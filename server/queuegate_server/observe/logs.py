@@ -74,7 +74,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         self._torn = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, preceded by one that reports lost lines, if any."""
+        """Write a line. If earlier lines were lost, first write a line with their number."""
         try:
             descriptor = self.stream.fileno()
         except (OSError, ValueError):  # closed, or not a real file (in tests)
@@ -110,8 +110,8 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
         level: The name of a logging level, in lowercase.
         form: `json`, `console`, or `auto` (`console` if stderr is a terminal).
         worker: The worker's index, added to each line as a field.
-        hold_back: Whether to hold back lines below the level `warning` until `release`, the next
-            warning, or process exit.
+        hold_back: Whether to hold back lines below the level `warning` until `release` is called, a
+            warning is logged or the process exits.
     """
     on_terminal = sys.stderr.isatty()
     adding = _FULL
@@ -151,7 +151,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
     for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
     warnings.showwarning = _log_warning
-    # By default, Python prints each distinct warning only once, and so stores all of them forever.
+    # By default, Python prints each distinct warning only once, so it stores every warning forever.
     warnings.simplefilter("always", append=True)
 
 
@@ -201,7 +201,7 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
 
 
 def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
-    """Escape the message and tracebacks and indent the latter, to prevent forged log lines."""
+    """Escape the message and tracebacks, and indent tracebacks, to prevent forged log lines."""
     event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):
         if event.get(key):

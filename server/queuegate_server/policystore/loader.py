@@ -1,4 +1,4 @@
-"""Reads and parses the policies named in the settings, with their YARN and Spark options."""
+"""Reads and parses the configured policies, with their yarn-site.xml and Spark defaults files."""
 
 import asyncio
 from contextlib import suppress
@@ -63,8 +63,8 @@ class ConfigMaps:
     def read(self) -> bytes:
         """Return the value of the key that contains the queues.
 
-        Raises OSError if a folder cannot be read or no folder contains the key. Without the key,
-        the scheduler would open its queues to everyone.
+        Raises OSError if a folder cannot be read or no folder contains the key. A missing key is an
+        error because, without it, the scheduler opens its queues to everyone.
         """
         values = self._maps.read()
         theirs = queues_key(values)
@@ -203,7 +203,7 @@ class PolicyLoader:
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return a policy's file source; the embedded default if no file is configured."""
+    """Return a policy's file source. If no file is configured, it reads the embedded default."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

@@ -82,7 +82,7 @@ class ParserError(Exception):
 
 
 async def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies in a child process. Raises ParserError if it fails or cannot start."""
+    """Parse all policies in a child process. Raises ParserError if that fails."""
     try:
         return await _run(job)
     except OSError as error:
@@ -119,7 +119,8 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
     given, replaces the output limit. Raises ParserError if the child reaches a limit or crashes,
     and OSError if no child can be started.
     """
-    # Only the input may be a pickle; the output may not, because the child reads untrusted text.
+    # Only the input is pickled. Unpickling the output would be unsafe, because the child reads
+    # untrusted text.
     text = pickle.dumps(job)
     limits = _limits(len(text))
     if output_bytes is not None:
@@ -204,7 +205,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     text, users, *_ = admins
     rules = Semantics(semantics)
-    # Unlike the text, `users` may include the daemon's user.
+    # Keep `users`, because they may include the daemon's user, who is missing from the text.
     admins = parse_yarn(text, rules)._replace(users=frozenset(users))
     return Cluster(rules, admins, *flags)
 
@@ -245,7 +246,7 @@ def _command(module: str) -> list[str]:
 
 
 def _limits(size: int) -> ProcessLimits:
-    """Return the limits for text of `size` bytes."""
+    """Return the limits for a child with a job of `size` bytes."""
     memory = max(MIN_MEMORY_BYTES, size * MEMORY_PER_BYTE)
     cpu_seconds = MIN_CPU_SECONDS + math.ceil(size / _MIB) * CPU_SECONDS_PER_MIB
     return ProcessLimits(

@@ -98,7 +98,7 @@ class ParseJob(NamedTuple):
 
 
 class CheckJob(NamedTuple):
-    """Files of one format to check."""
+    """Files to check with the same options."""
 
     format: str
     """One of FILE_FORMATS; empty to detect the format of each file."""
@@ -133,7 +133,7 @@ class ParsedPolicies:
 
 
 def check(job: CheckJob) -> ParsedPolicies:
-    """Check all files. In the result, all fields except `diagnostics` are empty."""
+    """Check all files. The result contains only diagnostics; all other fields are empty."""
     options = FormatOptions(job.acl_names, yarn=job.yarn, is_bare=job.is_bare)
     diagnostics = tuple(
         diagnostic
@@ -259,7 +259,7 @@ def run_child() -> None:
 
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
-    """Read a job from standard input, write the lines that `work` returns for it, and exit."""
+    """Read a job from standard input, write the lines returned by `work(job)`, and exit."""
     # Skip the interpreter's cleanup, which would take time and memory.
     os._exit(_run_job(work))
 
@@ -292,7 +292,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
 
 
 def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
-    """Encode diagnostics as lines. Those beyond the size limit are only counted."""
+    """Encode diagnostics as lines. Beyond the size limit, encode only how many remain."""
     size = 0
     for start in range(0, len(diagnostics), _DIAGNOSTICS):
         part = diagnostics[start : start + _DIAGNOSTICS]

@@ -87,7 +87,7 @@ class ProposalJob(NamedTuple):
 
 
 def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
-    """Encode partitions in lines of about a millisecond each, so that the caller can pause."""
+    """Encode partitions as lines, taking about a millisecond each so that the caller can pause."""
     plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
     return encode_result(plain)
 
@@ -189,7 +189,7 @@ class _ServedPolicy(PolicyFile):
 
 
 def assess(proposal: ProposalJob) -> dict[str, Any]:
-    """Return a proposal's diagnostics, its changes in access, and its proved or refuted claims."""
+    """Return a proposal's diagnostics, its changes in access, and the proofs of its claims."""
     job = proposal.job
     [text] = job.texts
     name, data = text.policy
@@ -268,7 +268,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def _groups(old: PolicyFile, new: PolicyFile) -> dict[str, list[str]] | None:
-    """Return the groups whose members must be listed, by partition; None if there are too many."""
+    """Return `_groups_that_matter` by partition; None if there are too many groups in total."""
     groups = {
         name: sorted(_groups_that_matter(before, after))
         for name, before, after in partition_pairs(old, new)
@@ -292,7 +292,7 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
             queue = partition.queues.get(path)
             for each in partition.created(path) if queue is None else (queue,):
                 groups |= each.submit_acl.groups | each.admin_acl.groups
-    # Omit longer names. Requests cannot contain them, and they are never looked up.
+    # Omit overlong names. Requests cannot contain them, and they are never looked up.
     return {name for name in groups if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
 
 

@@ -92,8 +92,8 @@ class Reloader:
             resolvers: Provides each partition's group resolver.
             engine: Serves the policies.
             wall: A wall clock in seconds.
-            agree_on_revision: Agrees with the other processes on a policy's revision, given its
-                checksum and the previous revision; None if this is the only process.
+            agree_on_revision: Agrees with the other processes on a policy's revision, given the
+                policy's checksum and the previous revision. None if this is the only process.
         """
         self._settings = settings
         self._agree_on_revision = agree_on_revision
@@ -375,7 +375,7 @@ def _with_unusable(
 
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
-    """Return an error that points to the resolver in the policy or the settings."""
+    """Return an error at the resolver's definition, in the policy or the settings."""
     message, remedy = unusable.message, unusable.remedy
     if unusable.key.defined_in == "settings":
         return _error("settings", message, remedy)

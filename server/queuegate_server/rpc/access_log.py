@@ -83,7 +83,7 @@ def log_end(method: str, context: Context, start: float, code: str) -> None:
 
 
 def log_admin_call(method: str, context: Context) -> None:
-    """Log a call that requires the admin role, at info level."""
+    """Log, at info level, a call that requires the admin role."""
     request = RequestContext.from_metadata(context.invocation_metadata())
     _LOG.info("admin call", extra={"method": method} | _fields(context, request))
 

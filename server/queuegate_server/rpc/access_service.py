@@ -68,7 +68,7 @@ class AccessServicer(ApplicationServicer):
     async def CheckQueueAccess(
         self, data: bytes, *, trusted: bool, permit: Permit = nullcontext
     ) -> bytes:
-        """Decide one check. The call needs a permit only for the duration of a group lookup."""
+        """Decide one check. Holds a permit only while groups are looked up."""
         try:
             response = self._cache.get(self._engine.snapshot, data, trusted=trusted)
             if response is None:
@@ -101,7 +101,7 @@ class AccessServicer(ApplicationServicer):
             return snapshot, await slot.run(data, validate)
 
     async def BatchCheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide a batch on one snapshot. A failed check does not affect the others."""
+        """Decide a batch's checks on one snapshot. A failed check does not affect the others."""
         method = "BatchCheckQueueAccess"
         async with self._queue.for_call(data) as slot:
             try:
@@ -121,7 +121,7 @@ class AccessServicer(ApplicationServicer):
     async def _decide(
         self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
     ) -> list[CheckResponse]:
-        """Return the checks' results; add required changes that are still missing to `behind`."""
+        """Return the checks' results, and add to `behind` the required changes not yet applied."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -145,7 +145,7 @@ class AccessServicer(ApplicationServicer):
         *,
         trusted: bool,
     ) -> list[CheckResponse]:
-        """Return each check's result, from the cache or decided on the snapshot."""
+        """Return each check's result, reusing cached results where possible."""
         cache = self._cache
         return await decide_each(
             requests,
@@ -205,7 +205,7 @@ class AccessServicer(ApplicationServicer):
         )
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
-        """List one page of the existing queues that a user may use."""
+        """Return one page of the existing queues that a user may use."""
         async with self._queue.for_call(data) as slot:
             request = await slot.parse(access_pb2.ListQueuesRequest, data)
             snapshot = self._engine.snapshot
@@ -226,7 +226,7 @@ class AccessServicer(ApplicationServicer):
         return response.SerializeToString()
 
     async def ListUsers(self, data: bytes) -> bytes:
-        """List one page of the users who may use a queue."""
+        """Return one page of the users who may use a queue."""
         async with self._queue.for_call(data) as slot:
             request = await slot.parse(access_pb2.ListUsersRequest, data)
             snapshot = self._engine.snapshot
@@ -237,7 +237,7 @@ class AccessServicer(ApplicationServicer):
     async def _usable(
         self, query: Query, first: int, limit: int, slot: Slot
     ) -> list[tuple[str, Decision]]:
-        """Return up to `limit` queues that the user may use, from the path at index `first` on."""
+        """Return up to `limit` queues that the user may use, starting at path index `first`."""
         user, groups, served, above, access, real_user = query
         paths = served.partition.paths
         queues: list[tuple[str, Decision]] = []
@@ -247,7 +247,8 @@ class AccessServicer(ApplicationServicer):
             allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
             if allowed is None:
                 slot.release()
-                # Unknown users have no groups, but ACLs may list their names or contain wildcards.
+                # For an unknown user, continue without groups, because ACLs may list the name or
+                # contain wildcards.
                 groups = await self._engine.groups(query)
                 await slot.reacquire()
                 allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)

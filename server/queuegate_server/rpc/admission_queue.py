@@ -68,7 +68,7 @@ class AdmissionQueue:
         Args:
             clock: A monotonic clock, in seconds.
             max_wait: CoDel's target for how long calls wait for the slot, in seconds.
-            refused: The numbers of shed calls, by exceeded limit: `waited`, `unread` or `bytes`.
+            refused: Counters of shed calls by exceeded limit: `waited`, `unread` or `bytes`.
             unread: The budget for unread response bytes; calls are refused while it is spent.
         """
         self.clock = clock
@@ -147,7 +147,7 @@ class AdmissionQueue:
             self._busy_since = self.clock()
 
     def release(self) -> None:
-        """Grant the slot to the next waiter."""
+        """Grant the slot to the next waiter, or mark the slot as free if there is none."""
         now = self.clock()
         if len(self.preempted) >= _MAX_PREEMPTED and self._grant(self.preempted, now):
             return
@@ -158,7 +158,8 @@ class AdmissionQueue:
         self._is_taken = False
 
     def _grant(self, line: _Line, now: float) -> bool:
-        """Grant the slot to the first waiter that is not shed or cancelled."""
+        """Grant the slot to the first waiter not shed or cancelled; return whether there was one.
+        """
         while line:
             turn, since = line.popleft()
             if turn.done():
@@ -212,7 +213,7 @@ class Slot:
     async def penalize(self) -> None:
         """Release a failed call's slot after a delay longer than the call took.
 
-        Otherwise, callers that retry fast failures immediately would starve others.
+        Otherwise, a caller that fails quickly and retries immediately would starve others.
         """
         if self._is_held:
             cost = 2 * (self._clock() - self._since) + self._size * _SECONDS_PER_BYTE
@@ -239,11 +240,11 @@ class Slot:
 
     @property
     def is_due(self) -> bool:
-        """Whether the call has computed long enough to pause."""
+        """Whether the call has been computing for so long that it must pause."""
         return self._clock() >= self._step_end
 
     async def pause_if_due(self) -> None:
-        """Pause if the call has computed long enough."""
+        """Pause if `is_due`."""
         if self.is_due:
             # A call's concurrent lookups pause one at a time; otherwise, each would compute for a
             # full step before other work runs.

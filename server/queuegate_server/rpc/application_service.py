@@ -84,8 +84,9 @@ class ApplicationServicer:
     ) -> bytes:
         """Decide and record a single check; return the response.
 
-        `read` returns the snapshot on which to decide the check, and its query. `explain` decides
-        it. `message` builds the response from the query, the result and the policy's revision.
+        `read` returns the snapshot on which to decide the check, and the check's query. `explain`
+        decides it. `message` builds the response from the query, the result and the policy's
+        revision.
         """
         try:
             snapshot, query = await self._queue.in_turn(data, read)
@@ -98,7 +99,7 @@ class ApplicationServicer:
         return response
 
     async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide a batch on one snapshot. A failed check does not affect the others."""
+        """Decide a batch's checks on one snapshot. A failed check does not affect the others."""
         method = "BatchCheckApplicationAccess"
         async with self._queue.for_call(data) as slot:
             try:

@@ -127,7 +127,7 @@ class Authenticator:
 
     @property
     def version(self) -> object:
-        """A value that changes whenever the principals of callers may have changed."""
+        """A value that changes whenever callers' principals may have changed."""
         return self._changes, 0 if self._tokens is None else self._tokens.reloads
 
     def identify(self, context: _CallContext) -> Principal:
@@ -156,7 +156,8 @@ class Authenticator:
         )
 
     def certificate_expiry(self, context: _CallContext) -> float:
-        """Return when the caller's certificate expires (Unix seconds); infinity without one."""
+        """Return the expiry of the caller's certificate in Unix seconds; infinity if there is none.
+        """
         certificate = self._certificate(context.auth_context())
         return peer_certificate(certificate).not_after if certificate else math.inf
 
@@ -180,7 +181,7 @@ class Authenticator:
         return principal
 
     def _certificate(self, auth_context: Mapping[str, Iterable[bytes]]) -> bytes:
-        """Return the certificate verified in the handshake, or b"". It may have since expired."""
+        """Return the certificate verified in the handshake, if any. It may have expired since."""
         if not self._with_certificates:
             return b""
         return next(iter(auth_context.get(_CERTIFICATE, ())), b"")

@@ -27,7 +27,7 @@ _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
 
 class CheckSteps(NamedTuple, Generic[Q, V]):
-    """Functions that decide a check, given its request or its index in the batch."""
+    """The steps of deciding a check, which is given by its request or its index in the batch."""
 
     cached: Callable[[bytes], CheckResponse | None]
     read: Callable[[int], Q]

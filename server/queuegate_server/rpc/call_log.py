@@ -85,7 +85,7 @@ class CallLog:
         *,
         size: int = 0,
     ) -> None:
-        """Count a batch's decisions, and record the decisions that are due.
+        """Count a batch's decisions, and write the audit records that are due.
 
         Args:
             method: The method's name.

@@ -88,7 +88,7 @@ class NotCaughtUp(Exception):
 
 
 class Unauthenticated(Exception):
-    """The caller presented no credential or an invalid credential."""
+    """The caller presented no credential or an invalid one."""
 
 
 class PermissionDenied(Exception):
@@ -152,8 +152,8 @@ def to_status(error: Exception) -> CallStatus:
         return _status(*status, str(error), details)
     is_not_ready = status[1] == errors_pb2.ERROR_REASON_NOT_READY
     retry_after = _NOT_READY_RETRY_SECONDS if is_not_ready else getattr(error, "retry_after", 0.0)
-    # Round delays up so that more statuses are equal. Equal statuses are cached, and sent only once
-    # per batch.
+    # Round delays up so that more statuses are identical. Identical statuses share a cache entry,
+    # and are sent only once per batch.
     seconds = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
     return _cached_status(*status, str(error), seconds)
 

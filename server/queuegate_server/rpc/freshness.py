@@ -40,7 +40,7 @@ class Freshness:
                 raise NotCaughtUp
 
     async def catch_up(self, changes: Collection[Change], slot: Slot | None = None) -> bool:
-        """Release the slot and wait briefly for changes. Without a fleet, only return False."""
+        """Wait briefly for changes without holding the slot. Without a fleet, just return False."""
         if self.follow is None:
             return False
         if slot is not None:

@@ -39,7 +39,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._notify()
 
     def end_watches(self) -> None:
-        """Close all watches, including future ones, once each has sent the latest status."""
+        """Close current and future watches as soon as they have sent the latest status."""
         self._is_draining = True
         self._notify()
 

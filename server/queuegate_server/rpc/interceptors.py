@@ -27,10 +27,10 @@ _BOUNDS: Final = ("calls", "waited", "incomplete", "unread", "bytes")
 
 
 def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> UnaryMethod:
-    """Return a unary method that counts and logs calls and converts exceptions to statuses.
+    """Wrap a unary method to count and log its calls and convert exceptions to statuses.
 
     gRPC keeps a call's exception and its stack frames until the next garbage collection, so the
-    returned method first deletes its reference to the request.
+    wrapper deletes its reference to the request of a failed call.
     """
 
     async def ended(data: bytes, context: Context) -> bytes:
@@ -52,7 +52,7 @@ def end_unary(method: str, counters: MethodCounters, handler: UnaryMethod) -> Un
 
 
 def end_stream(method: str, counters: MethodCounters, handler: StreamMethod) -> StreamMethod:
-    """Return a streaming method that counts and logs calls and converts exceptions to statuses."""
+    """Wrap a streaming method to count and log its calls and convert exceptions to statuses."""
 
     async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         counters.started += 1
@@ -123,7 +123,7 @@ class ConcurrencyLimiter:
 
 
 def _code(error: BaseException, context: Context) -> str:
-    """Return the name of a failed call's status code, from its deadline if it was cancelled."""
+    """Return a failed call's status name; for a cancelled call, it depends on the deadline."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         # None if the call has no deadline, contrary to the type stubs.
         remaining: float | None = context.time_remaining()

@@ -81,7 +81,8 @@ class PolicyServicer:
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
-        # Serialize in parts, because protobuf parses concatenated messages as one merged message.
+        # Serialize in parts. Clients receive one message, because protobuf merges concatenated
+        # messages.
         parts = [response.SerializeToString()]
         creation = served.partition.creation
         queues = iter(served.partition.queues.items())

@@ -53,7 +53,7 @@ class ReportRecorder:
         refused: list[sync_pb2.RefusedDecision],
         size: int,
     ) -> "asyncio.Task[sync_pb2.SyncReported]":
-        """Start recording a report's valid decisions; return a task that returns the confirmation.
+        """Start recording a report's valid decisions; the task's result is the confirmation.
 
         Invalid decisions also count against the caller's rate limit and delay its next report.
         Raises Overloaded if too many reports are pending.

@@ -1,4 +1,4 @@
-"""The only cache of decisions. It stores responses, keyed by the serialized requests.
+"""The server's only decision cache. It stores serialized responses, keyed by serialized requests.
 
 A response is valid for one snapshot and one level of trust in the caller. A response based on
 cached groups expires when the group-cache entry needs a refresh or is replaced, invalidated or
@@ -160,7 +160,7 @@ class ResponseCache:
 
 
 def cacheable(response: bytes, decision: Decision) -> CachedResponse:
-    """Wrap a serialized response that is not based on cached groups."""
+    """Build a `CachedResponse` from a serialized response that is not based on cached groups."""
     framed = wire.embed(_RESULTS, wire.embed(_DECISION, response))
     return CachedResponse(response, framed, NUMBERS[decision.reason])
 

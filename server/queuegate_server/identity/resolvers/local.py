@@ -8,8 +8,8 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 _NO_GROUP_LIST: Final = LookupFailure("the test table has no group list for the user")
-# The table in YuniKorn's `pkg/common/security/usergroup_test_resolver.go`. Groups with ids of 1000
-# and above have names there, and the group lookup fails for the last two users.
+# Copied from YuniKorn's `pkg/common/security/usergroup_test_resolver.go`, in which groups with ids
+# of 1000 and above have names, and group lookups fail for the last two users.
 _TABLE: Final[Mapping[str, Outcome]] = {
     "testuser1": KnownUser(("group1000", "group1001")),
     "testuser2": KnownUser(("100", "group1001", "group1002")),
@@ -35,7 +35,7 @@ class _LocalResolver:
 
 
 class NoResolver(_LocalResolver):
-    """Resolves every user to one group of the same name, as YuniKorn does with no resolver set."""
+    """Resolves every user to one group of the same name, as YuniKorn does by default."""
 
     async def resolve(self, user: str) -> Outcome:
         """Return one group, named after the user."""
@@ -60,7 +60,7 @@ class NoGroupsResolver(_LocalResolver):
         return KnownUser(())
 
     async def members(self, listing: MemberListing) -> None:
-        """List no members, and mark every group as incomplete."""
+        """List no members, and mark every group's list as incomplete."""
         listing.give_up("no resolver looks up groups: name one in the settings")
 
     async def all_users(self, _limit: int) -> Collection[str]:

@@ -1,4 +1,5 @@
-"""Looks up the host's users and groups through the C library and the sources in nsswitch.conf.
+"""Looks up the host's users and groups using the C library, which queries the sources in
+nsswitch.conf.
 
 The C functions are called through ctypes instead of `pwd`, `grp` and `os.getgrouplist`, for two
 reasons. `os.getgrouplist` holds the GIL while it waits, so a hanging directory would block the
@@ -116,7 +117,7 @@ class NssResolver:
 
 
 def look_up_account(user: str) -> Outcome:
-    """Look up all groups of a host user, primary group first. Blocks.
+    """Look up all of a host user's groups, primary group first. Blocks.
 
     A group without a name is represented by its number, as in YuniKorn.
     """
@@ -185,7 +186,7 @@ def _has_name(gid: int) -> bool:
 
 
 def _other_sources(nsswitch: Path) -> str:
-    """Return a clause that names the sources that may not list all users; "" if there are none."""
+    """Return a clause naming the sources that may not list all users; "" if there are none."""
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -210,7 +211,7 @@ def _group_text(gid: int) -> str:
 
 
 class _Passwd(ctypes.Structure):
-    """The `struct passwd` fields common to all systems, followed by space for any others."""
+    """The `struct passwd` fields common to all systems, with space for any additional fields."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -222,7 +223,7 @@ class _Passwd(ctypes.Structure):
 
 
 class _Group(ctypes.Structure):
-    """The `struct group` fields common to all systems, followed by space for any others."""
+    """The `struct group` fields common to all systems, with space for any additional fields."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -245,8 +246,8 @@ def group_ids(user: bytes, primary: int) -> list[int]:
     """Return the ids of all of a user's groups, possibly with duplicates. Blocks.
 
     Raises:
-        OSError: A source failed, or the user has too many groups. After a failure, the C library
-            still returns the other sources' groups; only errno indicates it.
+        OSError: A source failed, or the user has too many groups. If a source fails, the C library
+            still returns the other sources' groups; only errno indicates the failure.
     """
     size = INITIAL_GROUPS
     while size <= MAX_GROUPS:
@@ -314,7 +315,7 @@ def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[cty
 def _ensure_files_can_be_opened() -> None:
     """Raise OSError if this process has run out of file descriptors.
 
-    An existing entry would then appear to be missing: the sources that read files fail, and a later
-    source in nsswitch.conf that needs no files reports that there is no such entry.
+    An existing entry would then appear to be missing, because sources that read files fail, and a
+    later source in nsswitch.conf that needs no files reports that there is no such entry.
     """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

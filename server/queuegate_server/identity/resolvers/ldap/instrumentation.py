@@ -23,7 +23,7 @@ StepName = Literal[
 
 @dataclass(slots=True)
 class LdapStep:
-    """One step of a lookup or of opening a connection, with its result."""
+    """A timed step of a lookup or connection attempt, with its result."""
 
     name: StepName
     server: str
@@ -61,7 +61,7 @@ def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[L
 
 @dataclass(slots=True)
 class StepCount:
-    """The number of times a step was performed on a server, and the total time taken."""
+    """How often a step succeeded and failed on one server, and the total time it took."""
 
     succeeded: int = 0
     failed: int = 0
@@ -70,7 +70,7 @@ class StepCount:
 
 @dataclass(slots=True)
 class LdapStatistics:
-    """Counters since the resolver was created, described in `server/metric_families.py`."""
+    """The resolver's counters since its creation. `server/metric_families.py` describes them."""
 
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
     """The counters by server and step."""
@@ -90,7 +90,7 @@ class LdapStatistics:
     """A rate limiter for log lines about entries, because one lookup may cause thousands."""
 
     def note_outside(self, dn: str, base: str) -> None:
-        """Count an entry ignored because it is outside a base; log it unless rate-limited."""
+        """Count and, unless rate-limited, log an entry that is ignored for being outside `base`."""
         self.outside_base += 1
         if self.log_rate.acquire():
             _LOG.warning(
@@ -98,7 +98,7 @@ class LdapStatistics:
             )
 
     def note_skipped(self, source: str) -> None:
-        """Count a group without a readable name; log it unless rate-limited."""
+        """Count and, unless rate-limited, log a group without a readable name."""
         self.skipped_names += 1
         if self.log_rate.acquire():
             _LOG.warning("a group has no readable name: %.200r", source)

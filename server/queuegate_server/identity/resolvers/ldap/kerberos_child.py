@@ -1,7 +1,7 @@
-"""A program that binds with GSSAPI on an inherited descriptor, leaving the connection open.
+"""A program that performs a GSSAPI bind over an inherited socket and leaves the socket open.
 
-Its arguments are the descriptor, the host name for the service ticket, and the time limit in
-seconds. On failure, it prints the name and text of the driver's error.
+Its arguments are the socket's descriptor, the host name for the service ticket, and the time limit
+in seconds. On failure, it prints the name and text of the driver's error.
 """
 
 import os
@@ -15,7 +15,7 @@ if __name__ == "__main__":
     handle = ldap.initialize(f"ldap://{sys.argv[2]}", fileno=int(sys.argv[1]))
     # Use the configured host name, because reverse DNS could return a different name.
     handle.set_option(ldap.OPT_X_SASL_NOCANON, ldap.OPT_ON)
-    # Disable SASL encryption: the connection already uses TLS, and Active Directory rejects both.
+    # Disable SASL encryption, because Active Directory rejects it on connections that use TLS.
     handle.set_option(ldap.OPT_X_SASL_SSF_MAX, 0)
     try:
         handle.sasl_non_interactive_bind_s("GSSAPI")

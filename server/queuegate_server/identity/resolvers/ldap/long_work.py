@@ -1,5 +1,4 @@
-"""Splits the processing of large directory responses into short steps, pausing between them so that
-gRPC calls can be served.
+"""Processes large directory responses in short steps. gRPC calls are served in the pauses.
 
 gRPC delivers one call at a time, and each delivery takes several iterations of the event loop.
 Therefore, pauses are longer than steps, and all connections and lookups pause together.
@@ -22,14 +21,15 @@ _MAX_PAUSE_SECONDS: Final = 0.1
 
 
 class Pacer:
-    """Schedules the steps of all tasks in a process."""
+    """Determines when tasks in the process may start their next steps."""
 
     def __init__(self) -> None:
-        """Create a pacer that is ready for a step."""
+        """Create a pacer whose first step may start immediately."""
         self._free_at = 0.0
 
     def wait(self, worked: float = 0.0) -> float:
-        """Record a step of `worked` seconds; return the seconds until the next step may start."""
+        """Record a step of `worked` seconds; return how long to wait before the next, in seconds.
+        """
         now = time.monotonic()
         if worked > _SHORT_SECONDS:
             self._free_at = min(

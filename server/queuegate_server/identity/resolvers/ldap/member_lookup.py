@@ -1,4 +1,4 @@
-"""Looks up group members, the reverse of `group_lookup`.
+"""Looks up the members of groups, whereas `group_lookup` looks up the groups of users.
 
 Members are found through memberOf, the DNs or names listed in groups, nested groups and primary
 groups. The list may include users who are not members; `group_lookup` is authoritative.
@@ -53,7 +53,7 @@ class _Group(NamedTuple):
 
 
 class _DirectMembers(NamedTuple):
-    """A group's direct members."""
+    """A group's direct members, and why some may be missing."""
 
     users: tuple[str, ...]
     groups: tuple[_Group, ...]
@@ -84,8 +84,8 @@ class MemberLookup:
     async def run(self) -> None:
         """List the members of the pending groups. Raises ListingLimit.
 
-        Raises ServerFault if the server fails. The groups that are still pending can then be listed
-        using another server.
+        Raises ServerFault if the server fails. The remaining groups can then be listed using
+        another server.
         """
         for name in self._listing.pending:
             try:
@@ -97,7 +97,7 @@ class MemberLookup:
             self._listing.done(name, missing)
 
     async def _list(self, name: str) -> str:
-        """Add a group's members; return why some may be missing (empty if the list is complete)."""
+        """List a group's members; return why some may be missing ("" if the list is complete)."""
         if self._options.primary_group == "user_name":
             self._listing.add(name, name)
         if self._options.primary_group == "gid_number":
@@ -162,7 +162,7 @@ class MemberLookup:
         return groups
 
     async def _add_users_of_gid(self, name: str) -> None:
-        """Add the users with a group's gidNumber."""
+        """Add the users whose gidNumber is that of the group."""
         kind = self._kinds[0]
         is_by_name = kind.options.groups_from == "member_uid"
         of_group = kind.options.group_filter if is_by_name else "(objectClass=posixGroup)"
@@ -230,7 +230,7 @@ class MemberLookup:
     async def _ensure_readable(self, group: _Group) -> None:
         """Raise SetupFault if a group has members that the bind account may not read.
 
-        Lookups of users cannot detect this, because they use the attribute only in filters.
+        User lookups cannot detect this, because they use the attribute only in filters.
         """
         attributes = group.kind.options.member_attribute
         present = "".join(f"({attribute}=*)" for attribute in attributes)
@@ -241,7 +241,7 @@ class MemberLookup:
             )
 
     async def _parse_dns(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
-        """Parse the valid DNs among the given values; return them by normalized form."""
+        """Parse the given values, skipping invalid DNs; return the DNs keyed by normalized form."""
         dns: dict[NormalizedDn, ParsedDn] = {}
         async for dn in self._session.in_steps(filter(None, map(decode_value, values))):
             if parsed := parse_dn(dn):
@@ -264,7 +264,7 @@ class MemberLookup:
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
-        """Return the groups among the given DNs. Kinds that list members by name are excluded."""
+        """Return the groups among the given DNs, except groups that list their members by name."""
         below_groups: list[_Group] = []
         for kind in self._kinds:
             base = kind.options.group_base
@@ -330,7 +330,7 @@ def _key(dn: str) -> NormalizedDn:
 
 
 def _rdn_filter(dn: ParsedDn) -> str:
-    """Return a filter for entries with a DN's first component; empty if the value is not text."""
+    """Return a filter that matches a DN's first component; empty if its value is binary."""
     if any(kind & ldap.AVA_BINARY for _, _, kind in dn[0]):
         return ""
     parts = [f"({attribute}={escape(value)})" for attribute, value, _ in dn[0]]

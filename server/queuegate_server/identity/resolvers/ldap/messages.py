@@ -103,10 +103,10 @@ class MessageReader:
         self._buffer += data
 
     def messages(self) -> Iterator[tuple[MessageHead, bytes | None]]:
-        """Yield each message's head with the complete message, or with None if it was discarded.
+        """Yield the head and content of each message; the content is None if it was discarded.
         Raises ServerFault.
 
-        The caller may stop iterating at any time, and later call this method again for the rest.
+        The caller may stop iterating at any time and call this method again to continue.
         """
         buffer = self._buffer
         while True:
@@ -234,7 +234,7 @@ class _Check:
         self.elements = 0
 
     def message(self) -> None:
-        """Check the message."""
+        """Check the whole message and count its elements."""
         at, end = self._open(_SEQUENCE, 0, len(self._message))
         if end != len(self._message):
             raise MalformedMessage
@@ -323,7 +323,7 @@ class _Check:
                 raise MalformedMessage
 
     def _texts(self, at: int, end: int) -> None:
-        """Check a set of values. Optimized, because there may be very many."""
+        """Check a sequence of values. Optimized, because it may be very long."""
         message = self._message
         left = self._max_elements - self.elements
         while at < end:
@@ -342,7 +342,7 @@ class _Check:
         self.elements = self._max_elements - left
 
     def _open(self, tag: int, at: int, end: int) -> tuple[int, int]:
-        """Return where the content of the element at position `at` starts and ends."""
+        """Return the start and end of the content of the element at position `at`."""
         if at >= end or self._message[at] != tag:
             raise MalformedMessage
         start, length = _read_length(self._message, at + 1)
@@ -361,5 +361,5 @@ class _Check:
 
 
 def _escape(data: bytes) -> str:
-    """Return the start of a name, with everything except printable ASCII escaped."""
+    """Return the first bytes of `data` as printable ASCII, with all other bytes escaped."""
     return ascii(data[:_SHOWN_BYTES].decode("latin-1"))

@@ -189,8 +189,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
         if not isinstance(given, dict):
             return given
         if not given:
-            # The policy names `ldap`, but the settings do not define it. As YuniKorn does, use
-            # the Secret.
+            # The policy uses the `ldap` resolver, but the settings do not configure it. Read the
+            # options from the Secret, as YuniKorn does.
             given = {"secrets_dir": DEFAULT_SECRETS}
         folder = given.get("secrets_dir")
         from_secrets: dict[str, Any] = {}
@@ -227,7 +227,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         return self
 
     def _conflicts(self) -> Mapping[str, object]:
-        """Map the message for each possible conflict between options to whether it applies."""
+        """Return whether each possible conflict between options exists, by its error message."""
         encrypted = self.start_tls or all(parse_url(url).encrypted for url in self.urls)
         is_simple = self.bind == "simple"
         by_password = self.bind_dn or self.bind_password_file
@@ -271,8 +271,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
         }
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return contradictions: timeouts that leave no time for failover within `lookup_timeout`,
-        and a member attribute that contains names where DNs are required.
+        """Return a message and a remedy for each contradictory option: a timeout that leaves no
+        time for failover within `lookup_timeout`, or a member attribute that does not contain the
+        required DNs.
         """
         remedy = "raise lookup_timeout, or lower this setting"
         result: dict[str, tuple[str, str]] = {}
@@ -303,11 +304,11 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def _uses_tls(self) -> bool:
         return self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
 
-    # Read these files for each new connection instead of watching them: connections are rarely
-    # opened, and must use the current content.
+    # Read these files for each new connection instead of watching them. Connections are rarely
+    # opened, but must use the current content.
 
     def password(self) -> bytes:
-        """Return the password file's current content; empty if no file is configured. Blocks.
+        """Read the password from its file; return b"" if no file is configured. Blocks.
 
         Raises OSError. Raises ValueError if the password is empty, because the bind would then be
         anonymous (RFC 4513, 5.1.2).

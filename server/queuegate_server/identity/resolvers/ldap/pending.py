@@ -51,7 +51,7 @@ check waits for a listing."""
 
 
 class Allowance:
-    """Limits how many bytes and elements (see `check_message`) responses may still contain."""
+    """The number of bytes and elements (see `check_message`) that responses may still contain."""
 
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
@@ -120,7 +120,8 @@ class PendingRequests:
         Args:
             abandon: Notifies the server of an abandoned request.
             close: Closes the connection, given the reason.
-            hear: Called when a message starts to arrive, even if it is then discarded.
+            hear: Called whenever a message starts to arrive, including messages that are then
+                discarded.
         """
         self._abandon = abandon
         self.close = close
@@ -169,7 +170,7 @@ class PendingRequests:
             request.entries += entries
 
     def settle(self, message: int, result: Sequence[Any] | LdapFault) -> None:
-        """Complete a request with the controls in its final message, or with a fault."""
+        """Set a request's result to its entries and the final message's controls, or to a fault."""
         request = self._pending.pop(message, None)
         if request is None:
             return
@@ -225,7 +226,7 @@ class PendingRequests:
         return True
 
     def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
-        """Charge a request's allowance. If this exceeds it, fail the request and return False."""
+        """Charge a request's allowance. If it is exceeded, fail the request and return False."""
         try:
             allowance.charge(size, elements)
         except SetupFault as fault:
@@ -234,7 +235,7 @@ class PendingRequests:
         return True
 
     def _hold(self, message: int, request: _Request, size: int) -> bool:
-        """Count a response's memory. If this exceeds the limit, fail the request; return False."""
+        """Count a response's memory. If it exceeds the limit, fail the request and return False."""
         if request.allowance.is_for_listing:
             return True
         request.held += size
@@ -245,7 +246,7 @@ class PendingRequests:
         return True
 
     def _fail(self, message: int, fault: LdapFault) -> None:
-        """Fail one request, but not the others on the connection."""
+        """Fail one request without affecting others on the connection."""
         request = self._pending[message]
         self.abandon(message)
         if not request.future.done():

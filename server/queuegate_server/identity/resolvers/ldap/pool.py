@@ -1,4 +1,4 @@
-"""A directory's servers, with background connections, failover and fail-back."""
+"""Connects to a directory's servers in the background, with failover and fail-back."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ class ServerPool:
     async def connection(
         self, avoid: "ServerConnection | None" = None
     ) -> tuple["ServerConnection", LdapConnection]:
-        """Return a server (other than `avoid` if possible) and its connection. Raises LdapFault."""
+        """Return a server, preferably not `avoid`, and its open connection. Raises LdapFault."""
         if not self.servers:
             raise self._discovery_fault
         faults: list[str] = []
@@ -139,7 +139,7 @@ class ServerConnection:
     async def connection(self) -> LdapConnection:
         """Return a recently tested connection. Raises LdapFault.
 
-        Waits for a connection to be opened. If the server has failed, raises the fault immediately.
+        Waits until the connection is open. If the server has failed, raises its fault immediately.
         """
         self._wanted.set()
         while True:
@@ -149,8 +149,8 @@ class ServerConnection:
             if connection is not None and connection.lost is None:
                 silent = time.monotonic() - connection.heard_at
                 if silent > 2 * self._options.keepalive_interval:
-                    # Test the connection, because the process was probably suspended, or the
-                    # machine migrated.
+                    # The regular test is overdue, probably because the process was suspended or the
+                    # machine migrated. Test the connection now.
                     with contextlib.suppress(LdapFault):
                         await connection.verify()
                 if connection.lost is None:
@@ -230,7 +230,7 @@ class ServerConnection:
         await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Wait before reconnecting to a failed server, with backoff if another is available."""
+        """Wait before reconnecting to a failed server, with backoff if another one is connected."""
         options = self._options
         if isinstance(fault, BadCredentials):
             await self._wait_for_password()
@@ -257,7 +257,7 @@ class ServerConnection:
                     return
 
     async def _watch(self, connection: LdapConnection) -> None:
-        """Test and replace a connection until it is closed."""
+        """Watch a connection until it is closed: test it when silent, replace it when old."""
         options = self._options
         spread = random.uniform(0.9, 1)  # noqa: S311 - no secret
         expires_at = connection.opened_at + options.max_age * spread
@@ -287,7 +287,7 @@ class ServerConnection:
             self._connection = None
 
     async def _replace(self, old: LdapConnection) -> float:
-        """Try to replace a connection; return the seconds until the next attempt."""
+        """Try to replace a connection; return the seconds until the next replacement or retry."""
         options = self._options
         try:
             new = await self._connector.connect(self.url)

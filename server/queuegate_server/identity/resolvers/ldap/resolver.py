@@ -1,4 +1,4 @@
-"""The `ldap` resolver. Modules that require the driver are not imported until it is opened."""
+"""The `ldap` resolver. It imports modules that require the driver only when it is opened."""
 
 import logging
 import os
@@ -63,7 +63,7 @@ class LdapResolver:
             await self.directory.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
+        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
         if self.directory is None:
             raise CannotListUsers("the resolver is not open")
         return await self.directory.all_users(limit)

@@ -1,7 +1,7 @@
 """Checks that the directory's schema contains the attributes named in the settings.
 
-A comparison with an unknown attribute matches nothing, but the server reports no error. If the
-settings misspelled an attribute, users would seem not to exist or to have no groups. Therefore,
+A comparison with an unknown attribute matches nothing, but the server reports no error. With a
+misspelled attribute in the settings, users would seem not to exist or to have no groups. Therefore,
 when a lookup finds no user or no groups, the settings are checked against the schema. The schema is
 read once per connection; if it is unreadable, the check is skipped.
 """

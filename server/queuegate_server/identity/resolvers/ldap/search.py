@@ -34,7 +34,7 @@ _RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
 
 class LimitExceeded(SetupFault):
-    """There are more entries or values than allowed. The result must not be truncated."""
+    """There are more entries or values than allowed. Results are never truncated."""
 
     def __init__(self, limit: int, advice: str = _RAISE_MAX_GROUPS) -> None:
         excess = f"are more than {limit} entries" if limit > 1 else "is more than one entry"
@@ -44,7 +44,7 @@ class LimitExceeded(SetupFault):
 class SearchSession:
     """The searches for one lookup. All methods raise LdapFault.
 
-    Must be entered as a context manager, so that the connection is not closed due to age.
+    Must be used as a context manager, which keeps the connection from being closed due to age.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class SearchSession:
     ) -> list[LdapEntry]:
         """Return the matching entries below any of the base's DNs, without duplicates.
 
-        Entries from outside the base, which a faulty server may send, are not removed.
+        A faulty server may also send entries outside the base; these are not removed.
         """
         results = await gather(
             [
@@ -212,7 +212,7 @@ class SearchSession:
 
         If there are many values, Active Directory leaves the attribute empty and sends
         `attribute;range=0-1499`. More ranges are then requested until one ends in `*`. If there are
-        more values than `limit` (None: `max_groups`), a fault with the given advice is raised.
+        more values than `limit` (by default `max_groups`), a fault with the given advice is raised.
         """
         if limit is None:
             limit = self.options.max_groups
@@ -306,7 +306,7 @@ class SearchSession:
 
 
 def _page_cookie(controls: Sequence[Any]) -> bytes | None:
-    """Return the next page's cookie: empty if there is no next page, None if nothing is paged."""
+    """Return the next page's cookie: empty after the last page, None if the result is not paged."""
     pages = (each for each in controls if isinstance(each, SimplePagedResultsControl))
     return next((bytes(page.cookie) for page in pages), None)
 

@@ -45,7 +45,7 @@ class Users:
         self._folds_case = options.user_match == "casefold"
 
     def names(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the names by which requests may refer to the user with the given entry."""
+        """Return the names that requests may use for the user described by an entry."""
 
         def texts(attribute: str) -> Iterator[str]:
             return filter(None, map(decode_value, entry.values(attribute)))
@@ -122,7 +122,7 @@ class UserLookup:
         return KnownUser(groups)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
-        """Return up to `limit` user names. Raises LdapFault if there are more."""
+        """Return all user names. Raises LdapFault if there are more than `limit`."""
         users = self._users
         names: dict[str, None] = {}
         with SearchSession(
@@ -154,7 +154,8 @@ class UserLookup:
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
     ) -> tuple[LdapEntry, str] | NoSuchUser:
-        """Return the user's entry and the name as spelled in it. Raises SetupFault if ambiguous."""
+        """Return the user's entry and its spelling of the name. Raises SetupFault if several match.
+        """
         inside = [entry for entry in entries if self._is_in_user_base(entry)]
         if entries and not inside:
             return _OUTSIDE_BASE
