@@ -158,8 +158,7 @@ class AdmissionQueue:
         self._is_taken = False
 
     def _grant(self, line: _Line, now: float) -> bool:
-        """Grant the slot to the first waiter not shed or cancelled; return whether there was one.
-        """
+        """Grant the slot to the first waiter not shed or cancelled; return whether one exists."""
         while line:
             turn, since = line.popleft()
             if turn.done():

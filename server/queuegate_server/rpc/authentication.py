@@ -156,8 +156,7 @@ class Authenticator:
         )
 
     def certificate_expiry(self, context: _CallContext) -> float:
-        """Return the expiry of the caller's certificate in Unix seconds; infinity if there is none.
-        """
+        """Return the certificate's expiry in Unix seconds; infinity if the caller has none."""
         certificate = self._certificate(context.auth_context())
         return peer_certificate(certificate).not_after if certificate else math.inf
 

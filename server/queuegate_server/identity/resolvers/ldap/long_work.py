@@ -28,8 +28,7 @@ class Pacer:
         self._free_at = 0.0
 
     def wait(self, worked: float = 0.0) -> float:
-        """Record a step of `worked` seconds; return how long to wait before the next, in seconds.
-        """
+        """Record a step of `worked` seconds; return the seconds to wait before the next step."""
         now = time.monotonic()
         if worked > _SHORT_SECONDS:
             self._free_at = min(
