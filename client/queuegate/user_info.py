@@ -204,7 +204,8 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
         parent: As in `provided_queue`.
 
     Returns:
-        The path; empty if the pod names no queue. Another placement rule then selects the queue.
+        The path, or an empty string if the pod names no queue. Another placement rule then selects
+        the queue.
 
     Raises:
         TypeError: The argument is not metadata; it may be the pod itself.
@@ -233,8 +234,8 @@ def provided_queue(name: str, *, parent: str = "root") -> str:
             rule selects the namespace `dev`. `root.` is prepended if missing.
 
     Returns:
-        The path; empty without a name. Paths are not validated; a server rejects invalid
-        characters.
+        The path, or an empty string if `name` is empty. It is not validated; a server rejects
+        invalid characters.
 
     Example:
         >>> user_info.provided_queue("root.etl")
@@ -250,7 +251,7 @@ def provided_queue(name: str, *, parent: str = "root") -> str:
 
 
 class _Number:
-    """A placeholder for a number in an annotation. The value is unused."""
+    """A placeholder for a number in an annotation. The number itself is unused."""
 
     def __init__(self, _text: str) -> None:
         """Discard the digits."""
@@ -283,9 +284,8 @@ def _text(member: str, value: object) -> str:
 
 
 def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
-    """Parse a list of names. As in Go, if the member is repeated, a null element keeps the value at
-    the same index in the earlier list. `kept` contains the earlier values; an empty or null list
-    clears it.
+    """Parse a list of names. `kept` contains the values of an earlier member with the same name. As
+    in Go, a null element keeps the earlier value at its index; an empty or null list clears `kept`.
     """
     if value is None:
         value = []

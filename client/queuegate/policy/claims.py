@@ -32,9 +32,7 @@ class Use(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """A kind of access to a queue and, optionally, to all queues below it, existing or yet to be
-    created.
-    """
+    """A kind of access to a queue and, optionally, to all existing and future queues below it."""
 
     access: Access
     queue: str
@@ -51,8 +49,8 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """The given user, or anyone in the given group, may not use the queues, even through other
-    groups.
+    """The given user, or anyone in the given group, may not use the queues, whatever other groups
+    they are in.
     """
 
     subject: Subject
@@ -94,7 +92,7 @@ Claim: TypeAlias = Only | Never | Everyone | NotBoth | Within | NoNewAccess
 
 
 class Answer(NamedTuple):
-    """The policy's decision on a person's access to a queue."""
+    """A policy's decision on a person's access to a queue."""
 
     use: Use
     is_allowed: bool
@@ -145,7 +143,7 @@ def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
 
 
 def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, frozenset[str]]]:
-    """Yield the names listed in the queue's own ACLs."""
+    """Yield the names listed in the queue's own ACLs, by kind of subject."""
     configured = partition.queues.get(use.queue)
     queues = partition.created(use.queue) if configured is None else (configured,)
     acls = [queue.admin_acl for queue in queues]
@@ -163,8 +161,8 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
 def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str]) -> bool:
     """Return whether the queue's own ACLs list only the given names, without parsing the ACLs.
 
-    Parsing would dominate the run time for a claim about many queues. An entry that parsing would
-    change or drop matches none of the names, so the result is then false.
+    For a claim about many queues, parsing would dominate the run time. If parsing would change or
+    drop an entry, the result is false, because such an entry matches none of the names.
     """
     queue = partition.queues.get(use.queue)
     if queue is None:
@@ -180,9 +178,7 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """Yield the same kind of access to each lower queue covered by the claim, existing or yet to be
-    created.
-    """
+    """Yield a `Use` for each existing or future queue below `uses.queue` if the claim covers it."""
     if uses.with_below:
         start = uses.queue + SEPARATOR
         yield from (Use(uses.access, path) for path in partition.paths if path.startswith(start))
@@ -196,7 +192,7 @@ def _refute_exclusion(
     applies: tuple[Subject, ...],
     excused: frozenset[Subject],
 ) -> Refutation | None:
-    """Return a refutation: a person with access who matches all of `applies` and none of `excused`.
+    """Find a person with access who matches all of `applies` and none of `excused`.
 
     Each name is checked once, at the first queue that lists it. If everyone may use the topmost
     queue, no other queue is checked.
@@ -240,11 +236,11 @@ def _is_recovery(partition: Partition, use: Use) -> bool:
 def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
-    """Return a refutation: a person who matches the subject but lacks access to the queue or to a
-    queue below it. Queues below are checked only if they inherit no grants.
+    """Find a person who matches the subject but lacks access to one of the queues. Queues below
+    `uses.queue` are checked only if they inherit no grants.
     """
     checked = [Use(uses.access, uses.queue)]
-    # Queues do not inherit grants from a queue that is yet to be created.
+    # Queues do not inherit grants from a queue that does not exist yet.
     is_created = partition.creates(uses.queue)
     checked += (
         use for use in _below(partition, uses) if is_created or _is_recovery(partition, use)
@@ -309,7 +305,7 @@ def _subject(written: str) -> Subject:
 
 
 def holds(partition: Partition, answer: Answer, person: Person) -> bool:
-    """Return whether `decide` confirms the decision in a refutation."""
+    """Return whether `decide` confirms a decision in a refutation."""
     decision = decide(
         partition,
         answer.use.queue,

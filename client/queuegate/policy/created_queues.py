@@ -27,7 +27,9 @@ _NOBODY: Final = " "
 
 
 class TemplateKind(StrEnum):
-    """The kind of queue to which a template applies, as named in the configuration."""
+    """A kind of template, named as in the configuration. It determines the queues that the template
+    affects.
+    """
 
     LEAF_OF_MANAGED = "leaf-queue-template"
     """Queues below a creator with `auto-create-child-queue.enabled`."""
@@ -40,7 +42,7 @@ class TemplateKind(StrEnum):
     """Parent queues below a creator with `auto-queue-creation-v2.enabled`. Takes precedence over
     `ANY`."""
 
-    # Faster than Enum.__hash__, as in Access.
+    # Faster than Enum.__hash__; see `Access`.
     __hash__ = str.__hash__
 
 
@@ -54,12 +56,11 @@ class Creator(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A template for the ACLs of created queues. An ACL is None if the template does not set it."""
+    """A template for created queues' ACLs. An ACL is None if the template does not set it."""
 
     kind: TemplateKind
     path: str
-    """The path of the parent queues. The template applies to their children. The last levels may be
-    `*`."""
+    """The path of the queues to whose children the template applies. Its last levels may be `*`."""
     submit_acl: str | None
     admin_acl: str | None
 
@@ -133,7 +134,8 @@ class QueueCreation:
         return queues
 
     def paths_below(self, path: str, nearest: str, queues: Container[str]) -> Iterator[str]:
-        """Yield paths that represent all queues that may be created below a path.
+        """Yield paths, with `*` for any name, that represent all queues that may be created below
+        `path`.
 
         Args:
             path: The path of a queue, configured or not.
@@ -155,7 +157,7 @@ class QueueCreation:
             yield from (start + f"{SEPARATOR}{ANY_NAME}" * each for each in range(1, left + 1))
 
     def _mentioned(self, queues: Container[str]) -> Iterator[tuple[str, str]]:
-        """Yield the missing queues mentioned in templates or `depths`, with their creators."""
+        """Yield the missing queues on the paths of templates and `depths`, with their creators."""
         for path in (*self._by_path, *self.depths):
             levels = path.split(SEPARATOR)
             named = levels[: len(levels) - trailing_wildcards(path)]

@@ -67,7 +67,8 @@ def usable(
     *,
     real_user: str = "",
 ) -> list[tuple[str, Decision]] | None:
-    """Return the queues in `paths` that the user may use, in order, each with its decision.
+    """Return the queues in `paths` that the user may use, in the same order, each with its
+    decision.
 
     Returns None if `groups` is None and a decision depends on them.
     """

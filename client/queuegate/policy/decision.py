@@ -51,7 +51,7 @@ class Reason(StrEnum):
     UNKNOWN_QUEUE = auto()
     """Denied: the target queue of a move does not exist."""
 
-    # Faster than Enum.__hash__, as in Access.
+    # Faster than Enum.__hash__; see `Access`.
     __hash__ = str.__hash__
 
 
@@ -73,7 +73,7 @@ OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(
         Reason.UNKNOWN_USER: Outcome(grants=False, depends_on_groups=True),
         Reason.RECOVERY_QUEUE: Outcome(grants=False, depends_on_groups=False),
         Reason.ACLS_DISABLED: Outcome(grants=True, depends_on_groups=False),
-        # The administrators' ACL may list the user or one of the user's groups.
+        # Depends on groups, because the administrators' ACL may list groups.
         Reason.CLUSTER_ADMIN: Outcome(grants=True, depends_on_groups=True),
         Reason.OWNER: Outcome(grants=True, depends_on_groups=False),
         Reason.UNKNOWN_QUEUE: Outcome(grants=False, depends_on_groups=False),
@@ -87,7 +87,7 @@ it by `tests/unit/policy/test_reasons.py`.
 
 
 class Decision(NamedTuple):
-    """The result of a check. A denial has no matched subject."""
+    """The result of an access check. A denial has no matched subject."""
 
     allowed: bool
     reason: Reason

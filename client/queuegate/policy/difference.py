@@ -42,7 +42,7 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """True if nobody is selected."""
+        """Whether the selection contains nobody."""
         return not self.names and not self.everyone
 
 
@@ -66,12 +66,12 @@ class QueueDifference:
 
 
 def written(kind: SubjectKind, name: str) -> str:
-    """Return a name as written in differences: `user:sue`, `group:dev` or `proxy:hue`."""
+    """Return a name in the form used in differences: `user:sue`, `group:dev` or `proxy:hue`."""
     return f"{kind}:{name}"
 
 
 def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
-    """Expand an ACL to the names that it lists. These names suffice to detect any change."""
+    """Expand an ACL to its listed names. Comparing these names detects any change in access."""
     return tuple(
         frozenset(written(kind, name) for name in names)
         for kind, names in (
@@ -133,8 +133,8 @@ class _Level:
         return _NOBODY.union(*parts)
 
     def remove_from(self, names: Names) -> Names:
-        """Return `names` without the names listed at this level. If none are listed, return the
-        same object.
+        """Return `names` without the names listed at this level. If none are removed, return
+        `names` itself.
         """
         for part in self.parts:
             if not names.isdisjoint(part):
@@ -193,7 +193,9 @@ class _Reader:
         self._sides = {"": _CLOSED}
 
     def side(self, path: str) -> _Side:
-        """Return the names with access to a queue. Grants at a created queue are not inherited."""
+        """Return the names with access to a queue. Other queues do not inherit a created queue's
+        grants.
+        """
         side = self._sides.get(path)
         if side is None:
             created = self._partition.created(path)
@@ -237,7 +239,7 @@ class _Reader:
 def walk(
     old: Partition, new: Partition, access: Access, expand: Expander = by_name
 ) -> Iterator[ComparedQueue]:
-    """Yield each queue in either version to which access differs, parents first."""
+    """Yield each queue to which access differs between the versions, parents first."""
     sides = _Reader(old, access, expand), _Reader(new, access, expand)
     is_one_grammar = old.parse_acl is new.parse_acl
     compared: dict[str, ComparedQueue] = {}
@@ -279,8 +281,8 @@ def _compare(
 ) -> ComparedQueue:
     """Compare access to a queue in the two versions.
 
-    If `is_whole`, compare all names, because the queue inherits nothing from its parent in at least
-    one version.
+    If `is_whole` is true, all names are compared, because the queue inherits nothing from its
+    parent in at least one version.
     """
     if before.level is None and after.level is None and before.is_open is after.is_open:
         return _SAME
@@ -307,7 +309,7 @@ def _compare(
 
 
 def _whole(one: _Side, other: _Side) -> Selection:
-    """Return the names with access only in the version `one`, without using the parent's result."""
+    """Return the names with access only in version `one`, without using the parent's result."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -316,7 +318,7 @@ def _whole(one: _Side, other: _Side) -> Selection:
 
 
 def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
-    """Return the names with access only in the version `one`, using the parent's result."""
+    """Return the names with access only in version `one`, using the parent's result."""
     if other.is_open:
         return NOBODY
     if one.is_open:

@@ -1,4 +1,4 @@
-"""Explanations of decisions: the evaluated ACLs, with the outcome of each."""
+"""Explains decisions by listing each evaluated ACL and its outcome."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision, with the evaluated ACLs up to the ACL that granted access."""
+    """A decision, with the ACLs evaluated to reach it."""
 
     decision: Decision | None
     """The result of `decide`; None if it depends on unknown groups."""
@@ -114,8 +114,8 @@ def explain(
 
 def groups_listed_as_users(text: str, groups: Sequence[str]) -> list[str]:
     """Return the groups that an ACL lists as users, usually because a space is missing."""
-    # Hadoop also splits at line breaks. Names in other grammars cannot contain any, so this parser
-    # suits all grammars.
+    # Hadoop also splits names at line breaks. Names in other grammars cannot contain line breaks,
+    # so this parser suits all grammars.
     users = parse_yarn(text.partition(" ")[0], Semantics.HADOOP).users
     return sorted(users.intersection(groups))
 

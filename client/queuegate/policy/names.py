@@ -43,16 +43,17 @@ def is_group_name(text: str) -> bool:
 
 
 def is_queue_name(text: str) -> bool:
-    """Return whether a text is a valid level of a queue path."""
+    """Return whether the text is valid as a level of a queue path."""
     return _QUEUE_LEVEL.fullmatch(text) is not None
 
 
 def queue_path(text: str) -> str | None:
-    """Return a full queue path in lowercase, or None if the text is not a full path.
+    """Return the text in lowercase if it is a full queue path, otherwise None.
 
-    A full path is `root`, optionally followed by valid names with a dot before each.
+    A full path is `root`, optionally followed by valid names, each preceded by a dot.
     """
-    # Check before lowercasing, because that turns the Kelvin sign (U+212A) into an ASCII `k`.
+    # Check before lowercasing, because lowercasing turns the Kelvin sign (U+212A) into an ASCII
+    # `k`.
     if not text.isascii():
         return None
     path = text.lower()
@@ -71,7 +72,7 @@ def yarn_queue_path(text: str) -> str | None:
 
 
 def parent_path(path: str) -> str:
-    """Return the parent queue's path; empty for the root."""
+    """Return the parent queue's path, or an empty string for the root."""
     return path.rpartition(SEPARATOR)[0]
 
 
@@ -102,6 +103,6 @@ def partition_name(text: str) -> str:
 
 
 def similar_name(text: str, known: Collection[str]) -> str:
-    """Return the known name most similar to a text; empty if none is similar enough."""
+    """Return the known name most similar to the text, or "" if none is similar enough."""
     matches = difflib.get_close_matches(text[:_MAX_COMPARED], known, n=1, cutoff=_SIMILAR)
     return matches[0] if matches else ""

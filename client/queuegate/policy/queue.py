@@ -67,7 +67,7 @@ class Queue:
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether the ACLs that grant `access` list the same names in this queue and in
+        """Return whether this queue's ACLs that grant `access` list the same names as those of
         `other`. Both queues must use the same grammar.
         """
         if not (

@@ -30,11 +30,11 @@ class SubjectKind(StrEnum):
     PROXY = auto()
     """A service granted access on behalf of any user (Hadoop's `~name`)."""
 
-    # Faster than Enum.__hash__, as in Access.
+    # Faster than Enum.__hash__; see `Access`.
     __hash__ = str.__hash__
 
 
-# Constants, because accessing enum members took a third of `who_can`'s run time.
+# Copied to constants, because accessing enum members took a third of `who_can`'s run time.
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
 _USER: Final = SubjectKind.USER
@@ -55,7 +55,7 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True)
 class EffectiveAcl:
-    """The names with access to a queue. If several ACLs list a name, the nearest ACL applies."""
+    """The names with access to a queue. A name in several ACLs is attributed to the nearest ACL."""
 
     partition: Partition
     path: str
@@ -71,7 +71,7 @@ class EffectiveAcl:
     """The path of the nearest queue listing each proxy. Empty if everyone is allowed."""
 
     def allows(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
-        """Return whether `decide` allows a user with these groups."""
+        """Return whether `decide` would allow a user with these groups."""
         return (
             self.open_by is not None
             or user in self.users
@@ -165,7 +165,7 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> QueueUse
     }
     for user, queue in acl.users.items():
         kind = _SUBMIT if user in first[queue] else _ADMIN
-        # Three times as fast as the NamedTuple constructor.
+        # This is three times as fast as the NamedTuple constructor.
         users[user] = [_new_tuple(Grant, (queue, kind, _USER, user))]
     unexpanded = []
     for group in acl.groups:
@@ -218,15 +218,15 @@ def grant_of(
 
 
 def _queue(partition: Partition, path: str, deciding: str) -> Queue | None:
-    """Return the configured or created queue at the path `deciding`; None for the cluster."""
+    """Return the configured or created queue at path `deciding`, or None for the cluster."""
     if (queue := partition.queues.get(deciding)) is not None:
         return queue
     return next((queue for queue in partition.created(path) if queue.path == deciding), None)
 
 
 def _grant(queue: Queue | None, access: Access, kind: SubjectKind, name: str) -> Grant:
-    """Return the grant for a name listed at a queue. If the queue is None, the name is in the
-    cluster administrators' ACL.
+    """Return the grant for a name in a queue's ACLs or, if the queue is None, in the cluster
+    administrators' ACL.
     """
     if queue is None:
         return Grant(CLUSTER, Access.ADMIN, kind, name)

@@ -55,7 +55,7 @@ class SparkAcls:
     def decide(
         self, action: Action, user: str | None, groups: Sequence[str] | None
     ) -> ApplicationDecision:
-        """Decide whether a user may take an action.
+        """Decide whether a user may take an action on the application.
 
         Args:
             action: The requested action.
@@ -104,7 +104,7 @@ def spark_acls(
     groups means everyone.
 
     Raises:
-        SparkError: Spark would reject a property.
+        SparkError: Spark would reject a property's value.
     """
     text = properties.get(_ENABLE, "false")
     enabled = _TRUTHS.get(text.strip(TRIMMED).lower())

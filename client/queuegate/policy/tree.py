@@ -1,4 +1,4 @@
-"""Partitions with their queue trees, and the policy that contains them."""
+"""Policies, and their partitions with queue trees."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ _RECOVERY = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The settings of a YARN cluster that affect access to its queues."""
+    """A YARN cluster's settings that affect access to its queues."""
 
     semantics: Semantics
     admins: Acl
@@ -129,7 +129,7 @@ class Partition:
     def created(self, path: str) -> list[Queue]:
         """Return the queues that a submission to a path creates, deepest first.
 
-        Empty if the queue exists or would not be created.
+        The list is empty if the queue exists or would not be created.
         """
         if self.creation is None:
             return []
@@ -151,9 +151,9 @@ class Partition:
         return self.creation.creates(path, self._configured(path).path)
 
     def created_below(self, path: str) -> list[str]:
-        """Return sorted paths that represent all queues that may be created below a path.
+        """Return sorted paths that represent all queues that may be created below `path`.
 
-        In these paths, a level `*` represents any name.
+        A `*` level in them represents any name.
         """
         if self.creation is None or path in self.short_names:
             return []
@@ -182,7 +182,7 @@ class Partition:
         return self._ancestors.get(path) or self.nearest(path).path
 
     def chain(self, path: str, access: Access) -> Chain:
-        """Return the compiled ACLs of the queue returned by `nearest` and of all its ancestors.
+        """Return the chain of compiled ACLs, from the queue returned by `nearest` up to the root.
 
         Nobody may submit to the recovery queue or below it, even if it is not configured.
 
@@ -204,9 +204,7 @@ class Partition:
         return above if above.otherwise is ACLS_DISABLED else _NOBODY
 
     def parts(self) -> list[object]:
-        """Return the objects that make up this partition, so that a large partition can be freed in
-        steps.
-        """
+        """Return the partition's queues and chains, for freeing a large partition in steps."""
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
 
     def parse_long_acls(self) -> None:
@@ -275,7 +273,7 @@ class PartitionBuilder:
             resolver_type: The type of the group resolver named in the configuration.
             cluster: The YARN cluster, or None for a YuniKorn partition.
             resolver_place: The line and column of `resolver_type`.
-            parse_acl: Parses ACLs configured as text. Must not fail on any of them.
+            parse_acl: Parses ACLs configured as text. Must not fail for any of them.
             acl_names: The names allowed in the ACLs of a YuniKorn partition.
         """
         self._name = name
@@ -316,7 +314,8 @@ class PartitionBuilder:
                 self._short_names[name] = name if name in self._short_names else path
 
     def add_sorted_paths(self, paths: Iterable[str]) -> None:
-        """Add queue paths in sorted order. If all are added here, `build` does not sort them."""
+        """Add queue paths in sorted order. If all are added this way, `build` does not sort them.
+        """
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:
@@ -392,7 +391,7 @@ class Policy:
     def partition(self, name: str) -> Partition | None:
         """Return the partition with the given name, or None. Names are case-sensitive.
 
-        If no partition has the exact name, a resource manager ID is ignored: `[rm]gpu` and
+        If no partition has the exact name, the name's resource manager ID is ignored: `[rm]gpu` and
         `[other]gpu` both return `gpu`. A partition configured as `[rm]gpu` is returned only for
         that name.
         """

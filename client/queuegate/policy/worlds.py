@@ -21,7 +21,7 @@ class Subject(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return the form used in claims, such as `group:dev`."""
+        """Return the subject as written in claims, such as `group:dev`."""
         return f"{self.kind}:{self.name}"
 
 
@@ -47,7 +47,9 @@ class World(Protocol):
     """The people for whom a claim must hold."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield people who match all subjects. Those with the fewest groups are enough."""
+        """Yield people who match all subjects. Yielding only those with the fewest groups is
+        enough.
+        """
 
 
 class Inclusion(NamedTuple):
@@ -81,7 +83,8 @@ class OpenWorld:
         return parents
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield the minimal person who matches all subjects, if the facts allow one."""
+        """Yield the person with the fewest groups who matches all subjects, if the facts allow it.
+        """
         wanted = dict.fromkeys(subjects)
         names = {kind: [name for each, name in wanted if each is kind] for kind in SubjectKind}
         if len(names[SubjectKind.USER]) > 1 or len(names[SubjectKind.PROXY]) > 1:

@@ -42,7 +42,7 @@ def parse_yarn(text: str, semantics: Semantics) -> Acl:
 
 @functools.cache
 def yarn_grammar(semantics: Semantics) -> Callable[[str], Acl]:
-    """Return `parse_yarn` bound to these semantics. Repeated calls return the same object."""
+    """Return `parse_yarn` bound to the given semantics. Repeated calls return the same object."""
     return functools.partial(parse_yarn, semantics=semantics)
 
 

@@ -1,4 +1,4 @@
-"""Limits the number of connections to an HTTP port. Each counts as soon as it is accepted."""
+"""Limits the number of connections to an HTTP port. Each is counted as soon as it is accepted."""
 
 import asyncio
 import logging
@@ -34,12 +34,12 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def complete_headers(response: web.StreamResponse) -> None:
-    """Add the default headers to a response, and close its connection afterward."""
+    """Add the default headers to a response, and make it the last on its connection."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"
     response.force_close()
-    # Replace aiohttp's Connection header. With it, a client would reuse a connection that is being
+    # Replace aiohttp's Connection header. It would let a client reuse a connection that is being
     # closed.
     response.headers["Connection"] = "close"
 
@@ -56,10 +56,10 @@ class Connection(web.RequestHandler):
         log: logging.Logger,
         **limits: Any,
     ) -> None:
-        """Count this connection until it is lost.
+        """Add this connection to `connections` until it is lost.
 
-        `connections` holds the counted connections in the order in which they would be aborted;
-        `limits` are additional arguments for aiohttp's handler.
+        `connections` is in the order in which connections would be aborted. `limits` are additional
+        arguments for aiohttp's handler.
         """
         super().__init__(
             server,
@@ -100,9 +100,9 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Return the response to a malformed request or a failed handler, without quoting input.
-        aiohttp's own response would reveal its version. Raises ConnectionError if part of another
-        response has been sent.
+        """Return the response to a malformed request or a failed handler. It quotes no input and,
+        unlike aiohttp's own, does not reveal the aiohttp version. Raises ConnectionError if part of
+        another response has been sent.
         """
         del message
         # UnicodeEncodeError: aiohttp cannot encode its response to an `Expect` header that is not
@@ -148,7 +148,7 @@ class Connections(Generic[C]):
         connect: Callable[[web.Server, dict[C, None]], C],
         log: logging.Logger,
     ) -> None:
-        """Bind the address, with HTTPS if there is a certificate. Raises CannotListen.
+        """Bind the address. HTTPS is used if there is a certificate. Raises CannotListen.
 
         New connections use the most recently loaded certificate. `connect` creates a connection,
         given the HTTP server and the counted connections.
@@ -165,12 +165,12 @@ class Connections(Generic[C]):
         self._accepting: asyncio.Task[None] | None = None
 
     def start(self, server: web.Server) -> None:
-        """Start accepting connections for an HTTP server."""
+        """Start accepting connections and handling their requests with `server`."""
         self.socket.listen(self._bounds.backlog)
         self._accepting = asyncio.get_running_loop().create_task(self._accept(server))
 
     async def close(self) -> None:
-        """Stop listening, and cancel pending handshakes."""
+        """Stop accepting connections, and cancel pending handshakes."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.wait({self._accepting})
@@ -182,7 +182,7 @@ class Connections(Generic[C]):
     async def _accept(self, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            # Leave time for other tasks during a connection storm.
+            # Let other tasks run during a connection storm.
             await asyncio.sleep(self._bounds.handshake_pause if self._certificate else 0)
             try:
                 accepted, _ = await loop.sock_accept(self.socket)
@@ -230,7 +230,7 @@ class ProbeConnection(Connection):
     def __init__(
         self, server: web.Server, connections: "dict[ProbeConnection, None]", line_bytes: int
     ) -> None:
-        """Count this connection until it is lost or admitted.
+        """Add this connection to `connections` until it is lost or admitted.
 
         `connections` is ordered by age; `line_bytes` is the maximum size of the request line and of
         each header.
@@ -248,7 +248,9 @@ class ProbeConnection(Connection):
         self.cut_after(CONNECTION_SECONDS)
 
     def admit(self, seconds: float) -> None:
-        """Extend the time limit, and stop counting the connection until it is released."""
+        """Stop counting the connection until it is released, and extend its time limit to
+        `seconds`.
+        """
         self._open.pop(self, None)
         self.cut_after(seconds)
 

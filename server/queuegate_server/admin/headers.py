@@ -14,7 +14,7 @@ MAX_QUERY_FIELDS: Final = 50
 
 
 def media_type(request: web.Request) -> str:
-    """Return a request's media type in lower case, without parameters; empty if there is none."""
+    """Return a request's media type in lowercase, without parameters, or "" if there is none."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 

@@ -1,7 +1,7 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version, over HTTP or HTTPS.
 
 These paths are public and read-only. A connection carries one request and lasts at most a few
-seconds. Another application, with limits of its own, may share the port.
+seconds. Another application with its own limits may share the port.
 """
 
 import json
@@ -74,7 +74,7 @@ class AdminServer:
         certificate: CertificateReloader | None = None,
         site: Site | None = None,
     ) -> None:
-        """Bind the address, with HTTPS if there is a certificate. Raises CannotListen.
+        """Bind the address. HTTPS is used if there is a certificate. Raises CannotListen.
 
         `site` is an application that shares the port.
         """
@@ -88,7 +88,7 @@ class AdminServer:
         self._version = versions()
         self._runner = web.AppRunner(
             self._app(),
-            # Stop rendering a page when its client disconnects.
+            # With a site, stop rendering a page when its client disconnects.
             handler_cancellation=site is not None,
             shutdown_timeout=_CLOSE_SECONDS,
         )
@@ -131,7 +131,7 @@ class AdminServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Apply the probes' limits to other paths, because connections allow the site's higher
+        """Apply the probes' limits outside the site, because connections allow the site's higher
         limits.
         """
         site = self._site
@@ -146,7 +146,9 @@ class AdminServer:
 
     @contextmanager
     def _admit(self, request: web.Request) -> Iterator[None]:
-        """Admit a request to the site and extend its time limit. Raises HTTPServiceUnavailable."""
+        """Admit a request to the site for the duration of the context, and extend its time limit.
+        Raises HTTPServiceUnavailable.
+        """
         connection, site = request.protocol, self._site
         if site is None or not isinstance(connection, ProbeConnection):
             raise TypeError("the connection is not a ProbeConnection of a site")
