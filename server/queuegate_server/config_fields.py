@@ -69,7 +69,7 @@ def note_absent_file(path: Path, info: ValidationInfo) -> bool:
 
     For such settings, the validation context is a set, and the path is added to it.
     """
-    # Path.exists can raise if a folder in the path cannot be entered.
+    # Unlike `os.path.exists`, `Path.exists` can raise if a folder in the path cannot be entered.
     if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110
         return False
     info.context.add(path)
@@ -120,7 +120,10 @@ def seconds(value: object) -> float:
 
 
 def size(value: object) -> int:
-    """Convert a size, with or without a unit, to whole bytes. Raises PydanticCustomError."""
+    """Convert a size, with or without a unit, to a whole number of bytes.
+
+    Raises PydanticCustomError if the value is not a size.
+    """
     number: float | None
     if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
         number = float(match[1]) * _BYTES[match[2] or "B"]

@@ -314,8 +314,7 @@ class PartitionBuilder:
                 self._short_names[name] = name if name in self._short_names else path
 
     def add_sorted_paths(self, paths: Iterable[str]) -> None:
-        """Add queue paths in sorted order. If all are added this way, `build` does not sort them.
-        """
+        """Add queue paths in sorted order. If all are added here, `build` need not sort them."""
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:

@@ -83,8 +83,7 @@ class OpenWorld:
         return parents
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield the person with the fewest groups who matches all subjects, if the facts allow it.
-        """
+        """Yield the person with the fewest groups who matches all subjects, if facts allow one."""
         wanted = dict.fromkeys(subjects)
         names = {kind: [name for each, name in wanted if each is kind] for kind in SubjectKind}
         if len(names[SubjectKind.USER]) > 1 or len(names[SubjectKind.PROXY]) > 1:

@@ -63,7 +63,7 @@ class Readiness:
             "ready": self.is_ready,
             "phase": self.phase,
             "policy": policy or {"loaded": False},
-            # If a policy is served, its partitions' resolvers have been opened.
+            # A policy is served only after its partitions' resolvers have been opened.
             "resolvers": {
                 "initialised": policy is not None,
                 "unusable": [
@@ -129,7 +129,7 @@ def _fleet(view: FleetView) -> dict[str, Any]:
 
 
 def _locations(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """Return the diagnostics' locations. Messages may name users, so they are only logged."""
+    """Return the diagnostics without messages. Messages may name users, so they are only logged."""
     names = ("file", "line", "column", "severity")
     return [{name: getattr(each, name) for name in names} for each in diagnostics]
 

@@ -61,7 +61,7 @@ class AdmissionMetrics:
     """The webhook's metrics, in their own registry. No label names a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
-        """Register the metrics. `settings` and `certificate` count their own reloads."""
+        """Register the metrics. Numbers of reloads are read from `settings` and `certificate`."""
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",
@@ -93,7 +93,7 @@ class AdmissionMetrics:
 
 
 class _Reloads(Collector):
-    """Counts a watched value's reloads, excluding the initial load."""
+    """Exports the number of a watched value's reloads, excluding the initial load."""
 
     def __init__(self, name: str, what: str, watched: WatchedValue[Any, Any]) -> None:
         self._name = f"queuegate_admission_{name}_reloads"
@@ -124,7 +124,7 @@ class Webhook:
             settings: Returns the current settings.
             namespaces: The cache of namespace annotations; None to ignore namespace annotations.
             metrics: The webhook's metrics.
-            acl_names: The set of names allowed in queue ACLs.
+            acl_names: Which names are allowed in queue ACLs.
         """
         self._settings = settings
         self._namespaces = namespaces

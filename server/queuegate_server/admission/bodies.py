@@ -44,13 +44,13 @@ class LargeBodies:
     """Slots for large bodies at one endpoint."""
 
     def __init__(self) -> None:
-        """Create the slots, all of them free."""
+        """Create free slots."""
         self._slots = asyncio.Semaphore(LARGE_BODIES)
 
     @asynccontextmanager
     async def slot(self, request: web.Request) -> AsyncIterator[None]:
-        """Hold a slot within the context if the body may be large. Raises RequestRefusal if no slot
-        becomes free.
+        """Hold a slot for the duration of the context if the body may be large. Raises
+        RequestRefusal if no slot becomes free.
         """
         length = request.content_length
         if length is not None and length <= SMALL_BODY_BYTES:
@@ -111,7 +111,7 @@ async def write_response(request: web.Request, response: web.Response) -> None:
 def error_response(status: int, message: str) -> web.Response:
     """Return an HTTP error response that closes the connection."""
     response = web.Response(status=status, text=f"{message}\n")
-    # The rest of the body may still be in transit.
+    # Close the connection, because the rest of the body may still be in transit.
     response.force_close()
     if status in {429, 503}:
         response.headers["Retry-After"] = "1"

@@ -71,7 +71,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
 
 
 def _missing_queues(data: Mapping[str, bytes], name: object) -> str:
-    """Return a warning if the ConfigMap names a policy group but lacks its key, else ""."""
+    """Return a warning if the ConfigMap names a policy group but lacks the group's key, else ""."""
     key = queues_key(data)
     if not data.get(POLICY_GROUP) or key in data:
         return ""

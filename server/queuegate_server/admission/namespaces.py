@@ -37,7 +37,7 @@ class _CachedAnnotations(NamedTuple):
 class NamespaceCache:
     """A cache of namespace annotations. Concurrent callers share one lookup per namespace.
 
-    Entries are fresh for 30 s, and are used for up to 10 minutes while lookups fail.
+    Entries are fresh for 30 s. While lookups fail, they are used for up to 10 minutes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class NamespaceCache:
         Args:
             fetch: Returns a namespace's annotations. May block. Raises NamespaceError.
             clock: A monotonic clock in seconds.
-            lookup_seconds: How long a caller waits for a lookup.
+            lookup_seconds: How long a caller waits for a lookup, in seconds.
         """
         self._fetch = fetch
         self._clock = clock
@@ -60,7 +60,7 @@ class NamespaceCache:
         self._lookups = SingleFlight(self._look_up)
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return a namespace's annotations; empty if it does not exist. Raises NamespaceError."""
+        """Return a namespace's annotations, or none if it does not exist. Raises NamespaceError."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations

@@ -119,8 +119,8 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
 def read_review(body: bytes) -> AdmissionRequest:
     """Decode the AdmissionRequest in a body. Raises MalformedReview.
 
-    An invalid object is decoded as an UnreadableObject. The request is denied if a rule reads the
-    object.
+    An invalid object is decoded as an UnreadableObject. If a rule reads the object, the request is
+    denied.
     """
     try:
         review = _REVIEW.decode(body)
@@ -166,7 +166,7 @@ def _object(kind: str, raw: msgspec.Raw | None) -> object:
 
 
 def _read_maps(node: dict[str, Any]) -> None:
-    """Decode an object's maps of strings in place."""
+    """Decode an object's string maps in place."""
     for name, value in node.items():
         if isinstance(value, dict):
             _read_maps(value)
@@ -180,7 +180,8 @@ def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name
     """
     if raw is None:
         return None
-    # Count unescaped quotation marks. Each entry has at least one, and usually four.
+    # Bound the entries by counting unescaped quotation marks. Each entry has at least one, and
+    # usually four.
     text = bytes(raw)
     if text.count(b'"') - text.count(b'\\"') > 4 * MAX_ENTRIES:
         raise msgspec.ValidationError(f"{name}: more than {MAX_ENTRIES} entries")
@@ -206,7 +207,7 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return as many warnings as the API server accepts, followed by the number of omitted ones."""
+    """Return as many warnings as the API server accepts, followed by the number omitted."""
     written: list[str] = []
     left = _MAX_WARNINGS - _REST
     for warning in warnings:

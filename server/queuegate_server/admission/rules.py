@@ -43,7 +43,7 @@ _LABEL_CHANGED: Final = "user label change is not allowed"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """The decoded request of an AdmissionReview."""
+    """The decoded request from an AdmissionReview."""
 
     kind: str
     operation: str
@@ -73,7 +73,7 @@ ALLOWED: Final = AdmissionResponse(allowed=True)
 
 
 def deny(message: str) -> AdmissionResponse:
-    """Return a denial with a message."""
+    """Return a denial with the given message."""
     return AdmissionResponse(allowed=False, message=message)
 
 
@@ -90,7 +90,7 @@ def decide(
 ) -> AdmissionResponse:
     """Review a request for the mutating webhook.
 
-    `namespace_annotations` are the annotations of the request's namespace; empty if unknown.
+    `namespace_annotations` are the annotations of the request's namespace, or empty if unknown.
     """
     if not concerns(request):
         return ALLOWED
@@ -193,7 +193,7 @@ def _decide_creation(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
-    """Deny a binding that contains user metadata. It would replace the pod's metadata without
+    """Deny a binding that contains user metadata, because it would replace the pod's without
     review.
     """
     binding = pod_metadata(POD, scope.request.new)
@@ -255,7 +255,7 @@ def _decide_change(
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
-        # Restore the annotation, because the client may have replaced the object without it.
+        # Restore the annotation, because the client may have sent a full replacement without it.
         patch = new.patch(old.user_info or "") if covered else ()
         return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():
@@ -302,7 +302,7 @@ def _not_allowed(request: AdmissionRequest, what: str) -> str:
 
 
 def _with_annotation(scope: _Scope, pod: PodMetadata) -> AdmissionResponse:
-    """Add the annotation if it is missing."""
+    """Allow the request, and add the annotation if it is missing."""
     if pod.user_info is not None:
         return ALLOWED
     return AdmissionResponse(allowed=True, patch=pod.patch(_own(scope.request)))

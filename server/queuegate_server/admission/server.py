@@ -132,7 +132,7 @@ def _read_settings(
 
 
 class WebhookServer:
-    """The webhook's HTTPS server. Limits the resources used by clients."""
+    """The webhook's HTTPS server. Limits the resources that clients can use."""
 
     def __init__(self, connections: WebhookConnections, routes: list[web.RouteDef]) -> None:
         """Create a server for the given routes and connections."""

@@ -137,8 +137,8 @@ def read_settings(
 ) -> AdmissionSettings:
     """Parse the settings in the ConfigMaps. Raises AdmissionSettingsError.
 
-    A key takes precedence over its environment variable. An empty value stands for an empty list
-    or, for a boolean, its default.
+    A key takes precedence over its environment variable. An empty value means an empty list or, for
+    a boolean, the default.
     """
     environment = environment or {}
     faults: list[str] = []
@@ -163,8 +163,8 @@ def read_settings(
 def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return a setting's key and value if the key is set, otherwise its environment variable and
-    value.
+    """Return a setting's key and value if the key is set, otherwise the name and value of its
+    environment variable.
 
     The value is None if the variable is not set either.
     """

@@ -96,7 +96,7 @@ def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> 
 
 
 def _is_cut(pattern: str) -> bool:
-    """Return whether a pattern has an unpaired brace or bracket."""
+    """Return whether a pattern has an unpaired bracket, brace or parenthesis."""
     opened: list[str] = []
     position = 0
     while position < len(pattern):
@@ -116,7 +116,9 @@ def _is_cut(pattern: str) -> bool:
 
 
 def _too_much(pattern: str, *, names_people: bool) -> str:
-    """Describe the names that a pattern probably matches by mistake, or return "" if none."""
+    """Describe the names that a pattern probably matches by mistake, or return "" if there are
+    none.
+    """
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:
@@ -128,5 +130,5 @@ def _too_much(pattern: str, *, names_people: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return the text in quotes, truncated and with unprintable characters escaped."""
+    """Quote the text, truncating it and escaping unprintable characters."""
     return repr(text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 1]}…")

@@ -63,7 +63,8 @@ class PodMetadata:
     def patch(self, text: str) -> Patch:
         """Return a patch that sets the annotation.
 
-        Its single operation also creates missing parents, because `add` would otherwise fail.
+        Its single operation also creates missing parent objects, because `add` would otherwise
+        fail.
         """
         value: Mapping[str, Any] = {**self.annotations, ANNOTATION: text}
         steps = [*self._path, "annotations"]

@@ -31,7 +31,7 @@ _MAX_SHOWN: Final = 10
 
 
 class AllowedGain(NamedTuple):
-    """A gain of access declared as intended with `--allow-gain`."""
+    """An intended gain of access, declared with `--allow-gain`."""
 
     subject: Subject
     queue: str
@@ -39,7 +39,7 @@ class AllowedGain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffectedPeople:
-    """The people whose access a change grants, or those whose access it removes."""
+    """The people who gain access through a change, or those who lose it."""
 
     everyone: bool
     subjects: tuple[str, ...]
@@ -52,7 +52,9 @@ class AffectedPeople:
         return self.everyone or bool(self.subjects)
 
     def in_words(self, sign: str) -> str:
-        """Describe the people, with `sign` (+ or -) in front. Lists a bounded number of names."""
+        """Describe the people, prefixed with `sign` (+ or -). The number of listed names is
+        limited.
+        """
         if self.everyone and not self.subjects:
             but = f" but {_listed(self.but)}" if self.but else ""
             return f"{sign} everyone{but}"
@@ -62,7 +64,7 @@ class AffectedPeople:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """A change in access to a queue that is not inherited from the queue's parent."""
+    """A change in access to a queue, excluding changes inherited from the queue's parent."""
 
     partition: str
     queue: str
@@ -132,7 +134,8 @@ def access_changes(
 ) -> Iterator[AccessChange]:
     """Yield the changes in all partitions, ordered by partition, access and queue.
 
-    `directories` maps each partition to its users' groups; None compares names instead of people.
+    `directories` maps each partition to its users' groups. If None, names are compared instead of
+    people.
     """
     for name, before, after in partition_pairs(old, new):
         directory = None if directories is None else directories.get(name, {})

@@ -48,8 +48,8 @@ class PolicyFile:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return the position of the ACL that makes a grant for `path`, or only its file if the
-        position is unknown.
+        """Return the position of the ACL that grants access to `path`, or only the ACL's file if
+        the position is unknown.
         """
         access = grant.acl or Access.ADMIN
         key = acl_key(self.partitions[partition], path, grant.queue, access)
@@ -114,7 +114,7 @@ class PolicyFile:
         return ["--policy", name, *more]
 
     def user(self, person: Person) -> str:
-        """Return the person's user name. If the person is unnamed, return a name used in no ACL."""
+        """Return the person's user name, or an unused name if the person is unnamed."""
         return person.user or self._unused("somebody")
 
     def _unused(self, name: str) -> str:
@@ -124,7 +124,7 @@ class PolicyFile:
 
     @cached_property
     def _texts(self) -> bytes:
-        """All text in which a user name may appear. Searched to find an unused name."""
+        """All text that may contain user names, searched to find an unused name."""
         yarn = self.options.yarn
         site = yarn.site[0] if yarn.site else b""
         return b"\n".join(
@@ -156,7 +156,7 @@ def _words(options: FormatOptions, partition: str) -> Iterable[str]:
 
 
 def in_words(grant: Grant) -> str:
-    """Describe the grant."""
+    """Describe the ACL entry or setting that grants access."""
     if grant.acl is None:
         return "yarn.acl.enable is not true: YARN enforces no ACLs"
     where = f"the {grant.acl} ACL of {grant.queue}"

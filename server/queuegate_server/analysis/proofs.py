@@ -42,7 +42,7 @@ class CannotProve(Exception):
     """The claims cannot be evaluated against the policy."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """Create the error. `diagnostics` contains the positions of the invalid claims."""
+        """Create the error. `diagnostics` describes the invalid claims, with their positions."""
         super().__init__(message)
         self.diagnostics = diagnostics
 
@@ -103,7 +103,7 @@ class Prover:
             yield Proof(stated, refutation, shown)
 
     def _note_missing(self, stated: StatedClaim, claim: object) -> None:
-        """Note each nonexistent queue in the claim, because its name may be misspelled."""
+        """Add a note about each nonexistent queue in the claim. Its name may be misspelled."""
         names = ("uses", "first", "second", "inner", "outer")
         for use in (getattr(claim, name, None) for name in names):
             if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:

@@ -62,7 +62,7 @@ overrides_option: Final = click.option(
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for reading policies. The command receives them as `options`."""
+    """Add options that control how policies are read. The command receives them as `options`."""
 
     @click.option(
         "--acl-names",
@@ -152,7 +152,7 @@ def write_file(
 ) -> None:
     """Write a new file. With `force`, an existing file is overwritten. Raises Failure.
 
-    `remedy` is added to the error message about an existing file.
+    `remedy` is added to the error message if the file exists.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
     try:

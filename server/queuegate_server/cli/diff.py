@@ -124,7 +124,7 @@ def diff(
     options: FormatOptions,
     old_yarn_site: Path | None,
 ) -> None:
-    """Show how the ACLs of queues change from the policy OLD to the policy NEW.
+    """Show how queue ACLs change from OLD to NEW.
 
     Needs no server. One of the two may be - for standard input. Prints a line for each partition or
     queue that was added or removed, and for each ACL that allows different users or groups: + for
@@ -241,14 +241,14 @@ def _load(
     before = policies.load(old, options, config, old_site)
     after = policies.load(new, options, config)
     if before.is_yunikorn is not after.is_yunikorn:
-        # They are not comparable: queue names follow different rules, and only YARN has cluster
-        # administrators.
+        # They are not comparable, because queue names follow different rules, and only YARN has
+        # cluster administrators.
         raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
     return before, after
 
 
 def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
-    """Yield the differences, sorted by partition and queue.
+    """Yield the differences between the policies, sorted by partition and queue.
 
     ACLs are compared by meaning, ignoring order, duplicates and names that grant nothing. A missing
     ACL is treated as an empty one.
@@ -269,7 +269,7 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
 
 
 def _clusters(partition: str, old: Cluster | None, new: Cluster | None) -> Iterator[Difference]:
-    """Yield the differences between two yarn-site.xml files."""
+    """Yield the differences between the settings in two yarn-site.xml files."""
     if old is None or new is None:
         return
     if old.acls_enabled is not new.acls_enabled:
@@ -296,7 +296,7 @@ def _queues(
 
 
 def _templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
-    """Yield the differences between templates for queues that will be created on demand.
+    """Yield the differences between templates for queues created on demand.
 
     Templates that neither policy uses are not compared.
     """

@@ -83,7 +83,7 @@ def _choose(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
-    """Print each server's result. Return whether they all found the user with the same groups."""
+    """Print each server's result. Return whether all found the user with the same groups."""
     servers = tuple(map(parse_url, options.urls))
     try:
         if options.discover is not None:
@@ -119,7 +119,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
 async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
 ) -> tuple[Outcome, list[str]]:
-    # Imported late because it loads the LDAP driver, and `--help` does not need it.
+    # Imported here because it loads the LDAP driver, which `--help` does not need.
     from queuegate_server.identity.resolvers.ldap.directory import Directory  # noqa: PLC0415
 
     shown_advice: set[str] = set()

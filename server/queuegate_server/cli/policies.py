@@ -26,7 +26,7 @@ _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "y
 def refuse_reading_options(beside: str = BESIDE_CONFIG) -> None:
     """Raise click.UsageError if the command line contains options for reading policies.
 
-    `beside` describes the argument that makes these options ineffective.
+    `beside` describes the argument with which these options cannot be combined.
     """
     context = click.get_current_context()
     options = [
@@ -89,7 +89,7 @@ def parse(
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Load settings. If `policy` is given, it replaces their policies. Raises Failure."""
+    """Load settings. If `policy` is given, it replaces the policies in them. Raises Failure."""
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
         return load_settings(config, os.environ, options)
@@ -98,7 +98,7 @@ def settings(config: Path, policy: str | None = None) -> Settings:
 
 
 def reading_options_of(config: Settings, source: PolicySource | None = None) -> FormatOptions:
-    """Return the options with which a server reads `source`, by default its first policy.
+    """Return the options with which a server reads `source` (by default, its first policy).
 
     Raises Failure if the policy's `yarn_site` cannot be read.
     """

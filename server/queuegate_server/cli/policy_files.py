@@ -202,7 +202,7 @@ def _lint(
     data: bytes,
     name: str,
 ) -> list[Diagnostic]:
-    """Return a file's diagnostics. `people_of` returns users' groups by the policy's partition."""
+    """Return a file's diagnostics. `people_of` returns the users' groups for each partition."""
     diagnostics = _check_policy(format_name, options, data, name, with_lint=True)
     kind = format_name or detect_file_format(data)
     if people_of is None or kind not in FORMATS or has_errors(diagnostics):
@@ -213,7 +213,7 @@ def _lint(
 
 def _lint_configured(config: Path, users_from: Sequence[str]) -> Iterator[FileResult]:
     """Yield the diagnostics for each policy in a server's settings. Raises Failure."""
-    # Slow to import, and rarely needed.
+    # Imported here because it is slow to import and rarely needed.
     from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
 
     settings = policies.settings(config)

@@ -27,10 +27,11 @@ _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
 def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> None:
     """Run the policy tests in each FOLDER (all files *_test.yaml), or in one file.
 
-    A file names the policy, the users with their groups, and for each request whether access
-    is allowed and why. Needs no server or directory, because the groups in the file replace the
-    resolver's groups. If a partition has no resolver, a server knows only the groups in requests.
-    Tests of such a partition therefore send the groups from the file, and a note names it.
+    A file names the policy, lists the users with their groups, and states for each request whether
+    access is allowed and why. Needs no server or directory, because the groups in the file replace
+    the resolver's groups. If a partition has no resolver, a server knows only the groups in
+    requests. Tests of such a partition therefore send the groups from the file, and a note names
+    the partition.
 
     Exit status: 0 all passed, 1 a test failed, 2 incorrect usage, no tests, or a file that cannot
     be read or is not valid.

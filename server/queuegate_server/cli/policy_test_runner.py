@@ -40,7 +40,7 @@ class Outcome:
 
 
 def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
-    """Run the tests in a file; return the outcomes, and notes for the user. Raises Failure."""
+    """Run the tests in a file. Return their outcomes, and notes for the user. Raises Failure."""
     data, name = read_or_fail(file)
     tests, diagnostics = load_tests(data, name)
     if has_errors(diagnostics):
@@ -93,7 +93,7 @@ def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[tuple[
 
 
 def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterator[str]:
-    """Yield notes about the groups that a server uses in the partitions without a resolver."""
+    """Yield a note for each partition without a resolver, stating the groups that a server uses."""
     for name, groups in without.items():
         condition = "without groups in the request, "
         if not settings.partition(name).trust_provided_groups:
@@ -115,7 +115,7 @@ def _given_groups(
 def _failure(
     client: OfflineClient, file: str, expected: Expectation, groups: tuple[str, ...] | None
 ) -> tuple[Diagnostic, list[str]] | None:
-    """Return an error and the explained decision; None if the decision is as expected."""
+    """Return an error and lines that explain the decision, or None if it is as expected."""
     shown: list[str] = []
     options: dict[str, Any] = {
         "partition": expected.partition,

@@ -58,7 +58,7 @@ def prove(
     options: FormatOptions,
     old_yarn_site: Path | None,
 ) -> None:
-    """Prove or refute each claim in the file CLAIMS about the POLICY, for everyone.
+    """Prove or refute each claim in CLAIMS about POLICY, for everyone.
 
     Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
     user:bob admin root` or `no new access compared with old.yaml`. It must hold for every

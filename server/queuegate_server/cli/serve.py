@@ -111,7 +111,7 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return the settings file's content; None if no file is given or it cannot be read.
+    """Return the settings file's content, or None if no file is given or it cannot be read.
 
     A read error is reported later, when the settings are loaded.
     """
@@ -214,7 +214,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
 
 
 def _hold_log_back_briefly() -> None:
-    """Release the held-back log lines after HOLD_BACK_SECONDS, even without an announcement."""
+    """Schedule the release of held-back log lines, in case the announcement is late."""
     asyncio.get_running_loop().call_later(HOLD_BACK_SECONDS, logs.release)
 
 
@@ -260,9 +260,9 @@ def _announcement(
 
 
 def _client_command() -> str:
-    """Return the path of the client installed beside this command; `queuegate` if there is none.
+    """Return the path of the client installed beside this command, or `queuegate` if there is none.
 
-    The path is relative if it is below the working directory.
+    The path is relative if the client is below the working directory.
     """
     script = Path(sys.argv[0]).with_name("queuegate").absolute()
     if not script.is_file():
@@ -272,7 +272,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the client options for a local caller's checks; None if no caller may run checks."""
+    """Return the client options for a local caller's checks, or None if nobody may run checks."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)
@@ -298,7 +298,7 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return an example user and queue in a partition, preferably with access.
+    """Return an example user and queue in a partition. If possible, the user has access.
 
     If the ACLs list only groups, the user is a placeholder.
     """
@@ -306,7 +306,8 @@ def _example(policy: Policy, name: str) -> tuple[str, str]:
     if partition is None:
         return "alice", "root"
     open_queue = group_queue = ""
-    # Parsing all ACLs of a large policy would take seconds and leave them in memory.
+    # Limit the search, because parsing all ACLs of a large policy would take seconds and keep them
+    # in memory.
     for path in islice(partition.queues, EXAMPLE_QUEUES):
         chain = partition.chain(path, Access.SUBMIT)
         if chain.users:

@@ -87,7 +87,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
         diagnostics = [each for each in diagnostics if each not in reported]
         reported.update(diagnostics)
         if settings is not None:
-            # Slow to import, and rarely needed.
+            # Imported here because it is slow to import and rarely needed.
             from queuegate_server.policystore.reloader import check  # noqa: PLC0415
 
             diagnostics += asyncio.run(check(settings))
@@ -111,7 +111,8 @@ def _check(
     variables: Mapping[str, str],
     absent_files: set[Path] | None = None,
 ) -> tuple[list[Diagnostic], Settings | None]:
-    """Return the diagnostics for settings, and the settings, or None if a policy is unreadable.
+    """Return the diagnostics for settings, with the settings themselves if their policies can be
+    read.
 
     If the settings are for another machine, `absent_files` is a set: missing files are added to it
     and cause only warnings.
@@ -164,7 +165,7 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
 def _validated_files(
     settings: Settings, files: Collection[Path]
 ) -> Iterator[tuple[Location, Path]]:
-    """Yield each of `files` used by a resolver or the fleet, with the location of its key."""
+    """Yield each of `files` that a resolver or the fleet uses, with the location of its key."""
     sections: list[tuple[Location, object]] = [(("fleet",), settings.fleet)]
     sections += [(("resolvers", key), each.options) for key, each in settings.resolvers.items()]
     for above, section in sections:
@@ -182,7 +183,7 @@ def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
 
 
 def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
-    """Return the error from reading a file or folder; None if it is readable."""
+    """Return the error from reading a file or folder, or None if it is readable."""
     try:
         if is_folder:
             list(path.iterdir())

@@ -21,7 +21,7 @@ TOKEN_BYTES: Final = 32
     help="Write the token to this new file, which only you can read, and print only the line.",
 )
 def token(name: str, output_file: Path | None) -> None:
-    """Generate a bearer token for the caller NAME.
+    """Generate a bearer token for caller NAME.
 
     The token is printed or written once and not stored. Give it to the caller in a file, and add
     the printed line to the server's callers.token_file. The line contains only the token's SHA-256.

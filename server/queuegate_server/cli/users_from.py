@@ -48,8 +48,8 @@ def read_users(
         config: The settings that define the resolvers; required unless the sources contain all
             groups.
         policy: The policy.
-        server: The server whose policies include this one; by default, one that loads only this
-            policy.
+        server: The settings of the server that loads the policy; by default, `config` with only
+            this policy.
 
     Raises:
         Failure: A file cannot be read or is invalid, or a lookup failed.
@@ -137,7 +137,7 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
             outcome = (await resolver.resolve(user)).entry.outcome
             if isinstance(outcome, LookupFailure):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
-            # An unknown user still has access if an ACL lists everyone or that user.
+            # Include unknown users, because an ACL may list everyone or the user.
             groups[user] = outcome.groups if isinstance(outcome, KnownUser) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))

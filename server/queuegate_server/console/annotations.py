@@ -1,7 +1,7 @@
 """Annotations of the served policy: ACL positions and lint findings.
 
-They are computed when a page first needs them after a reload, the findings in the parser's child
-process and the positions in a thread. Large policies are not annotated.
+They are computed when a page first needs them after a reload: findings in the parser's child
+process, positions in a thread. Large policies are not annotated.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ class Annotations:
         """Return an ACL's `file:line:column`, or a note that it is a default; empty if unknown."""
         place = self.places.get(key)
         if place is None:
-            # The settings may define cluster administrators, so their position may be unknown.
+            # Cluster administrators may be defined in the settings, so their position may be
+            # unknown.
             return "default" if self.places and key.queue else ""
         if isinstance(place, DefaultPlace):
             return f"default ({'queue at' if key.queue else 'unset in'}\n{place})"
@@ -53,7 +54,9 @@ class Annotator:
     """Annotates the served policy once per revision."""
 
     def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
-        """Create an annotator. `texts` returns the served policy, or None if it is too large."""
+        """Create an annotator. `texts` returns the served policy's text, or None if it is too
+        large.
+        """
         self._texts = texts
         self._revision = 0
         self._task: asyncio.Task[Annotations] | None = None
@@ -99,7 +102,7 @@ def _is_large(job: ParseJob) -> bool:
         try:
             left -= len(data if text.is_bare else open_envelope(data, name, left).data)
         except ParseError:
-            return True  # the served policy is valid, so it can only exceed the limit
+            return True  # the served policy is valid, so it must exceed the limit
         if left < 0:
             return True
     return False

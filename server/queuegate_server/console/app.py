@@ -162,7 +162,7 @@ class Console:
             return _redirect(result.to)
         async with self._rendering:
             page = await self._page(request, result, principal)
-            # Leave the event loop time for RPCs, however many pages are requested.
+            # Leave time for RPCs on the event loop, however many pages are requested.
             await asyncio.sleep(_REST_SECONDS)
             return page
 
@@ -182,7 +182,7 @@ class Console:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("administrator page", extra=fields)
         visit = Visit(self._services, principal, first_values(request.query.items()), form)
-        # Read the form before waiting for a turn, so that slow senders do not block others.
+        # Wait for a turn only after reading the form, so that slow senders do not block others.
         async with nullcontext() if turns is None else turns.turn():
             return await route.handler(visit)
 
@@ -223,7 +223,7 @@ class Console:
         """Reject long queries.
 
         Unless a token in a header identifies the caller, also reject loads by other sites' pages
-        and, on a loopback port, requests for other host names.
+        and, on a loopback port, requests for hosts other than loopback.
         """
         if has_long_query(request):
             raise web.HTTPBadRequest
@@ -276,7 +276,7 @@ class Console:
     async def _reject_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
-        """Reject an invalid token. After many failures, an address must wait and is not logged.
+        """Reject an invalid token. After many failures, the address must wait and is not logged.
 
         Valid tokens are accepted meanwhile, because several callers may share an address.
         """
@@ -292,7 +292,7 @@ class Console:
     def _token_owner(self, call: HttpCall) -> Principal:
         principal = self._authenticator.identify(call)
         if not principal.has_token:
-            # A loopback caller is identified by its address if there is no token file.
+            # Without a token file, a loopback caller is identified even with a wrong token.
             raise Unauthenticated("the server does not know the bearer token")
         return principal
 
@@ -312,7 +312,7 @@ class Console:
         """Return the sign-in form. After sign-in, the browser is redirected to the page `to`."""
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
-        # The form token must not depend on an expired session: its cookie is deleted below.
+        # The form token must not depend on an expired session, because its cookie is deleted below.
         session = cookie(request, COOKIE) or ""
         is_expired = self._sessions.token(session) is None
         model = {

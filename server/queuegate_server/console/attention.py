@@ -40,7 +40,7 @@ def problems(services: Services) -> Iterator[str]:
 
 
 def failure_of(services: Services, resolver: str) -> str:
-    """Return the cause of the resolver's last failure; empty if unknown."""
+    """Return the cause of the resolver's last failure, or "" if it is unknown."""
     failures = [
         each.breaker.last_failure[1]
         for _, each in services.core.resolvers.resolvers()

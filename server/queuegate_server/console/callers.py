@@ -90,7 +90,7 @@ def identifies_itself(request: web.Request, authenticator: Authenticator) -> boo
 
 
 def is_loopback_host(request: web.Request) -> bool:
-    """Return whether the requested host is loopback. Any other may be a sign of DNS rebinding."""
+    """Return whether the requested host is loopback. Any other host may indicate DNS rebinding."""
     hosts = request.headers.getall("Host", [""])
     if not request.raw_path.startswith("/"):
         hosts = [*hosts, request.raw_path.partition("://")[2].partition("/")[0]]
@@ -115,7 +115,8 @@ def _is_loopback(host: str) -> bool:
 def is_embedded_elsewhere(request: web.Request) -> bool:
     """Return whether another site's page loads this page by any means other than a link.
 
-    If the caller is identified by address or certificate, such loads would use up its rate limit.
+    If the caller is identified by address or certificate, such loads would use up the caller's rate
+    limit.
     """
     site = request.headers.get("Sec-Fetch-Site", "none")
     is_link = (

@@ -41,14 +41,14 @@ Fields = Sequence[tuple[str, str]]
 
 
 class Steps:
-    """A limiter that lets all forms together process one step per event-loop iteration.
+    """Limits form processing to one step per event-loop iteration, for all forms together.
 
     Threads would cause longer delays, because OpenSSL releases the GIL for each record and a busy
     thread would then hold it for 5 ms.
     """
 
     def __init__(self) -> None:
-        """Create a limiter without waiting callers."""
+        """Create a limiter with no waiting callers."""
         self._lock = asyncio.Lock()
 
     async def step(self) -> None:
@@ -73,11 +73,12 @@ async def posted_fields(
         HTTPLengthRequired: The Content-Length header is missing. Browsers always send it.
         HTTPRequestEntityTooLarge: The form is too large.
         HTTPRequestTimeout: The form took too long to arrive.
-        HTTPUnsupportedMediaType: The content type is not that of a form. The body is not read.
+        HTTPUnsupportedMediaType: The content type is not a form's. The body is not read.
     """
     parse = _parser(request, with_files=with_files)
     if request.content_length is None:
-        # A body sent in one-byte chunks would take a thousand times as long to read.
+        # Reject chunked bodies. One sent in one-byte chunks would take a thousand times as long to
+        # read.
         raise web.HTTPLengthRequired
     body = await _read(request, max_bytes, steps)
     return await parse(body, steps)
@@ -142,7 +143,7 @@ async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
 
 
 async def _unquoted(text: bytes, steps: Steps) -> str:
-    """Unescape text in steps to bound memory: each escape creates a 100-byte temporary object."""
+    """Unescape text in steps to bound memory. Each escape creates a 100-byte temporary object."""
     unquoted = bytearray()
     for piece in _pieces(text):
         if unquoted:
@@ -163,8 +164,8 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
-    """Parse a multipart form (RFC 7578) as sent by browsers, with CR LF line breaks, and no text
-    before the first boundary or after the last. Splitting the body takes one step.
+    """Parse a multipart form (RFC 7578) as browsers send it: with CR LF line breaks, and without
+    text before the first or after the last boundary. Splitting the body takes one step.
     """
     await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)

@@ -42,7 +42,7 @@ _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
 
 
 def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
-    """Return the reason for the missing decision, including the resolver's last error if known."""
+    """Return why there is no decision, including the resolver's last error if it is known."""
     cause = ""
     if not isinstance(failure, TooManyLookups):
         cause = failure_of(visit.services, failure.resolver)

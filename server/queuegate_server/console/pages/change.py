@@ -56,7 +56,7 @@ async def form(visit: Visit) -> View:
 async def assess(visit: Visit) -> View:
     """Assess a proposal and show the result."""
     posted, services = visit.form, visit.services
-    # Browsers convert line breaks to CR LF.
+    # Undo browsers' conversion of line breaks to CR LF.
     text = (posted.get("file") or posted.get("policy", "")).replace("\r\n", "\n")
     claims = posted.get("claims", "").replace("\r\n", "\n")
     sources = services.settings.sources
@@ -184,7 +184,7 @@ def _resolver_types() -> frozenset[str]:
 async def _people(
     snapshot: Snapshot, groups: Mapping[str, list[str]], incomplete: list[str]
 ) -> Mapping[str, GroupsByUser]:
-    """Return group members by partition. Adds reasons for missing members to `incomplete`."""
+    """Return the groups' members by partition. Adds reasons for missing members to `incomplete`."""
     people: dict[str, GroupsByUser] = {}
     for partition, names in groups.items():
         listing = MemberListing(names)
@@ -213,7 +213,8 @@ PAGE: Final = Page(
             "change",
             assess,
             max_form_bytes=MAX_FORM_BYTES,
-            # Each assessment runs a child process and may query directories.
+            # Limit concurrency, because each assessment runs a child process and may query
+            # directories.
             large_forms=Turns("proposals"),
         ),
     ),

@@ -97,7 +97,7 @@ async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
 
 
 def _unreadable(audit: Audit) -> tuple[str, str]:
-    """Return why the audit log cannot be shown, and the remedy; both empty if it can be."""
+    """Return why the audit log cannot be shown, and the remedy. Both are empty if it can be."""
     if not audit.is_on:
         return "the server writes no audit log", "set audit.path to a file"
     if audit.path == STDOUT:
