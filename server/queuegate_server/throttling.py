@@ -10,13 +10,13 @@ refuse an event after the time returned by `wait`."""
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
-"""An overload starts after this many consecutive late calls within at least _BURST_SECONDS."""
+"""An overload starts after this many consecutive late calls that span at least _BURST_SECONDS."""
 _OVERLOAD_DIVISOR: Final = 8
 _RECOVERY_SECONDS: Final = 1.0
 """An overload ends when no call has been late for this long."""
 _PROBE_SECONDS: Final = 60.0
-"""An overload is assumed to be over after this long, since immediate retries can prolong it. If it
-is not over, less than 1 % of responses are late before it is detected again."""
+"""An overload is assumed to be over after this long, because immediate retries can prolong it. If
+it is not over, less than 1 % of responses are late before it is detected again."""
 
 
 class TokenBucket:
@@ -116,9 +116,9 @@ class ByteBudget:
         return self.taken - self._limit
 
     def take(self, size: int) -> None:
-        """Add bytes."""
+        """Count `size` more bytes as in use."""
         self.taken += size
 
     def give_back(self, size: int) -> None:
-        """Release bytes."""
+        """Count `size` bytes as no longer in use."""
         self.taken -= size

@@ -20,11 +20,11 @@ from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRights
 
 MAX_WAITING: Final = 10_000
-"""The maximum number of users per stream whose groups have not been sent yet."""
+"""The maximum number of users, per stream, whose groups have not been sent yet."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
 """The maximum total length of the names of users waiting for a lookup, per stream."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
-"""A stream with this many unsent bytes of groups starts no lookups."""
+"""A stream with this many unsent bytes of groups starts no more lookups."""
 MAX_SILENCE: Final = 2 * LEASE
 """A stream is closed after this many seconds without a message. Callers ping once a second."""
 LOOKUPS: Final = 8

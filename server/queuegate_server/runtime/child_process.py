@@ -1,7 +1,7 @@
 """Runs child processes within limits.
 
-Children are started in a thread by `subprocess.Popen`, which uses vfork. With asyncio or uvloop,
-starting a child would fork on the event loop's thread and run gRPC's fork handlers, where both the
+Children are started in a thread by `subprocess.Popen`, which uses vfork. asyncio and uvloop would
+fork on the event loop's thread instead. This would run gRPC's fork handlers, in which both the
 child and the server can hang.
 """
 

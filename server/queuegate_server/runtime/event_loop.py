@@ -139,9 +139,7 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Return a duplicate of standard error, nonblocking if possible so that a full pipe cannot
-    block.
-    """
+    """Duplicate standard error, nonblocking if possible so that a full pipe cannot block writes."""
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
     except OSError:  # it is a socket, which cannot be reopened

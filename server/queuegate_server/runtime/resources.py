@@ -26,10 +26,10 @@ NEEDED_FILES: Final = 64
 """The required number of open files. A server with a console, audit log and child processes opened
 30 in a test."""
 NEEDED_THREADS: Final = 32
-"""The required number of threads. The same server ran 20."""
+"""The required number of threads. In the same test, the server ran 20."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
-"""The required address space. The same server reserved 1.3 GiB, because glibc reserves 72 MiB per
-thread."""
+"""The required address space. In the same test, the server reserved 1.3 GiB, because glibc reserves
+72 MiB per thread."""
 NEEDED_DATA: Final = 512 * _MIB
 _NEEDED: Final = (
     (resource.RLIMIT_AS, NEEDED_ADDRESS_SPACE, "address space", "ulimit -v, LimitAS="),
@@ -117,7 +117,7 @@ def warn_if_fewer_files_than(connections: int) -> None:
 
 
 def configure_gc() -> None:
-    """Restrict the cyclic garbage collector to young objects, for all practical purposes.
+    """Effectively restrict the cyclic garbage collector to young objects.
 
     A full collection stops all threads, for 0.15 s with a million cached users. It would free
     nothing, because no long-lived object in this process is part of a cycle, and objects outside

@@ -32,7 +32,7 @@ class AbandonableThreadPool:
     """
 
     def __init__(self, limit: int, name: str) -> None:
-        """Create a pool; no threads are started yet. `name` is the prefix of their names."""
+        """Create a pool without starting threads. `name` is the prefix of the threads' names."""
         self._limit = limit
         self._name = name
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -46,8 +46,8 @@ class AbandonableThreadPool:
         """Call a function in a thread, and return its result or raise its exception.
 
         Args:
-            key: Identifies the call. It is refused while an abandoned call with the same key is
-                running; None means that it has no such key.
+            key: Identifies the call, which is refused while an abandoned call with the same key is
+                running. None for a unique key.
             function: The function, called without arguments.
 
         Raises:
@@ -77,7 +77,7 @@ class AbandonableThreadPool:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """Stop each thread once it is idle. Hung threads are lost until the process exits."""
+        """Stop each thread when it becomes idle. Hung threads remain until the process exits."""
         self._closed = True
         for _ in range(self._started):
             self._jobs.put(None)

@@ -51,7 +51,7 @@ class Role(StrEnum):
 
 
 def _roles(value: object) -> object:
-    """Split comma-separated text, as an environment variable holds a list."""
+    """Split a comma-separated list, as given in an environment variable."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value

@@ -208,7 +208,7 @@ def _listener(value: object) -> object:
 
 
 def _listeners(value: object) -> object:
-    """Split comma-separated text, as an environment variable holds a list."""
+    """Split a comma-separated list, as given in an environment variable."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return [value] if isinstance(value, dict) else value

@@ -65,7 +65,7 @@ _SERVICE_LINK: Final = re.compile(
 _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
 """Values that start with one of these characters are YAML; all others are plain text."""
 _FOLDER_KEYS: Final = frozenset({"configs", "defaults", "group"})
-"""The keys of a policy in ConfigMaps, which a policy file replaces."""
+"""The keys of a policy in ConfigMaps. A policy file replaces them."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
@@ -208,7 +208,7 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
 
 
 def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
-    """If a file clearly contains something other than settings, say what, and return a remedy."""
+    """If a file clearly contains no settings, return what it contains and a remedy, else None."""
     if is_manifest(root):
         instead = f"save the value of its key {SETTINGS_KEY} as a file, or check it with"
         instead += " `queuegate-server validate --settings`, which reads manifests"
@@ -228,7 +228,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except under `resolvers`: an empty resolver may be valid."""
+    """Drop keys without a value, except `resolvers`, because empty ones may be valid."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()

@@ -104,7 +104,7 @@ class ConfigReloader:
 
 
 def with_changes(running: Settings, read: Settings) -> Settings:
-    """Return the running settings, with those changes in `read` that need no restart.
+    """Return the running settings, with the changes in `read` that require no restart.
 
     These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at startup, the `cache`
     of partitions in the running settings, and `callers` except for `token_file`.

@@ -81,7 +81,7 @@ class Overrides:
     origins: dict[KeyPath, str] = field(default_factory=dict)
 
     def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
-        """Set the override's value in the tree; return a diagnostic if a parent has a value."""
+        """Set the override's value in the tree. Return a diagnostic if a parent is a scalar."""
         *sections, last = override.path
         node = tree
         for depth, key in enumerate(sections):

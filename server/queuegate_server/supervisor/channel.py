@@ -168,7 +168,7 @@ class WorkerSpec:
 
     @classmethod
     def receive(cls) -> "WorkerSpec":
-        """Receive the spec through stdin, and then read stdin from /dev/null.
+        """Receive the spec through stdin, then redirect stdin from /dev/null.
 
         Raises OSError or EOFError if there is no supervisor.
         """
@@ -219,7 +219,7 @@ def _decode(content: str | None) -> bytes | None:
 
 
 def _receive(end: socket.socket) -> Any:
-    """Receive a message, blocking, without an event loop. Raises OSError or EOFError."""
+    """Receive a message with blocking calls, without an event loop. Raises OSError or EOFError."""
     (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
     return json.loads(_receive_exactly(end, length))
 

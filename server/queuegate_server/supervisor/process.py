@@ -52,8 +52,8 @@ class WorkerProcess:
 
         Args:
             index: The worker's index.
-            spec: Returns the result of `spec_message`. Called as late as possible: only changes
-                made after the call are sent as requests.
+            spec: Returns the result of `spec_message`. Called only after the channel is open,
+                because later changes are sent through it.
             handlers: Handlers for the worker's requests, except `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
@@ -81,9 +81,9 @@ class WorkerProcess:
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process once it has not responded for 1 to 1.5 times `seconds`.
 
-        It must miss two consecutive pings. One is not enough, because after a pause of the
-        supervisor itself (for example, of its virtual machine), a ping may time out before its
-        response is read.
+        It must miss two consecutive pings. One is not enough, because if the supervisor itself was
+        paused, for example with its virtual machine, a ping may time out before its response is
+        read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
@@ -117,7 +117,7 @@ class WorkerProcess:
         return status
 
     async def ended(self, seconds: float) -> bool:
-        """Return whether the process has exited, after up to `seconds` if its channel is closed."""
+        """Return whether the process has exited. If its channel is closed, wait up to `seconds`."""
         if self._closed.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

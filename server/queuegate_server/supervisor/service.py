@@ -1,7 +1,7 @@
 """The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker is serving. It has started only once all workers have
-been serving at the same time, because until then, a worker that exits stops the service.
+The service is ready while at least one worker is serving. It counts as started when all workers
+have been serving at the same time, because until then, a worker that exits stops the service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
 not decrease. Other metrics get the label `worker`.
@@ -69,8 +69,8 @@ class _MergedCollector(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add the counters and histograms if `summed`, or all other metrics if not, with more
-        labels.
+        """Add the counters and histograms if `summed`, else all other metrics. Adds `labels` to
+        each.
         """
         for metric in metrics:
             # Skip creation times, which cannot be summed.

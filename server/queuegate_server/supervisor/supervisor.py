@@ -78,8 +78,8 @@ class Supervisor:
     ) -> None:
         """Create a supervisor from the settings at startup.
 
-        `content` is the settings file's content, if there is a file; `announce` prints lines once
-        all workers are serving; `read_settings` rereads the settings and their file.
+        `content` is the settings file's content, if there is a file; `announce` prints lines as
+        soon as all workers are serving; `read_settings` rereads the settings and their file.
         """
         self._settings = settings
         self._initial_content = content

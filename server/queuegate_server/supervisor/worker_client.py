@@ -50,7 +50,8 @@ class WorkerClient:
     ) -> None:
         """Connect to the supervisor and start handling its requests.
 
-        `reload` reloads the configuration; `metrics` returns Prometheus text, and `readiness` JSON.
+        `reload` reloads the configuration; `metrics` returns Prometheus text, and `readiness`
+        returns JSON.
         """
         self._handlers |= {
             "metrics": _handler(metrics),
@@ -83,8 +84,8 @@ class WorkerClient:
         Args:
             name: The method's name.
             method: Runs the method in this worker.
-            merge: Merges the responses; that of a worker that has exited or is not serving yet is
-                empty.
+            merge: Merges the responses. A worker that has exited or is not serving yet has an empty
+                response.
             timeout: How long the other workers may take to respond, in seconds.
         """
         self._methods[name] = method

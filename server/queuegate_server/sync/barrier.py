@@ -1,8 +1,8 @@
 """Waits until no caller uses the state from before a change.
 
-A caller stops deciding from the old state when it has applied the change, has released its leases,
-or every lease granted before the change was sent has expired. Later leases do not matter, because
-their pongs follow the change on the same stream (`session.py`).
+A caller no longer uses the old state once it has applied the change, once it has released its
+leases, or once every lease granted before the change was sent has expired. Later leases do not
+matter, because their pongs follow the change on the same stream (`session.py`).
 """
 
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ class Barrier:
 
     def next_end(self, now: float) -> float | None:
         """Return when the next lease to wait for expires; None if no caller uses the old state.
-        Stops at the first such lease, so that checking after each confirmation costs little.
+        Stops at the first such lease, so that checking after each confirmation is cheap.
         """
         while self._waiting:
             last = self._waiting[-1]

@@ -51,7 +51,8 @@ class ChangeLog:
         self._changes: deque[StateChange] = deque()
         self._names = 0
         self._invalidated: dict[tuple[str, str | None], int] = {}
-        """The number of the newest change that invalidated each user; None means all users."""
+        """For each partition and user (None: all users), the number of the newest change that
+        invalidated the groups."""
 
     def policy_changed(self) -> int:
         """Record a new policy; return the change's number."""

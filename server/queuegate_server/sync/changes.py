@@ -25,7 +25,7 @@ class InvalidationResult(NamedTuple):
     """The number of invalidated cache entries in this process."""
     cursor: cursor_pb2.Cursor
     waited_out: Sequence[str] = ()
-    """The callers and replicas whose lease expired before they confirmed."""
+    """The callers and replicas whose leases expired before they confirmed the change."""
 
 
 class ReloadResult(NamedTuple):
@@ -33,8 +33,8 @@ class ReloadResult(NamedTuple):
 
     state: ReloadState
     cursor: cursor_pb2.Cursor | None
-    """The reload's position in the log; None if it was not sent to replicas because of invalid
-    files."""
+    """The reload's position in the log; None if it was not sent to replicas because the files are
+    invalid."""
     waited_out: Sequence[str] = ()
     disagreeing: Sequence[str] = ()
     """Messages about replicas that serve another policy or were not reached."""

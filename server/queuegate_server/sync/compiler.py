@@ -1,8 +1,8 @@
 """Compiles partitions' ACLs into tables for gates, and converts the tables to messages.
 
-The tables contain the chains of `policy/chain.py`. The chains' order depends only on the policy, so
-identical policies produce identical tables on all replicas and after a restart. Compilation runs in
-steps, and retains only the chains that child queues will extend.
+The tables contain the chains defined in `policy/chain.py`. The chains' order depends only on the
+policy, so identical policies produce identical tables on all replicas and after a restart.
+Compilation runs in steps, and retains only the chains that child queues will extend.
 """
 
 import asyncio

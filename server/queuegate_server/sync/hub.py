@@ -28,7 +28,7 @@ class CannotShip(Exception):
 
 
 class SyncHub:
-    """Passes changes to streams; waits for callers to apply them. Used from one event loop."""
+    """Passes changes to streams and waits for callers to apply them. Used from one event loop."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class SyncHub:
     ) -> None:
         """Create a hub that ships the engine's snapshots.
 
-        `clock` is monotonic, in seconds, and `server` is an 8-byte ID. `lease` covers the group
-        caches and the gates; None means that it never expires.
+        `clock` is monotonic, in seconds, and `server` is an 8-byte ID. While `lease` is valid, the
+        group caches and the gates may be used; None for a lease that never expires.
         """
         self.log: Final = GateLog(server)
         self.leases: Final = Leases(clock())
@@ -49,7 +49,7 @@ class SyncHub:
         """The number of messages to callers, by type. `reset` counts the `opened` messages of
         streams that could not resume."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
-        """The number of barriers, by result: all callers confirmed, or leases had to expire."""
+        """The number of barriers, by whether all callers confirmed or some leases had to expire."""
         self.reported: Final = {"recorded": 0, "refused": 0}
         """The number of reported decisions, by result."""
         self._fleet_events = fleet_events
@@ -57,7 +57,8 @@ class SyncHub:
         self._engine = engine
         self._served: Snapshot | None = None
         self._new_resolvers: set[str] = set()
-        """Partitions with new resolvers. Shipping the next policy invalidates their groups."""
+        """The partitions with new resolvers. Their groups are invalidated when the next policy
+        ships."""
         self.shipped: Mapping[str, ShippedPolicy] = {}
         """The shipped policies by partition; empty until a stream has been opened."""
         self._lease = lease or EndlessLease()
@@ -216,7 +217,7 @@ class SyncHub:
         try:
             shipped = await ship(self._engine.snapshot)
         except Exception as error:
-            # Gates must not use a policy that differs from the server's for longer than a lease.
+            # Grant no leases, so that gates use the previous policy for at most one lease.
             self._can_ship = False
             _LOG.exception(
                 "the policy cannot be sent to gates, which query the server until the next reload"

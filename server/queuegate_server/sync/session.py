@@ -1,7 +1,7 @@
 """One caller's stream: its outgoing messages and the expiry of its lease.
 
-Pure: its inputs are messages and times, and its outputs are messages. `rpc/sync_service.py`
-performs the I/O.
+This module performs no I/O. Its inputs are messages and times, and its outputs are messages;
+`rpc/sync_service.py` transfers the messages.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ class ShippedPolicy(NamedTuple):
     parts: Sequence[sync_pb2.SyncResponse]
     """The complete policy."""
     unchanged: sync_pb2.SyncResponse
-    """The message for callers whose policy has this checksum, whatever its revision."""
+    """The message for callers whose policy has this checksum, regardless of its revision."""
     resolver_fingerprint: bytes = b""
     """Identifies the resolver's settings; empty if the groups are not shared."""
 
@@ -180,7 +180,7 @@ class Session:
 
     @property
     def offered(self) -> int:
-        """The number of users whose groups are unsent."""
+        """The number of users whose groups have not been sent yet."""
         return len(self._groups)
 
     def confirm(self, report: sync_pb2.SyncReported) -> None:

@@ -25,9 +25,9 @@ _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malf
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
 )
-"""Methods that, like streams, have queues of their own. Other calls must not delay health checks
-and single checks, and gRPC drops calls from overlong queues, for example when thousands of streams
-are opened."""
+"""Unary methods with queues of their own, so that other calls do not delay them. Streams also have
+their own queues, because gRPC drops calls from overlong queues, for example when thousands of
+streams are opened."""
 
 
 def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
@@ -81,7 +81,7 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     """Yield the channel arguments that limit connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
     yield "grpc.max_concurrent_streams", bounds.max_streams
-    # Without a margin for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
+    # Without a margin for calls not yet freed, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
     # Switch to other connections after reading this many requests. Callers that make one call at a
     # time are unaffected.

@@ -93,7 +93,8 @@ def bind(
             os.chown(address.path, uid, gid)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
-            # Remove the socket: with mode 0, a later server could not check whether it is in use.
+            # Remove the socket, because a later server could not check whether a socket with mode 0
+            # is in use.
             Path(address.path).unlink(missing_ok=True)
             account = f"{owner or ''}:{group or ''}"
             raise CannotListen(

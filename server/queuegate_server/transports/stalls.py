@@ -28,7 +28,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""The maximum number of calls waiting for their requests. An additional call aborts the oldest."""
+"""The maximum number of calls waiting for their requests. Any additional call aborts the oldest
+one."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
 """How long a response may remain unread, in seconds, while the unread budget is exceeded."""
@@ -69,10 +70,10 @@ class Stalls:
     _sending: dict[Task, _Response] = field(default_factory=dict)
     """The unwritten responses, oldest first."""
     _given_up: dict[Task, bool] = field(default_factory=dict)
-    """Calls being aborted. The value states whether the cause is too many waiting calls."""
+    """The calls being aborted, and whether the reason is that too many calls were waiting."""
 
     async def receive(self, context: Context) -> Any:
-        """Return a unary call's request, or abort the call."""
+        """Wait for a unary call's request and return it. Aborts the call if it stalls."""
         task, now = _current_task(), asyncio.get_running_loop().time()
         if len(self._receiving) >= MAX_RECEIVING:
             self._give_up(next(iter(self._receiving)), is_surplus=True)

@@ -50,7 +50,10 @@ class NativeContext:
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Create a call's context. `details`: its metadata, peer and seconds left at `arrived`."""
+        """Create the context of a call that arrived at the monotonic time `arrived`.
+
+        `details` are the call's metadata, peer and remaining seconds.
+        """
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -201,7 +204,7 @@ class NativeServer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _sweep(self, front: NativeGrpcFront) -> None:
-        """Until cancelled, periodically disconnect clients that do not read."""
+        """Until cancelled, periodically disconnect clients that do not read their responses."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             if (metrics := front.metrics()) and (peers := self._unread.update(metrics)):
