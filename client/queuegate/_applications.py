@@ -22,9 +22,9 @@ class Application:
     owner: str
     """The user who started the application."""
     view_acl: str = ""
-    """The view ACL as submitted. An empty ACL lists nobody."""
+    """The view ACL as submitted. An empty ACL grants access to nobody."""
     modify_acl: str = ""
-    """The modify ACL as submitted. An empty ACL lists nobody."""
+    """The modify ACL as submitted. An empty ACL grants access to nobody."""
 
     def __post_init__(self) -> None:
         _validation.text("queue", self.queue)
@@ -113,7 +113,7 @@ class ApplicationList(StrEnum):
     CLUSTER_ADMIN = auto()
     """The cluster's administrators."""
     APPLICATION_ADMIN = auto()
-    """Spark's administrators of all applications."""
+    """The administrators of Spark applications (`spark.admin.acls`, `spark.admin.acls.groups`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class BlockingCalls(_Calls):
     def sync(
         self, requests: Iterator[sync_pb2.SyncRequest], read: Callable[[bytes], _Response]
     ) -> "grpc._CallIterator[_Response]":
-        """Open a SyncService stream whose messages are parsed by `read`.
+        """Open a SyncService stream, parsing its responses with `read`.
 
         Raises:
             ValueError: The client is closed.
@@ -234,7 +234,7 @@ class AsyncCalls(_Calls):
     def sync(
         self, read: Callable[[bytes], _Response]
     ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]":
-        """Open a SyncService stream whose messages are parsed by `read`."""
+        """Open a SyncService stream, parsing its responses with `read`."""
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(metadata=self._plan.metadata)
 

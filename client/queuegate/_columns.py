@@ -18,8 +18,8 @@ MIN_QUESTIONS: Final = 64
 repeat, and nine tenths if most names repeat.
 """
 MIN_MIXED_QUESTIONS: Final = 512
-"""The minimum number if some other checks cannot be encoded as columns. They need a request of
-their own, which costs as much as 400 checks.
+"""The minimum number if other checks in the batch cannot be encoded as columns. Those checks need a
+separate request, which costs as much as 400 checks.
 """
 MAX_QUESTIONS: Final = 20_000
 """The maximum number of checks in a request. With this limit, responses never exceed gRPC's size

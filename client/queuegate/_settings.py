@@ -25,8 +25,8 @@ TLS_VARIABLES: Final = {
 
 
 BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)
-"""The accepted range of backoffs. The minimum is above 1 ms, because gRPC 1.85 never retries after
-such a short backoff.
+"""The accepted range of backoffs. The minimum is above 1 ms, because gRPC 1.85 never retries with a
+backoff of 1 ms or less.
 """
 
 

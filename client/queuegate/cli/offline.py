@@ -91,7 +91,8 @@ def offline_client(
 
     Args:
         policy: The scheduler's file, or None for the file named in the settings.
-        config: The server's settings file, or None for the default settings without a directory.
+        config: The server's settings file, or None to use the default settings and query no
+            directory.
         timeout: The time limit for a call, in seconds.
         reading: Settings that affect how the policy is read, by key.
         resolved: The groups to use for every user, or None to query the resolvers.

@@ -20,7 +20,7 @@ class MissingQueue(NamedTuple):
     """Hints about a missing queue, for display. Empty if the caller may not read the policy."""
 
     similar: str = ""
-    """An existing queue that may have been meant."""
+    """An existing queue that the user may have meant."""
     is_never_created: bool = False
     """True for YARN's capacity scheduler, which will not create the queue on submission."""
     is_user: bool = False

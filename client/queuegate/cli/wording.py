@@ -32,7 +32,7 @@ _ARGUMENTS: Final = {
     "timeout": "--timeout",
     "token_file": "--token-file",
 }
-"""Command-line terms for the arguments and request fields at the start of a message."""
+"""Command-line terms for arguments and request fields that may start a message."""
 _FIRST: Final = re.compile(rf"({'|'.join(map(re.escape, _ARGUMENTS))})(?:\[(\d+)\])?(?=[: ])")
 _ANYWHERE: Final = {
     "Tls(certificate_file=…, key_file=…)": "--tls-cert and --tls-key",
@@ -44,7 +44,7 @@ _ANYWHERE: Final = {
     "token_file": "--token-file",
     "server_name": "--tls-server-name",
 }
-"""Command-line terms for the Python client's terms, anywhere in a message."""
+"""Command-line terms for Python client terms that may appear anywhere in a message."""
 _TERM: Final = re.compile(
     rf"""'[^']*'|"[^"]*"|(?<![\w.])(?:{"|".join(map(re.escape, _ANYWHERE))})(?!\w)"""
 )

@@ -1,4 +1,4 @@
-"""Local decisions, based on a gate's copy of the policies. The server must permit them."""
+"""Local decisions, based on a gate's copy of the policies. Made only if the server permits them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import astuple
@@ -15,8 +15,8 @@ from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
-"""The maximum length of names in local decisions. Longer names may exceed the server's limits, so
-checks with such names are sent to the server.
+"""The maximum total length of a check's names in local decisions. Longer names may exceed the
+server's limits, so checks with such names are sent to the server.
 """
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups

@@ -1,4 +1,4 @@
-"""A gate's copy of a partition, with its queues and their chains.
+"""A gate's copy of a partition: its queues, and chains of the names listed in their ACLs.
 
 A chain is built from the policy's tables on first use.
 """

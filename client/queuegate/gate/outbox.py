@@ -50,7 +50,8 @@ class OutboxCounts:
     """The number of decisions rejected by the server. They are kept in the file `rejected`."""
     damaged: int
     """The number of files that could not be read completely. They get the suffix `.damaged` once
-    their readable decisions are reported."""
+    their readable decisions have been reported.
+    """
 
 
 class Segment(NamedTuple):

@@ -33,9 +33,10 @@ class PolicyTables:
     def __init__(self) -> None:
         """Create empty tables."""
         self.names: list[str] = []
-        """Users, groups and services."""
+        """The names of users, groups and services."""
         self.above, self.depth = _numbers(), _numbers()
-        """Each level's distance to the level above (0 at the end of a chain), and its path's depth.
+        """For each level, the distance to the level above (0 at the end of a chain) and the path's
+        depth.
         """
         self.listed = _numbers()
         """Indexes into `names`."""

@@ -32,8 +32,8 @@ from queuegate.v1 import access_pb2, sync_pb2
 MAX_WANTED: Final = 1_000
 """The maximum number of users in a request for groups."""
 ANSWER_SECONDS: Final = 1.0
-"""The time allowed for a response. If groups are needed before the next ping plus this time, they
-are requested immediately.
+"""The time allowed for a response, in seconds. Groups that expire less than this long after the
+next ping are requested immediately.
 """
 MAX_WAITING: Final = 10_000
 """The maximum number of users with pending requests for groups."""

@@ -15,9 +15,9 @@ MAX_REPORTED: Final = 1_000
 class Reporter:
     """Tracks which decisions have been sent and confirmed. Thread-safe.
 
-    Decisions rejected by the server are moved to the outbox's `rejected` file. If a report closes
-    the stream, it is split to isolate the faulty decision. All other decisions are delivered at
-    least once.
+    Decisions rejected by the server are moved to the outbox's `rejected` file. A report that closes
+    the stream is split to isolate the faulty decision. All other decisions are delivered at least
+    once.
     """
 
     def __init__(self, outbox: Outbox) -> None:

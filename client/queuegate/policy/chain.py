@@ -89,7 +89,7 @@ def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> Ow
     Args:
         queue: The queue path.
         acls: The queue's ACLs in evaluation order.
-        otherwise: The value of `Chain.otherwise` in the chain above.
+        otherwise: The parent chain's `otherwise`.
     """
     if otherwise is ACLS_DISABLED:
         return OwnLevel()
