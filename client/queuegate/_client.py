@@ -13,9 +13,9 @@ class Client(ClientMethods):
     """A blocking client for a queuegate server. Its asyncio counterpart is `queuegate.aio.Client`.
 
     A client is thread-safe, and threads should share it. All its calls use a single connection,
-    which the client opens on the first call and reopens if lost. Create clients after forking: in a
-    forked child, calls on existing clients raise RuntimeError. Close a client after use, or use it
-    in a `with` statement.
+    which the client opens on the first call and reopens if it is lost. Create clients after
+    forking: in a forked child, calls on existing clients raise RuntimeError. Close a client after
+    use, or use it in a `with` statement.
 
     Failed calls, including calls with invalid arguments, raise a subclass of `QueuegateError`; an
     argument of the wrong type raises TypeError. `timeout` limits the entire call, in seconds,

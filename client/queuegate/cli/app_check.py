@@ -99,7 +99,7 @@ def _missing_queue_line(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return a line saying that the application's queue does not exist; empty if it exists."""
+    """Return a line saying that the application's queue does not exist; "" if it exists."""
     application, evaluated = asked.application, answer.evaluated_queue
     if not evaluated or not isinstance(application, Application):
         return ""

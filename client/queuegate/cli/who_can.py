@@ -130,7 +130,7 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
 def _note(
     page: UserPage, users: Sequence[ListedUser], access: Access, queue: str, *, has_more: bool
 ) -> str:
-    """Return remarks about the list as a single line; empty if there are none."""
+    """Return remarks about the list as a single line; "" if there are none."""
     parts: list[str] = []
     if page.evaluated_queue:
         parts.append(f"{queue} does not exist; decided at {page.evaluated_queue}")

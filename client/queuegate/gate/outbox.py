@@ -47,7 +47,7 @@ class OutboxCounts:
     were sent to the server instead.
     """
     rejected: int
-    """The number of decisions rejected by the server. They are kept in the file `rejected`."""
+    """The number of decisions rejected by the server. They are kept in the `rejected` file."""
     damaged: int
     """The number of files that could not be read completely. They get the suffix `.damaged` once
     their readable decisions have been reported.

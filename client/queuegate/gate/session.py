@@ -38,7 +38,7 @@ class GateRights(NamedTuple):
     """A gate's rights and duties, as set by the server."""
 
     local_decisions: bool = False
-    """Whether the gate may make decisions itself."""
+    """Whether the gate may decide locally."""
     assert_groups: bool = False
     """Whether the gate may use groups supplied with a check."""
     report_decisions: bool = False
