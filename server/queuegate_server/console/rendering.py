@@ -13,7 +13,7 @@ from queuegate_server.formats.diagnostics import printable, shortened
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 MAX_TEXT: Final = 1_000
-"""The maximum length of text before it is truncated. Names have at most 1 024 bytes."""
+"""The length beyond which text is truncated. Names have at most 1 024 bytes."""
 _STEP_SECONDS: Final = 2e-3
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3

@@ -17,7 +17,7 @@ from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 LEVEL: Final = 100
 """The maximum number of children per page."""
 MANY_LEVELS: Final = 10
-"""If more levels than this are open, only this many children are shown per level."""
+"""The number of open levels beyond which each level shows only this many children."""
 MAX_MATCHES: Final = 100
 """The maximum number of queues in a search result."""
 _CHUNK: Final = 5_000

@@ -89,7 +89,7 @@ def build_core(
     if settings.fleet.is_on:
         from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
 
-        clock = boottime  # keeps running in suspend, because leases must expire then as well
+        clock = boottime  # keeps running during suspend, when leases must also expire
         index = None if worker is None else worker.index
         builder = FleetBuilder(settings.fleet, index, clock, time.time)
     lease = EndlessLease() if builder is None else builder.session.lease

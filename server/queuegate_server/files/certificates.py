@@ -23,7 +23,7 @@ _NO_CERTIFICATE: Final = "contains no readable PEM certificate"
 
 @dataclass(frozen=True, slots=True)
 class ServerCertificate:
-    """A certificate chain, its key, and the client CAs, if any, in PEM."""
+    """A certificate chain, its key and any client CAs, in PEM format."""
 
     chain: bytes
     key: bytes

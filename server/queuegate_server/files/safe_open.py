@@ -92,7 +92,7 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def remedy(error: OSError) -> str:
-    """Return a remedy for the given error in reading a file."""
+    """Return a remedy for an error raised when opening or reading a file."""
     return _REMEDIES.get(error.errno or 0, "check the path")
 
 

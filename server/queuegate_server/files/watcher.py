@@ -71,7 +71,7 @@ class OneFile:
         return self._path.parent, self._path.resolve().parent
 
     def status(self) -> tuple[int, ...]:
-        """Return the status of the file."""
+        """Return numbers that identify the file's current version."""
         return file_status(self._path)
 
     def read(self) -> bytes:
@@ -92,7 +92,7 @@ class Files:
         return {folder for file in self._files for folder in file.folders()}
 
     def status(self) -> tuple[int, ...]:
-        """Return the status of all files."""
+        """Return numbers that identify the files' current versions."""
         return tuple(number for file in self._files for number in file.status())
 
     def read(self) -> tuple[bytes, ...]:
@@ -224,7 +224,7 @@ class FileWatcher(Generic[T]):
 
     def _read(self) -> tuple[T, _Version]:
         # Read the status first. If the files change before the contents are read, the next check
-        # detects the old status and compares contents.
+        # finds a different status and compares contents.
         status = self._source.status()
         data = self._source.read()
         return data, _Version(status, checksum(data))

@@ -68,7 +68,7 @@ class Peers:
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When Redis last returned only some of the statuses, so that some replicas may have been
+        """When Redis last returned only some of the statuses, so some replicas may have been
         unknown."""
         self._tombstones: dict[str, _Tombstone] = {}
         """The final statuses of removed replicas, newest last."""
@@ -130,7 +130,7 @@ class Peers:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time since which the history has existed and all statuses have been known.
+        """Return a time by which the history had begun, and since which no status was missing.
 
         Returns `now` for a history that this replica has not seen.
         """

@@ -21,7 +21,8 @@ ATTEMPTS: Final = 3
 MAX_AT_ONCE: Final = 256
 """The maximum number of changes in progress."""
 POLL_SECONDS: Final = 0.02
-"""The pause between heartbeats that poll for confirmations. Redis cannot block on a hash field."""
+"""The pause between heartbeats that poll for confirmations. They must poll, because Redis cannot
+block until a hash field changes."""
 
 
 class FleetChanges:

@@ -74,7 +74,10 @@ class StoreConnection:
         """The mistake in `fleet.url` that makes all connections fail."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
-        """Run a command that blocks for less than `seconds`, if at all. Raises StoreUnavailable."""
+        """Run a command with a timeout of `seconds`; a blocking command must block for less.
+
+        Raises StoreUnavailable.
+        """
         return await self._guarded(lambda: self._run(*command), str(command[0]), seconds)
 
     async def run_script(
@@ -146,8 +149,8 @@ class StoreConnection:
             return await client.execute_command(*command)  # type: ignore[no-untyped-call]
         if not client.nodes_manager.slots_cache:
             await client.initialize()
-        # Without a target node, the driver would query the cluster for the keys in a script or
-        # stream command.
+        # Without a target node, the driver would ask the cluster which arguments of a script or
+        # stream command are keys.
         node = client.get_node_from_key(self.tag)
         return await client.execute_command(*command, target_nodes=node)
 

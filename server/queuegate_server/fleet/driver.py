@@ -42,7 +42,7 @@ class ReplyTooLarge(InvalidResponse):
 
 
 class _BoundedParser(_AsyncRESP2Parser):
-    """A parser that rejects an oversized reply before reading it."""
+    """A parser that rejects an oversized reply without reading all of it."""
 
     _bytes_left = 0
     _items_left = 0
@@ -83,7 +83,7 @@ class _BoundedParser(_AsyncRESP2Parser):
 async def addresses(
     host: str, port: int, threads: AbandonableThreadPool = _THREADS
 ) -> Sequence[str]:
-    """Return a host's addresses, looked up in the given threads. Raises OSError if none."""
+    """Return a host's addresses, looked up in the given threads. Raises OSError on failure."""
     try:
         return await look_up_host(threads, host, port)
     except (StillRunning, ThreadsExhausted):

@@ -55,7 +55,7 @@ class Change(NamedTuple):
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return a change that invalidates the users' groups, or all groups if too many users."""
+        """Return a change that invalidates the given users or, if too many, the whole partition."""
         named = frozenset(users)
         size = sum(len(name.encode()) for name in named)
         if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:

@@ -29,8 +29,8 @@ CLEANING_INTERVAL: Final = 0.05
 JOIN_POLL_SECONDS: Final = 0.05
 """Seconds between heartbeats while this replica determines whether others are running."""
 STARTING_SECONDS: Final = 10.0
-"""How long after its start a replica that follows no events reports that it is starting. Joining
-takes less."""
+"""How long a replica that follows no events reports that it is starting, in seconds from its start.
+Joining takes less."""
 MAX_EXPECTED: Final = 10_000
 """The maximum number of its own events that a replica recognizes when they arrive. Older events are
 applied like other replicas' events."""

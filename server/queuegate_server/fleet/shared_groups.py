@@ -26,7 +26,7 @@ FORMAT: Final = 1
 MAX_VALUE_BYTES: Final = 256 * 1024
 """Larger values are not shared."""
 CLOCK_SKEW: Final = 5.0
-"""The maximum difference between replicas' wall clocks, in seconds."""
+"""The maximum tolerated difference between replicas' wall clocks, in seconds."""
 
 LOCK_SECONDS: Final = 0.1
 """The TTL of a lookup lock."""
@@ -118,7 +118,7 @@ class PartitionGroups:
         return None if position is None else partial(self._publish, user, position)
 
     def _publish(self, user: str, position: LogPosition, result: SharedResult) -> None:
-        """Store a lookup result unless a later event outdates it."""
+        """Store a lookup result unless a later event has invalidated it."""
         key = self._codec.key(user)
 
         def make() -> bytes | None:

@@ -1,4 +1,4 @@
-"""Runs Redis commands for the fleet's events and statuses. `FleetSession` chooses them.
+"""Runs the Redis commands that `FleetSession` requests for fleet events and statuses.
 
 An event is appended only if its writer knows the newest event, so the MAC can cover the event's
 position, and event numbers have no gaps. A writer that finds a newer event gets the next turn, so

@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class DefaultPlace(Place):
-    """The position shown for an unset ACL: the queue or, for cluster administrators, the file."""
+    """The position shown for an unset ACL: its queue's, or the file for administrators."""
 
     __slots__ = ()
 

@@ -123,8 +123,8 @@ def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
 def open_settings(data: bytes, file: str) -> Policy:
     """Extract the settings from a ConfigMap manifest, or return any other text unchanged.
 
-    Diagnostics show `file`. Raises ParseError if the manifest is invalid or does not contain
-    exactly one version of the settings.
+    `file` is the name shown in diagnostics. Raises ParseError if the manifest is invalid or does
+    not contain exactly one version of the settings.
     """
     envelope = Policy(data, file)
     if PurePath(file).name in _KUSTOMIZATIONS:
@@ -321,7 +321,7 @@ def _in_place(envelope: Policy, value: _Value) -> Policy:
     start = value.node.line - 1
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):
-        # Name the key instead, because only a literal block's lines match the file's lines.
+        # Show the key instead of the file's lines, because only a literal block's lines match them.
         return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
     above = "\n" * (start + 1)
     body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]

@@ -1,7 +1,7 @@
 """Parses policy test files.
 
-A file contains the path of a policy, users with their groups, and expected decisions, whose keys
-are the same as in the output of `queuegate check -o json`.
+A file contains the path of a policy, users with their groups, and expected decisions with the same
+keys as in the output of `queuegate check -o json`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -54,7 +54,7 @@ class PolicyTests:
     config: str
     """The server's settings file; empty for the default settings."""
     users: Mapping[str, tuple[str, ...] | None]
-    """The groups by user; None for a user who does not exist."""
+    """Each user's groups; None for a user who does not exist."""
     tests: tuple[PolicyTest, ...]
 
 
