@@ -51,7 +51,7 @@ class Confirmations:
     def add(
         self, nonce: bytes, waited_out: Sequence[str], now: float, *, has_failed: bool = False
     ) -> None:
-        """Confirm a change by its nonce. `has_failed` reports that it could not be applied."""
+        """Confirm a change by its nonce. `has_failed` means that it could not be applied."""
         more = len(waited_out) - MAX_NAMED
         names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
         self._confirmed[nonce] = confirmation = _Confirmation(now, names, has_failed)

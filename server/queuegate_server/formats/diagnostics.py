@@ -145,7 +145,7 @@ class Diagnostics:
         return len(self._kept[Severity.ERROR])
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Return the diagnostics sorted by position, and a message if some were omitted."""
+        """Return the diagnostics sorted by position, then a message if some were omitted."""
         diagnostics = sort_diagnostics(
             diagnostic for kept in self._kept.values() for diagnostic in kept
         )
