@@ -6,7 +6,7 @@ from typing import Final
 from queuegate_server.formats.diagnostics import ParseError, Position
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""The maximum file size, three times what 100 000 queues with 1 000 000 ACL entries take."""
+"""The maximum file size, three times the size of 100 000 queues with 1 000 000 ACL entries."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")

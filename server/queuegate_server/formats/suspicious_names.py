@@ -43,7 +43,7 @@ class Wording:
     compared: str
     """How names are compared, such as `Hadoop compares short names`."""
     white_space: re.Pattern[str]
-    """White space that is not a separator."""
+    """White space to report, because it does not separate names."""
 
 
 YUNIKORN: Final = Wording(
@@ -83,7 +83,7 @@ _TEMPLATE: Final = re.compile(
 _DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,= ]")
 _DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
 _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
-"""An empty entry. Each format has its own checks for spaces beside commas."""
+"""Matches an empty entry. Each format has its own checks for spaces beside commas."""
 _SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a&]")
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
 _NOBODY_WORDS: Final = frozenset(

@@ -14,7 +14,7 @@ class ScalarNode:
     column: int
     text: str
     plain: bool
-    """Whether the scalar is unquoted, untagged and not a block, so that it may be a number, bool or
+    """Whether the scalar is unquoted, untagged and not a block, and hence may be a number, bool or
     null."""
 
     @property

@@ -28,7 +28,7 @@ from queuegate_server.formats.source_text import MAX_BYTES, decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH: Final = 200
-"""The maximum nesting depth. Each level of queues takes two."""
+"""The maximum nesting depth. Each queue level takes two nesting levels."""
 MAX_DOCUMENTS: Final = 10_000
 """The maximum number of documents in a file."""
 MAX_NODES: Final = 5_000_000
@@ -70,7 +70,7 @@ class _OpenNode:
     anchor: str | None
     size_before: _Size
     key: ScalarNode | None = None
-    """The key of the next value in a mapping."""
+    """The key in a mapping whose value is parsed next."""
     merged: list[Node] = field(default_factory=list)
 
 
@@ -78,7 +78,7 @@ class _Builder:
     """Builds the tree of one document, without recursion."""
 
     def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
-        """`size_before` is the preceding documents' size: limits apply to the whole file."""
+        """`size_before` is the preceding documents' size. Limits apply to the whole file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
         self._open = [_OpenNode(self._top, None, _NOTHING)]

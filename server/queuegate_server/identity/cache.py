@@ -287,7 +287,7 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """The shards of a cache. `put` enforces the size limit: an LRUCache's own limit is fixed."""
+    """The shards of a cache. `put` limits the size, because an LRUCache's limit cannot change."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
         self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]

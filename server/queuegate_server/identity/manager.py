@@ -128,7 +128,7 @@ class ResolverManager:
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
-        """Return (origin, resolver) pairs of the open resolvers. Origins: `settings`, `policy`."""
+        """Return the open resolvers, each preceded by its origin (`settings` or `policy`)."""
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def _end_lease(self) -> None:
@@ -161,7 +161,7 @@ class ResolverManager:
         return chosen
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
-        """Close the group resolvers not in `used`, and resolvers that no others need."""
+        """Close the group resolvers not in `used`, and any resolvers that are then unused."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}

@@ -28,7 +28,7 @@ CHAIN: Final = "chain"
 """The `type` of a chain in the settings; not available in policies."""
 
 YUNIKORN_DEFAULT: Final = "none"
-"""The default type for YuniKorn partitions if neither the settings nor the policy name one."""
+"""The default type for YuniKorn partitions if neither the settings nor the policy names one."""
 YARN_DEFAULT: Final = "no_groups"
 """The default type for YARN partitions if the settings name none."""
 

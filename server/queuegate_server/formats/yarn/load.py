@@ -86,7 +86,7 @@ def load_scheduler(
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
     """Add the daemon's user to the administrators, unless already listed.
 
-    Also updates the ACL's text if an ACL in text form can express the result.
+    Also updates the ACL's text if the result can be written as text.
     """
     if user in admins.users:
         return admins

@@ -85,8 +85,8 @@ def _findings(
 def _are_other_files(path: str, file: str) -> bool:
     """Return whether `file` has a different file name from `path`.
 
-    Folders are ignored because `file` may be a copy. Text that was sent or pasted has no file name,
-    so the result is then False.
+    Folders are ignored because `file` may be a copy. Returns False for sent or pasted text, which
+    has no file name.
     """
     name = PurePath(file)
     return name.suffix == ".xml" and PurePath(path).name != name.name

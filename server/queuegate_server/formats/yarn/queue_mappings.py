@@ -40,7 +40,7 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "secondaryGroupUser": "%secondary_group.%user",
     "applicationName": "%application",
 }
-"""The last levels of a rule's target by policy. They follow `parentQueue`, if set."""
+"""The last level of a rule's target, by policy. It follows `parentQueue`, if set."""
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "type": ("user", "group", "application"),
     "policy": (*_PLACEHOLDERS, "specified", "defaultQueue", "custom", "setDefaultQueue", "reject"),

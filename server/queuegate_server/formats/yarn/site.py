@@ -15,7 +15,7 @@ NOBODY: Final = " "
 ENABLE: Final = "yarn.acl.enable"
 ADMINS: Final = "yarn.admin.acl"
 _SIMILAR: Final = 0.8
-"""The minimum difflib ratio for reporting a key as misspelled. Hadoop's own keys reach 0.76."""
+"""The minimum difflib ratio for reporting a key as misspelled. Valid Hadoop keys reach 0.76."""
 _MAX_COMPARED: Final = 100
 _SITE_KEYS: Final = "yarn."
 _CAPACITY_KEYS: Final = "yarn.scheduler.capacity."

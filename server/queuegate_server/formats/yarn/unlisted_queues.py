@@ -28,7 +28,7 @@ class UnlistedQueues:
     _ignored: Counter[str] = field(default_factory=Counter)
 
     def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
-        """Warn about a property, unless its queue is missing from a faulty list; then count it."""
+        """Count a property if a faulty list leaves out its queue; otherwise, warn about it."""
         above = path
         while above and above not in self._paths:
             above = parent_path(above)

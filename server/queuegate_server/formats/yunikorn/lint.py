@@ -262,7 +262,7 @@ def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
 
 
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a user whose name is a group elsewhere: the ACL may lack a leading space."""
+    """Report a user whose name is a group elsewhere, because the ACL may lack a leading space."""
     groups: dict[str, Positioned] = {}
     for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)

@@ -2,8 +2,8 @@
 
 The Secret is mounted as a directory with one file per key. Required keys, optional keys and their
 defaults follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
-`pkg/common/security`. The files are read together with the settings; the password is also read
-again for each connection.
+`pkg/common/security`. The files are read when the settings are loaded. The password is also reread
+for each connection.
 """
 
 import re

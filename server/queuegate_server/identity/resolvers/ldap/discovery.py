@@ -134,7 +134,7 @@ async def discover_servers(
     servers = tuple(
         ServerUrl(scheme, record.target.to_text(omit_final_dot=True), record.port)
         for record in records
-        # The root domain as the target means that the service is not available.
+        # A target of `.` (the root domain) means that the service is not available.
         if isinstance(record, SRV) and record.target != name.root
     )
     if not servers:

@@ -31,7 +31,7 @@ class Assertion(NamedTuple):
 
 
 def escape(text: str) -> str:
-    """Escape a text for use as a literal value in a filter."""
+    """Escape text for use as a literal value in a filter."""
     return text.translate(_ESCAPES)
 
 
