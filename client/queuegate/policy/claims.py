@@ -41,7 +41,9 @@ class Uses(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Only these subjects may use the queues. If there are no subjects, nobody may use them."""
+    """The claim that only these subjects may use the queues. If there are no subjects, nobody may
+    use them.
+    """
 
     subjects: frozenset[Subject]
     uses: Uses
@@ -49,8 +51,8 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """The given user, or anyone in the given group, may not use the queues, whatever other groups
-    they are in.
+    """The claim that the given user, or anyone in the given group, may not use the queues, whatever
+    other groups they are in.
     """
 
     subject: Subject
@@ -59,7 +61,7 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Everyone:
-    """Everyone, or everyone in a group, may use the queues."""
+    """The claim that everyone, or everyone in a group, may use the queues."""
 
     subject: Subject
     uses: Uses
@@ -67,7 +69,7 @@ class Everyone:
 
 @dataclass(frozen=True, slots=True)
 class NotBoth:
-    """Nobody has both kinds of access."""
+    """The claim that nobody has both kinds of access."""
 
     first: Use
     second: Use
@@ -75,7 +77,7 @@ class NotBoth:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Everyone with the inner kind of access also has the outer kind."""
+    """The claim that everyone with the inner kind of access also has the outer kind."""
 
     inner: Use
     outer: Use
@@ -83,7 +85,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class NoNewAccess:
-    """Everyone with access to a queue already had it in the old version of the partition."""
+    """The claim that everyone with access to a queue already had it in the old partition."""
 
     old: Partition
 

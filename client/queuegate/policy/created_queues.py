@@ -50,9 +50,10 @@ class Creator(NamedTuple):
     """A configured queue below which queues are created."""
 
     levels: int
-    """The maximum number of levels of created queues, at most MAX_CREATED_LEVELS."""
+    """The number of levels that may be created below the queue, at most MAX_CREATED_LEVELS."""
     is_managed: bool
-    """True for `auto-create-child-queue.enabled`, false for `auto-queue-creation-v2.enabled`."""
+    """Whether the creator has `auto-create-child-queue.enabled` (true) or
+    `auto-queue-creation-v2.enabled` (false)."""
 
 
 class Template(NamedTuple):

@@ -15,7 +15,7 @@ from queuegate.policy.tree import Partition
 
 
 class Chains(Protocol):
-    """A partition's chains, by queue and kind of access."""
+    """A source of chains, by queue and kind of access."""
 
     def chain(self, path: str, access: Access) -> Chain:
         """Return the chain of a queue."""

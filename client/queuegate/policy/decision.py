@@ -9,7 +9,7 @@ from queuegate.policy.names import RECOVERY_QUEUE
 
 RULES: Final = 3
 """The version of the decision rules, incremented whenever decisions change for any policy. Gates
-with an older version then query the server instead.
+with an older version query the server instead of deciding locally.
 """
 
 

@@ -59,10 +59,10 @@ class QueueDifference:
     """The names with access only in the new version."""
     lost: Selection
     below: int = 0
-    """The number of queues below that inherit the entire difference."""
+    """The number of descendant queues that inherit the entire difference."""
     partly_below: int = 0
-    """The number of queues below that inherit part of the difference, because they list the other
-    names themselves."""
+    """The number of descendant queues that inherit part of the difference, because they list the
+    other names themselves."""
 
 
 def written(kind: SubjectKind, name: str) -> str:

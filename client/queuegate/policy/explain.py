@@ -58,7 +58,7 @@ class Step:
     outcome: StepOutcome
     matched_subject: str = ""
     template: Template | None = None
-    """The template that sets the ACL of a queue yet to be created."""
+    """The template that sets the ACL, if the queue does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)

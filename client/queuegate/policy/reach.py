@@ -42,7 +42,7 @@ _new_tuple: Final = tuple.__new__
 
 
 class Grant(NamedTuple):
-    """An ACL entry that grants access. Responses call it *via*."""
+    """An ACL entry that grants access. Responses list it in `via`."""
 
     queue: str
     """The path of the queue with the ACL; empty for the cluster's administrators."""

@@ -25,10 +25,11 @@ from queuegate.policy.queue import Queue, QueueAcls
 from queuegate.policy.yarn_acl import Semantics, yarn_grammar
 
 MAX_MISSING_PATHS: Final = 10_000
-"""The maximum number of cached chains for missing paths, since callers can request any path."""
+"""The maximum number of cached chains for missing paths. Limited because callers can request any
+path."""
 MAX_PATH_LENGTH: Final = 256
 MAX_SHARED_ACLS: Final = 4_096
-"""The maximum number of cached ACLs, shared by queues with identical ACL texts."""
+"""The maximum number of cached ACLs. Queues with identical ACL texts share an ACL."""
 
 LONG_ACL: Final = 65_536
 """The minimum length at which an ACL takes milliseconds to parse."""

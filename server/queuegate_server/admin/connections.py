@@ -21,10 +21,10 @@ CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
 """The maximum number of decrypted but unread bytes."""
 TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""The time limit for a TLS shutdown, because a client might not respond."""
+"""The time limit for a TLS shutdown, to which a client might not respond."""
 _MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
-"""The pause after a failed accept, for example due to a lack of file descriptors."""
+"""The pause after a failed accept, which may be due to a lack of file descriptors."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",

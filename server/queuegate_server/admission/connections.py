@@ -32,8 +32,8 @@ _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
 """How long to keep reading a rejected body so that the client receives the response."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
-"""Garbage is collected after this many new connections. Closed connections are part of reference
-cycles, so their buffers would otherwise not be freed in time.
+"""The number of new connections after which garbage is collected. Closed connections are part of
+reference cycles, so their buffers would otherwise not be freed in time.
 """
 
 

@@ -13,7 +13,8 @@ from queuegate_server.formats.yunikorn import go_regexp
 
 MAX_PATTERN_CHARACTERS: Final = 64 * 1024
 MAX_PATTERNS: Final = 1_000
-"""The maximum number of patterns per list. Each name is matched against all of them."""
+"""The maximum number of patterns per list. Limited because each name is matched against all of
+them."""
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"

@@ -28,7 +28,7 @@ METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """The path to the pod metadata, by kind."""
 
 _APPLICATION_ID: Final = "yunikorn.apache.org/app-id"
-"""The name of both the label and the annotation."""
+"""The key of the application ID, both as a label and as an annotation."""
 _APPLICATION_ID_LABELS: Final = (_APPLICATION_ID, "applicationId", "spark-app-selector")
 
 Patch = tuple[Mapping[str, Any], ...]

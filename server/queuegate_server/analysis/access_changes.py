@@ -45,7 +45,7 @@ class AffectedPeople:
     subjects: tuple[str, ...]
     """Names such as `user:sue`, sorted."""
     but: tuple[str, ...]
-    """If everyone is affected, the people who are not."""
+    """The exceptions, if everyone else is affected."""
 
     def __bool__(self) -> bool:
         """Return whether anybody is affected."""

@@ -48,7 +48,7 @@ class CannotProve(Exception):
 
 
 class Prover:
-    """Proves or refutes a file's claims about a policy."""
+    """Proves or refutes the claims about a policy in a claims file."""
 
     def __init__(
         self,

@@ -126,7 +126,7 @@ def diff(
 ) -> None:
     """Show how queue ACLs change from OLD to NEW.
 
-    Needs no server. One of the two may be - for standard input. Prints a line for each partition or
+    Needs no server. OLD or NEW may be - for standard input. Prints a line for each partition or
     queue that was added or removed, and for each ACL that allows different users or groups: + for
     added names, - for removed names. Compares only each queue's own ACLs, not the access inherited
     from the queues above. Both files must be for YuniKorn, or both for YARN. For YARN, also shows

@@ -24,7 +24,7 @@ _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def output_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output` to a command. Failures are also reported in its machine-readable formats."""
+    """Add `--output` to a command. Machine-readable formats also report failures."""
     return _output_option(command, [TEXT, JSON, "sarif", "github"], "")
 
 

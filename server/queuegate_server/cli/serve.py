@@ -38,8 +38,8 @@ _LOG = logging.getLogger("queuegate_server.cli")
 
 
 HOLD_BACK_SECONDS: Final = 1.0
-"""How long to hold back log lines so that the announcement is printed first, in seconds. Startup
-usually takes half a second."""
+"""The maximum time, in seconds, for which log lines are held back so that the announcement is
+printed first. Startup usually takes half a second."""
 EXAMPLE_QUEUES: Final = 1_000
 """The maximum number of queues searched for the announced example command."""
 LISTEN: Final = "--listen"

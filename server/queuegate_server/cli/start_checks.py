@@ -197,7 +197,7 @@ def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
 def _listener_faults(
     settings: Settings, source_map: SourceMap, unreadable_keys: Collection[Location]
 ) -> Iterator[Diagnostic]:
-    """Yield errors that would prevent a server from listening, and warn about missing tokens.
+    """Yield errors that would prevent a server from listening, and warnings about missing tokens.
 
     Files with keys in `unreadable_keys` have already been reported.
     """

@@ -89,7 +89,7 @@ _HTTP: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.UNAVAILABLE: 503,
 }
-"""The HTTP status by gRPC status; 500 for all others."""
+"""HTTP statuses by gRPC status. Any other gRPC status maps to 500."""
 
 
 class Console:
@@ -372,7 +372,7 @@ class Console:
         )
 
     def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
-        """Return the problems for the banner.
+        """Return the problems to show in the banner.
 
         The Health page has no banner because it lists the problems itself.
         """
