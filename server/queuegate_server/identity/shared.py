@@ -59,8 +59,8 @@ class CacheLease(Protocol):
         """Register a callback. It is called when a lease ends, before the caches are used again."""
 
     def end_if_expired(self, now: float) -> bool:
-        """End the lease if it has expired; return whether it has expired. If so, the caller must
-        revalidate cached results before use.
+        """End the lease and return True if it has expired. In that case, the caller must revalidate
+        cached results before use.
         """
 
 

@@ -75,7 +75,7 @@ class Tracer:
         self._tracer = self._provider.get_tracer("queuegate")
 
     def unary(self, method: str, handler: _UnaryMethod) -> _UnaryMethod:
-        """Return a unary handler that records a span for each call and delegates to `handler`."""
+        """Wrap a unary handler to record a span for each call."""
         describe = self._server_span(method)
 
         async def traced(data: bytes, context: _Call) -> bytes:
@@ -85,7 +85,7 @@ class Tracer:
         return traced
 
     def stream(self, method: str, handler: _Stream) -> _Stream:
-        """Return a stream handler that records a span for each call and delegates to `handler`."""
+        """Wrap a stream handler to record a span for each call."""
         describe = self._server_span(method)
 
         async def traced(requests: AsyncIterator[bytes], context: _Call) -> AsyncIterator[bytes]:
@@ -96,7 +96,7 @@ class Tracer:
         return traced
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
-        """Return a resolver that records a span for each lookup, as a child of the call's span."""
+        """Wrap a resolver to record a span for each lookup, as a child of the call's span."""
         return _TracedResolver(name, resolver, self)
 
     async def close(self) -> None:

@@ -32,7 +32,7 @@ EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
 class CannotLoad(Exception):
-    """Raised when the policies cannot be read."""
+    """The policies cannot be read."""
 
     def __init__(self, file: str, message: str, remedy: str) -> None:
         super().__init__(f"{file}: {message}")
@@ -91,7 +91,7 @@ class QueuesFile(OneFile):
         """See `ConfigMaps.is_key`. The value is as of the last read."""
 
     def read(self) -> bytes:
-        """Return the contents, decompressing a compressed ConfigMap key. Raises OSError."""
+        """Return the contents, decompressing a compressed ConfigMap value. Raises OSError."""
         self.key_instead = key_instead(self._file)
         self.is_key = is_mounted(self._file.parent)
         data = super().read()

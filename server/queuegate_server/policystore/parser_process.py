@@ -74,7 +74,7 @@ run_child()
 
 
 class ParserError(Exception):
-    """Raised when the parser reaches a limit or crashes."""
+    """The parser could not be started, reached a limit or crashed."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

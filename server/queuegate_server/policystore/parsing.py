@@ -1,7 +1,7 @@
 """Parses all policies together, in this process or in a child process.
 
-To start fast, the child imports only this module and the parsers. It writes its result as lines of
-JSON that each take about a millisecond to decode, so the receiver can do other work in between.
+To start quickly, the child imports only this module and the parsers. It writes its result as lines
+of JSON that each take about a millisecond to decode, so the receiver can do other work in between.
 Each ACL text is sent once and parsed on first use.
 """
 
@@ -199,7 +199,7 @@ def _yunikorn_warnings(
 ) -> Iterator[Diagnostic]:
     """Yield a warning for each reason why YuniKorn might not use a policy.
 
-    For YARN policies, the loader reports such reasons.
+    Skips YARN policies, whose loader reports the corresponding reasons from yarn-site.xml.
     """
     names = [name for name in partitions if formats.get(files[name]) == YUNIKORN]
     for text in job.texts:

@@ -262,7 +262,7 @@ def _compared(
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """Return the first `MAX_NAMES` names, followed by a note of how many were omitted."""
+    """Return the first `MAX_NAMES` names. If there are more, append a note with their number."""
     more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
     return [*names[:MAX_NAMES], *more]
 

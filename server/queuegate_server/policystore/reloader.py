@@ -3,7 +3,8 @@ policies.
 
 Reloads, requested by watchers, SIGHUP or ReloadPolicy calls, run one at a time. The first reload
 parses in this process because that is faster; all others parse in a child process with limits. If
-the child fails, the reload is retried after a delay, since no file change would trigger a new one.
+the child fails, the reload is retried after a delay, because no file change would trigger another
+one.
 """
 
 import asyncio

@@ -85,7 +85,7 @@ class AccessServicer(ApplicationServicer):
         return response.response
 
     async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
-        """Parse a check; return the snapshot on which to decide it, and its query."""
+        """Parse a check; return the snapshot on which to decide it, and the check's query."""
         if len(data) <= MAX_SHORT_REQUEST:
             request = wire.parse(_Check, data)
             if request.HasField("at_least"):

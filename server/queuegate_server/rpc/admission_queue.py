@@ -82,7 +82,7 @@ class AdmissionQueue:
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
-        # Use one thread, because work left behind by cancelled calls must not run in parallel.
+        # Use one thread, because work that outlives a cancelled call must not run in parallel.
         self.thread = ThreadPoolExecutor(1, "requests")
 
     async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:
@@ -135,7 +135,7 @@ class AdmissionQueue:
             raise
 
     async def pause(self) -> None:
-        """Yield to other work, sleeping every 10 ms.
+        """Yield to other work; every 10 ms, sleep briefly.
 
         Without the sleep, gRPC's threads get so little CPU time that new calls wait for up to 0.5 s
         inside gRPC, where they cannot be shed.

@@ -102,7 +102,7 @@ class Authenticator:
         self.reconfigure(settings)
 
     def reconfigure(self, settings: Callers) -> None:
-        """Apply the callers' rights in new settings. Keeps the token file."""
+        """Apply the callers' rights from new settings. The token file stays the same."""
         self._changes += 1
         self._loopback = Principal("loopback", settings.loopback)
         self._unix = Principal("unix", settings.unix)

@@ -97,7 +97,7 @@ async def for_each(
     work: Callable[[T], Awaitable[None]],
     pause_if_due: Callable[[], Awaitable[None]],
 ) -> None:
-    """Call `work` for each item, up to MAX_LOOKUPS at a time. Pause after each item if due."""
+    """Call `work` for each item, up to MAX_LOOKUPS at a time. Pauses between items if due."""
     remaining = iter(items)
 
     async def worker() -> None:

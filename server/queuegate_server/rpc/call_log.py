@@ -202,7 +202,7 @@ def _decision(message: Any) -> Decision:
 
 
 def request_fields(method: str, request: bytes) -> Record:
-    """Return a check's record fields, with names truncated; empty if the request is malformed."""
+    """Return a check's audit fields, with truncated names; empty if the request is malformed."""
     kind = f"{method.removeprefix('Batch').removesuffix('Columns')}Request"
     try:
         parsed = getattr(access_pb2, kind).FromString(request)

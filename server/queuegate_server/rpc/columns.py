@@ -1,4 +1,4 @@
-"""Checks in columns: a request lists users and queues once, and each check is a pair of indexes.
+"""Checks in columns. A request lists each user and queue once, and checks are pairs of indexes.
 
 A pair is decided like a batch item with the same user and queue, and cached under the bytes of the
 equivalent CheckQueueAccessRequest.

@@ -103,7 +103,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
-        """Validate a configuration in a child process. Validations run one at a time."""
+        """Validate a policy in a child process. Validations run one at a time."""
         request = await self.queue.parse(policy_pb2.ValidatePolicyRequest, data)
         content = request.content.encode()
         if len(content) > MAX_CONTENT_BYTES:
@@ -136,7 +136,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return which names are allowed in ACLs, by served partition."""
+        """Return each served partition's set of names allowed in ACLs."""
         try:
             served = self.engine.snapshot.served
         except NotReady:

@@ -94,7 +94,9 @@ class _CommentedFile:
 
 
 class _CommentedPool:
-    """protobuf's default pool, plus comments and lookup by method name. Lookups raise KeyError."""
+    """protobuf's default pool, plus comments and lookup by method name. Failed lookups raise
+    KeyError.
+    """
 
     def __init__(self) -> None:
         contract = (resources.files("queuegate.v1") / "contract.binpb").read_bytes()

@@ -1,4 +1,4 @@
-"""Records decisions reported by gates, subject to their callers' rate limits."""
+"""Records decisions reported by gates, subject to the callers' rate limits."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ _LOG = logging.getLogger("queuegate_server.sync")
 
 @dataclass(slots=True, eq=False)
 class ReportRecorder:
-    """Records the reports of all streams. Used from one event loop."""
+    """Records reports from all streams. Must be used from a single event loop."""
 
     _call_log: CallLog
     _rates: RateLimiter | None

@@ -32,7 +32,7 @@ _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 
 
 class _NoEntry:
-    """A placeholder for the group-cache entry of responses that are not based on cached groups."""
+    """A placeholder for the group-cache entry in responses not based on cached groups."""
 
     fresh_until: Final = float("inf")
 
@@ -67,7 +67,7 @@ _Generation = dict[bytes, CachedResponse]
 
 
 class ResponseCache:
-    """A cache of responses for one snapshot, keyed by trust in the caller and by request."""
+    """A cache of responses for one snapshot, keyed by request and whether the caller is trusted."""
 
     def __init__(
         self,

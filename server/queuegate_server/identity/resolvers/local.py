@@ -53,7 +53,10 @@ class NoResolver(_LocalResolver):
 
 
 class NoGroupsResolver(_LocalResolver):
-    """Resolves every user to no groups. For YARN, as Hadoop has no equivalent of `NoResolver`."""
+    """Resolves every user to no groups.
+
+    The default for YARN, because Hadoop has no equivalent of `NoResolver`.
+    """
 
     async def resolve(self, _user: str) -> Outcome:
         """Return no groups."""

@@ -68,7 +68,7 @@ class NssResolver:
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
-        """Create the resolver. `look_up`, if given, replaces the blocking `look_up_account`."""
+        """Create the resolver. In tests, `look_up` may replace the blocking `look_up_account`."""
         self._threads = AbandonableThreadPool(options.threads, "os-accounts")
         self._look_up = look_up or look_up_account
 

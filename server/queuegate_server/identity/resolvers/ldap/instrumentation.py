@@ -104,7 +104,7 @@ class LdapStatistics:
             _LOG.warning("a group has no readable name: %.200r", source)
 
     def count(self, step: LdapStep) -> None:
-        """Add a step to the counters."""
+        """Count a step and add its duration."""
         count = self.steps.setdefault((step.server, step.name), StepCount())
         count.seconds += step.seconds
         count.failed += bool(step.fault)

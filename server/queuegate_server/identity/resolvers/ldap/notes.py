@@ -1,4 +1,4 @@
-"""Hints for `ldap-check`: ignored memberships, unreadable attributes, names with domain parts."""
+"""Notes for `ldap-check` on ignored memberships, unreadable attributes and domain parts."""
 
 import asyncio
 import contextlib

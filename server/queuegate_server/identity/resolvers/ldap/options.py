@@ -71,7 +71,7 @@ class GroupOptions(Section):
 
 
 class MoreGroups(GroupOptions):
-    """Options for finding another kind of group."""
+    """Options for finding an additional kind of group."""
 
     preset: PresetName | None = None
     """The type of directory; supplies defaults for options that are not set."""

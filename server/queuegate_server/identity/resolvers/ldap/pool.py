@@ -62,7 +62,7 @@ class ServerPool:
         raise ServerFault("no directory server answers: " + "; ".join(faults), advice)
 
     async def use(self, urls: Sequence[ServerUrl]) -> None:
-        """Replace all servers, and close the connections to the previous ones."""
+        """Replace all servers, and close the connections to the previous servers."""
         old = self.servers
         self.servers = tuple(
             ServerConnection(url, self, is_preferred=position == 0)

@@ -26,7 +26,7 @@ _IS_SCHEMA: Final = "objectclass"
 
 
 async def check_user_filter(connection: LdapConnection, options: LdapOptions) -> None:
-    """Raise SetupFault if `user_filter` matches nothing because the schema lacks attributes."""
+    """Raise SetupFault if `user_filter` matches nothing because the schema lacks its attributes."""
     known = await _known_attributes(connection)
     if known and (missing := missing_attributes(options.user_filter, known)):
         raise SetupFault(
@@ -37,7 +37,7 @@ async def check_user_filter(connection: LdapConnection, options: LdapOptions) ->
 
 
 async def check_groups(connection: LdapConnection, options: LdapOptions) -> None:
-    """Raise SetupFault if no group can be found because the schema lacks attributes."""
+    """Raise SetupFault if the schema lacks the attributes needed to find any group."""
     known = await _known_attributes(connection)
     if not known:
         return

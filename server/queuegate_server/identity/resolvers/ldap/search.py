@@ -52,8 +52,8 @@ class SearchSession:
     ) -> None:
         """Create a session on a connection.
 
-        `allowance` is either shared by all responses, or a function that returns an allowance for
-        each response.
+        `allowance` is either one allowance for all responses or a function that returns a new one
+        for each response.
         """
         self._connection = connection
         self._allowance = allowance
