@@ -237,7 +237,7 @@ class AuditLog:
 
 
 def open_audit_log(settings: Audit) -> AuditLog | None:
-    """Return an open audit log on the running event loop; None if disabled. Raises CannotAudit."""
+    """Open the audit log on the running event loop; return None if disabled. Raises CannotAudit."""
     path = settings.path
     if path is None or not settings.is_on:
         return None

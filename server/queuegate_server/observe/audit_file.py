@@ -143,7 +143,7 @@ class AuditFile:
             self.close()
 
     def _rotate(self, size: int) -> int:
-        """Rotate the files; return the current file's size. If that fails, keep the old file."""
+        """Rotate the files; return the current file's size. On failure, keep the old file."""
         try:
             if self._keep:
                 # Renumber only the files before the first gap. A failed rotation may leave a gap.

@@ -161,7 +161,7 @@ class Authenticator:
         return peer_certificate(certificate).not_after if certificate else math.inf
 
     def is_past(self, moment: float) -> bool:
-        """Return whether a time in Unix seconds has passed."""
+        """Return whether a moment, in Unix seconds, has passed."""
         return moment <= self._wall()
 
     def _token_owner(self, name: str | None, length: int) -> Principal:
