@@ -24,9 +24,9 @@ class _HandlerRegistry(Protocol):
 class Interceptors(NamedTuple):
     """The interceptors shared by all services.
 
-    A call passes first through the tracer, then the counter (which converts errors to statuses),
-    the concurrency limiter and the authorizer. Refusals are therefore converted, counted and traced
-    like other errors.
+    A call passes through the tracer, the counter (which converts errors to statuses), the
+    concurrency limiter and the authorizer, in this order. Refusals are therefore converted, counted
+    and traced like other errors.
     """
 
     counters: list[MethodCounters]
@@ -53,7 +53,7 @@ def register(
         method.name: _handler(method, getattr(servicer, method.name), interceptors)
         for method in service.methods
     }
-    # Register the handlers in both ways, as generated code does, because each transport uses one.
+    # Register the handlers in both ways, as generated code does. Each transport uses one of them.
     name = service.full_name
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
     server.add_registered_method_handlers(name, handlers)

@@ -22,7 +22,7 @@ from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRight
 MAX_WAITING: Final = 10_000
 """The maximum number of users, per stream, whose groups have not been sent yet."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
-"""The maximum total length of the names of users waiting for a lookup, per stream."""
+"""The maximum total length, per stream, of the names of users waiting for a lookup."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
 """A stream with this many unsent bytes of groups starts no more lookups."""
 MAX_SILENCE: Final = 2 * LEASE

@@ -34,7 +34,8 @@ _MAX_OUTCOME_BYTES: Final = {
     "evaluated_queue": validation.MAX_QUEUE_BYTES,
 }
 _LAST_SECOND: Final = 253_402_300_798
-"""The latest valid second: the second to last of the year 9999, because times may be rounded up."""
+"""The latest valid time, in Unix seconds. It excludes the last second of the year 9999, because
+times may be rounded up."""
 _NANOSECONDS: Final = 1_000_000_000
 
 

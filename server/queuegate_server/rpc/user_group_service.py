@@ -48,7 +48,7 @@ class UserGroupServicer:
         ).SerializeToString()
 
     async def InvalidateUserGroups(self, data: bytes) -> bytes:
-        """Invalidate the cached groups of the given users, or of all users."""
+        """Invalidate the given users' cached groups, or all cached groups if no users are given."""
         request = await self.queue.parse(user_groups_pb2.InvalidateUserGroupsRequest, data)
         violations: validation.Violations = []
         validation.check_name("partition", request.partition, violations)

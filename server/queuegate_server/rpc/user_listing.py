@@ -42,7 +42,7 @@ CACHE_SECONDS: Final = 60.0
 MAX_CACHED: Final = 200_000
 """The maximum number of cached memberships."""
 _CHUNK: Final = 500
-"""The number of names processed between two pauses."""
+"""The number of names processed between pauses."""
 _HASH_BYTES: Final = 8
 _MAX_TOKEN: Final = 4_096
 _MAX_REASONS: Final = 10
@@ -58,12 +58,12 @@ class _UserGrant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The users to check, because a queue's ACLs list them or one of their groups."""
+    """The users listed in a queue's ACLs by name, and the members of the listed groups."""
 
     names: Sequence[str]
     """The users' names, sorted."""
     groups: dict[str, list[str]]
-    """For each user, the groups in the ACLs that contain the user."""
+    """For each user, the user's groups that the ACLs list."""
     members: MemberListing
     expanded_at: float | None
     """When the groups were expanded, in Unix seconds; None if there were no groups."""
@@ -171,7 +171,7 @@ class UserLister:
     async def _decide(
         self, query: UsersQuery, names: Sequence[str], slot: Slot
     ) -> dict[str, Decision | str]:
-        """Check users. Return each decision, or why the check failed, for users checked in time."""
+        """Check users. Return a decision or a failure's reason for each user checked in time."""
         decided: dict[str, Decision | str] = {}
 
         async def decide(name: str) -> None:
@@ -238,7 +238,7 @@ def _note_missing(
 
 
 def _token(query: UsersQuery, snapshot: Snapshot, last: str) -> str:
-    """Return the token of the page that starts after the user `last`."""
+    """Return the token of the page that starts after user `last`."""
     return base64.urlsafe_b64encode(_fingerprint(query, snapshot) + last.encode()).decode()
 
 

@@ -47,7 +47,7 @@ _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
 
 
 class _Items(Protocol):
-    """A message with `repeated bytes items = 1`, used to split batches with protobuf."""
+    """A message with `repeated bytes items = 1`. Parsing a batch as this type splits it."""
 
     @property
     def items(self) -> list[bytes]: ...
@@ -93,8 +93,9 @@ def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
 
 
 def first_field_items(data: bytes) -> list[bytes]:
-    """Return up to MAX_BATCH + 1 serialized items of a message's repeated field 1, ignoring other
-    fields. Raises InvalidRequest if the message is malformed.
+    """Return the serialized items of a message's repeated field 1, at most MAX_BATCH + 1.
+
+    Ignores other fields. Raises InvalidRequest if the message is malformed.
     """
     if len(data) > _MAX_SPLIT_BYTES:
         return _items_one_by_one(data)
@@ -117,8 +118,8 @@ def batch_items(data: bytes) -> list[bytes]:
 def bound_fields(message: type[Message], data: bytes, most: int) -> None:
     """Raise InvalidRequest if a message and its submessages together have more than `most` fields.
 
-    The bound limits memory, because an item may use a hundred times its serialized size once
-    parsed.
+    The bound limits memory, because a parsed item may use a hundred times the memory of its
+    serialized form.
     """
     if len(data) <= most:
         return

@@ -76,7 +76,7 @@ async def run(
     """
 
     def start() -> subprocess.Popen[bytes]:
-        # Do not use preexec_fn: it would make Popen use fork instead of vfork.
+        # Do not use preexec_fn, because it would make Popen use fork instead of vfork.
         return subprocess.Popen(  # noqa: S603
             command,
             bufsize=0,

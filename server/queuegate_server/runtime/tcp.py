@@ -52,7 +52,7 @@ def check_free(host: str, port: int) -> None:
 
     Otherwise, gRPC would bind only the free addresses, and clients could reach either server.
     """
-    # gRPC binds both addresses for localhost, regardless of how the machine resolves the name.
+    # For localhost, gRPC binds both loopback addresses, however the machine resolves the name.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
     infos = []
     for each in hosts if port else ():

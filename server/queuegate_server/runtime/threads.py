@@ -17,7 +17,7 @@ _Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class StillRunning(Exception):
-    """An earlier call for the same key was abandoned and has not returned."""
+    """An earlier call with the same key was abandoned and has not returned."""
 
 
 class ThreadsExhausted(Exception):

@@ -213,12 +213,12 @@ async def _listen(parts: ServerParts, addresses: list[ListenAddress]) -> list[st
 
 
 async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float | None) -> None:
-    """Wait up to `grace` seconds for calls in progress, then close all parts."""
+    """Wait up to `grace` seconds for calls in progress, then close all parts of the server."""
     parts.core.reloader.close()
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # Once this process has exited, its replacement assumes that no gate still uses its state.
+    # Once this process has exited, its replacement assumes that no gate still uses the old state.
     await parts.core.sync.wait_for_leases()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()

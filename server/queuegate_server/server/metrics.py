@@ -33,7 +33,7 @@ _LDAP_EVENTS: Final = (
 """Attributes of `LdapStatistics` exported as events."""
 
 _Samples = list[tuple[Any, ...]]
-"""Arguments of `add_metric`: the label values, then the metric's value or its buckets and sum."""
+"""Arguments for `add_metric`: the label values, then the metric's value or its buckets and sum."""
 
 
 def metrics_writer(parts: ServerParts) -> Callable[[], bytes]:

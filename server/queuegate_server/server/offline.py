@@ -33,7 +33,7 @@ class CannotServe(Exception):
 
 
 Substitute = Callable[[str], Resolver | None]
-"""Returns a substitute for resolvers of the named type, or None to keep them."""
+"""Returns a substitute for the named resolver type, or None for no substitution."""
 
 
 class OfflineServices:

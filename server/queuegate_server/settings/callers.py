@@ -27,7 +27,8 @@ _FORMS: Final = {
         re.compile(r"dns:[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?"),
         "a DNS name: write it without a scheme, port, path or final dot: dns:ci.example.org",
     ),
-    # As printed by `openssl x509 -subject -nameopt RFC2253`, not `/CN=ci` or `CN = ci, O = …`.
+    # The form printed by `openssl x509 -subject -nameopt RFC2253`, not `/CN=ci` or `CN = ci, O =
+    # …`.
     "subject:": (
         re.compile(r"subject:[A-Za-z0-9.]+=(?! )(?:[^,\\]|\\.|,(?! ))*"),
         "an RFC 2253 subject: write subject:CN=ci,O=Example, without spaces after commas",

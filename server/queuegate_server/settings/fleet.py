@@ -183,7 +183,7 @@ class Fleet(Section):
         return tuple(file for file in files if file is not None)
 
     def secret(self) -> bytes:
-        """Read the fleet's secret. Blocks. Raises OSError, or ValueError if it is unsuitable."""
+        """Read the fleet's secret. Blocks. Raises OSError, or ValueError for an invalid secret."""
         # Read the file each time, so that new connections use its current contents.
         if self.secret_file is None:
             raise ValueError("secret_file is not set")

@@ -228,7 +228,7 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except `resolvers`, because empty ones may be valid."""
+    """Drop keys without a value, except under `resolvers`, where they may be valid."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
@@ -313,7 +313,8 @@ def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
     """
     if not text.startswith(_BRACKETS_AND_QUOTES) or _IPV6_ADDRESS.match(text):
         return Override(origin, path, text)
-    # Parse the text as a list item, so that anything after the value is an error and not ignored.
+    # Parse the text as a list item, so that anything after the value causes an error instead of
+    # being ignored.
     document = read_yaml(f"- {text}".encode(errors="surrogateescape"), origin)
     values = plain_data(document.root)
     is_whole = not document.diagnostics and document.second is None

@@ -101,7 +101,7 @@ class PolicySource(Section):
 
     @property
     def for_yarn(self) -> tuple[str, ...]:
-        """The keys that are set but apply only to a YARN scheduler."""
+        """The keys that are set here but apply only to YARN scheduler files."""
         keys = {
             "yarn_site": self.yarn_site is not None,
             "daemon_user": bool(self.daemon_user),

@@ -123,7 +123,7 @@ class Audit(Section):
     """When to force records to disk, so that they survive a power loss. always: with every write;
     interval: once a second; never: when the system chooses."""
     max_size: Annotated[Size, Field(ge=4 * KIB, le=1024 * 1024 * MIB)] = 100 * MIB
-    """The file is rotated before it grows beyond this."""
+    """The file is rotated before it exceeds this size."""
     keep: int = Field(5, ge=0, le=1000)
     """How many rotated files to keep."""
     buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = 16 * MIB

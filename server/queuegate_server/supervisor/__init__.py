@@ -1,1 +1,1 @@
-"""A supervisor of several worker processes on one port."""
+"""A supervisor for several worker processes that share a port."""

@@ -1,7 +1,8 @@
 """The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker is serving. It counts as started when all workers
-have been serving at the same time, because until then, a worker that exits stops the service.
+The service is ready while at least one worker is serving. It counts as started as soon as all
+workers have been serving at the same time, because until then, a worker that exits stops the
+service.
 
 Counters and histograms are summed over all workers, including former ones, because counters must
 not decrease. Other metrics get the label `worker`.
@@ -138,7 +139,7 @@ class ServiceStatus:
         return self._merged.text(texts, own)
 
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
-        """Return each worker's readiness report, or the reason for its absence."""
+        """Return each worker's readiness report, or an error report if it did not respond."""
         supervisor = self._supervisor
         responses = await supervisor.request_all("readiness", seconds=READINESS_TIMEOUT)
         running = {worker.index for worker in supervisor.workers}

@@ -35,7 +35,7 @@ EXTRA_STOP_SECONDS: Final = 10.0
 END_SECONDS: Final = 1.0
 """How long a process may take to exit after its channel has closed, in seconds."""
 MAX_REVISIONS: Final = 64
-"""The maximum number of policies whose revisions are remembered."""
+"""The maximum number of policies whose revisions are kept."""
 
 
 class WorkerError(Exception):

@@ -68,7 +68,7 @@ class WorkerClient:
             self.stopping.set()
 
     async def revision(self, checksum: str, current: int) -> int:
-        """Return a policy's revision. It is the same in all workers."""
+        """Get a policy's revision from the supervisor, so that it is the same in all workers."""
         try:
             value = {"checksum": checksum, "current": current}
             return int(await self._channel.request("revision", value, seconds=SUPERVISOR_TIMEOUT))

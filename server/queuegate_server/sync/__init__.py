@@ -1,1 +1,1 @@
-"""Sends policies and groups to gates: clients that decide locally, in the calling process."""
+"""Sends policies and groups to gates, which are clients that make decisions locally."""

@@ -217,7 +217,8 @@ class SyncHub:
         try:
             shipped = await ship(self._engine.snapshot)
         except Exception as error:
-            # Grant no leases, so that gates use the previous policy for at most one lease.
+            # Stop granting leases, so that gates use the previous policy for at most one more
+            # lease.
             self._can_ship = False
             _LOG.exception(
                 "the policy cannot be sent to gates, which query the server until the next reload"

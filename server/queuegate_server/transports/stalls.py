@@ -121,8 +121,8 @@ class Stalls:
                 await disconnect(peers)
 
     def _track(self, task: Task, context: Context, response: bytes) -> None:
-        # Read the peer now: once the call has ended, its pointer is NULL, and `peer` would crash
-        # the process.
+        # Read the peer now, because after the call has ended, gRPC's pointer to it is NULL and
+        # `peer` would crash the process.
         peer, size = context.peer(), len(response)
         self._unread.take(size)
         self._sending[task] = _Response(peer, size, asyncio.get_running_loop().time())

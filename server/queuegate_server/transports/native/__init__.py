@@ -40,7 +40,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves only one address"
     first = repr(listeners[0].address)
-    # Include bounds that are explicitly set to their defaults: the operator relies on them.
+    # Include bounds that are explicitly set to their defaults, because the operator relies on them.
     for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
         yield f"{first}: transport native does not support limits.connections.{key}"
     if fault := _folder_fault():
