@@ -47,7 +47,7 @@ class TemplateKind(StrEnum):
 
 
 class Creator(NamedTuple):
-    """A configured queue below which queues are created."""
+    """A configured queue below which submissions may create queues."""
 
     levels: int
     """The number of levels that may be created below the queue, at most MAX_CREATED_LEVELS."""

@@ -133,7 +133,7 @@ def _acls_upwards(
 
 
 def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> StepOutcome | None:
-    """Return the ACL's outcome if it granted access, otherwise None.
+    """Return the ACL's outcome if the ACL granted access, otherwise None.
 
     Access is granted by the matched queue's first ACL that lists the subject.
     """

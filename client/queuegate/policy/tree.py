@@ -230,7 +230,7 @@ class Partition:
         nearest = self._configured(path).path
         chain = self._chain_of_configured(nearest, access, chains)
         for queue in reversed(created):
-            # Add one level per ACL. The chains of many paths can then share a template's sets of
+            # Add one level per ACL, so that the chains of many paths can share a template's sets of
             # names.
             chain = chain.extend(queue.path, (queue.admin_acl,))
             if access is _SUBMIT:

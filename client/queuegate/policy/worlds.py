@@ -27,7 +27,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user with their groups, and the service acting for them, if any."""
+    """A user, the user's groups, and the service acting for the user, if any."""
 
     user: str
     """The user name; empty for a new user not named by any ACL or fact."""

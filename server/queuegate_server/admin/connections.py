@@ -45,7 +45,7 @@ def complete_headers(response: web.StreamResponse) -> None:
 
 
 class Connection(web.RequestHandler):
-    """A connection, counted from before its handshake until it is lost."""
+    """A connection that counts toward the limit from before its handshake until it is lost."""
 
     __slots__ = ("_log", "_open", "task")
 

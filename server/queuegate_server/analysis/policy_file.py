@@ -66,12 +66,13 @@ class PolicyFile:
             words += [user, queue]
         if access is not Access.SUBMIT:
             words += ["--access", str(access)]
-        # A YARN file read without settings always defines the partition `default`.
+        # Omit --partition if a YARN file is read without settings, as it always defines `default`.
         is_default = bool(reading) and not self.is_yunikorn and not self.config
         if partition != DEFAULT_PARTITION and not is_default:
             words += ["--partition", partition]
         groups = person.groups
-        # Without --group, --resolved-group or --no-groups, the command looks up the groups.
+        # Without any of --group, --resolved-group and --no-groups, the command would look up
+        # groups.
         says_none = not groups and (not answer.is_allowed or person.real_user)
         if not self._why_not_in_request(partition, person):
             words += ["--no-groups"] if says_none else []

@@ -1,4 +1,4 @@
-"""`queuegate-server diff`: compares the users and groups allowed by the ACLs of two policies."""
+"""`queuegate-server diff`: compares the users and groups that two policies' ACLs allow."""
 
 import re
 import sys

@@ -83,7 +83,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
             continue
         options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
         diagnostics, settings = _check(config, content, options, os.environ)
-        # The settings are checked with each policy. Report their errors only once.
+        # Report errors in the settings only once, although they are checked with each policy.
         diagnostics = [each for each in diagnostics if each not in reported]
         reported.update(diagnostics)
         if settings is not None:
