@@ -272,7 +272,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the client options for a local caller's checks, or None if nobody may run checks."""
+    """Return the client flags for checks by a local caller, or None if no caller may run checks."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)

@@ -183,7 +183,7 @@ class FleetMember:
                     await self._wake.wait()
 
     async def _probes(self) -> None:
-        """Regularly probe which commands Redis refuses, except during outages."""
+        """Periodically probe for commands that Redis refuses, except during outages."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL)
             if self.error is None:

@@ -85,7 +85,7 @@ class Leases:
 
 
 class Barrier:
-    """Waits for the leases under which callers may still use the state from before a change."""
+    """Waits out the leases of callers that might still be using the state from before a change."""
 
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None

@@ -70,7 +70,7 @@ async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -
         except TimeoutError:
             fault = f"no answer from {address} within {share:.2g} s"
         except OSError as error:
-            # Describe the errno, because asyncio's message contains the address, not the reason.
+            # Use the errno's text, because asyncio's message gives the address but not the reason.
             fault = f"{address}: {os.strerror(error.errno) if error.errno else error}"
         else:
             connection = transport.get_extra_info("socket")
