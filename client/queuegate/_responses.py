@@ -294,7 +294,7 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
         ),
         format=response.format,
         semantics=response.semantics,
-        acls_disabled=response.acls_disabled,
+        unenforced=tuple(_ACCESSES[each] for each in response.unenforced if each in _ACCESSES),
     )
 
 

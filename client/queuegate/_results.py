@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum, auto
 from typing import Final
 
+from queuegate.policy.decision import Access
+
 _MAX_SEQUENCE: Final = 2**64 - 1
 
 
@@ -150,9 +152,8 @@ class PolicyInfo:
     """
     semantics: str = ""
     """The semantics of YARN's ACLs, `documented` or `hadoop`; empty for YuniKorn."""
-    acls_disabled: bool = False
-    """Whether YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With `hadoop`
-    semantics, the fair scheduler still enforces them for submission.
+    unenforced: tuple[Access, ...] = ()
+    """The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not true.
     """
 
 

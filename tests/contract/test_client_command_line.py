@@ -204,7 +204,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
             "templates": [],
             "format": "",
             "semantics": "",
-            "acls_disabled": False,
+            "unenforced": [],
         },
     ),
     ("reload", 0, {"succeeded": True, "revision": 8, "diagnostics": []}),

@@ -1,5 +1,6 @@
 """Notes about what the scheduler does beside the ACLs, against a running server and without one."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,10 @@ def test_administering_a_parent_queue_needs_no_note(tmp_path: Path, capsys: Capt
 def test_disabled_acls(name: str, semantics: str, tmp_path: Path, capsys: Capture) -> None:
     file, site = tmp_path / name, tmp_path / "yarn-site.xml"
     file.write_text(FILES[name])
-    enforced = "none of these ACLs"
+    unenforced, enforced = ["submit", "admin"], "none of these ACLs"
     if (name, semantics) == ("fair-scheduler.xml", "hadoop"):
-        enforced = "these ACLs only for submission"
-    note = f"note: yarn.acl.enable is not true: YARN enforces {enforced}\n"
+        unenforced, enforced = ["admin"], "these ACLs only for submission"
+    note = f"note: YARN enforces {enforced}, because yarn.acl.enable is not true\n"
     options = ("--policy", str(file), "--yarn-site", str(site), "--semantics", semantics)
     for enabled in ("false", "true"):
         values = f"{prop('yarn.acl.enable', enabled)}{prop('yarn.admin.acl', 'boss')}"
@@ -96,7 +97,8 @@ def test_disabled_acls(name: str, semantics: str, tmp_path: Path, capsys: Captur
         assert main(["tree", *options]) == 0
         assert capsys.readouterr().out.startswith(note) is (enabled == "false")
         assert main(["tree", *options, "-o", "json"]) == 0
-        assert ('"acls_disabled": true' in capsys.readouterr().out) is (enabled == "false")
+        shown = json.loads(capsys.readouterr().out)
+        assert shown.get("unenforced", []) == (unenforced if enabled == "false" else [])
     site.write_text(f"<configuration>{prop('yarn.acl.enable', 'false')}</configuration>")
     settings = tmp_path / "queuegate.yaml"
     settings.write_text(
@@ -109,3 +111,5 @@ def test_disabled_acls(name: str, semantics: str, tmp_path: Path, capsys: Captur
         assert capsys.readouterr().out.startswith(note)
         assert main(["policy", *address]) == 0
         assert note in capsys.readouterr().out
+        assert main(["policy", *address, "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["unenforced"] == unenforced

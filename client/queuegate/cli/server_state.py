@@ -12,10 +12,11 @@ from queuegate._results import (
 )
 from queuegate.cli.render import moment
 from queuegate.cli.terminal import Colors, escape
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.decision import Access
 
 _CHECKSUM_SHOWN = 12
 """The number of checksum characters to show."""
+_NOUNS = {Access.SUBMIT: "submission", Access.ADMIN: "administration"}
 
 
 def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
@@ -49,12 +50,11 @@ def policy(answer: PolicyInfo, colors: Colors) -> Iterator[str]:
 
 
 def unenforced_acls(answer: PolicyInfo) -> Iterator[str]:
-    """Yield a note if YARN does not enforce the policy's ACLs."""
-    if answer.acls_disabled:
-        enforced = "none of these ACLs"
-        if answer.format == "fair-scheduler" and answer.semantics == Semantics.HADOOP:
-            enforced = "these ACLs only for submission"
-        yield f"note: yarn.acl.enable is not true: YARN enforces {enforced}"
+    """Yield a note if YARN does not enforce all of the policy's ACLs."""
+    if answer.unenforced:
+        enforced = [noun for access, noun in _NOUNS.items() if access not in answer.unenforced]
+        extent = f"these ACLs only for {enforced[0]}" if enforced else "none of these ACLs"
+        yield f"note: YARN enforces {extent}, because yarn.acl.enable is not true"
 
 
 def fleet(answer: FleetInfo, colors: Colors) -> Iterator[str]:

@@ -122,8 +122,8 @@ def tree(
     }
     if answer.templates:
         document["templates"] = [plain(template) for template in answer.templates]
-    if answer.acls_disabled:
-        document["acls_disabled"] = True
+    if answer.unenforced:
+        document["unenforced"] = answer.unenforced
     note = "" if queues else f"there is no queue {prefix}"
     return Report(document, [*unenforced_acls(answer), *lines], note=note)
 

@@ -280,7 +280,7 @@ class _ApplicationListEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Appli
     APPLICATION_LIST_CLUSTER_ADMIN: _ApplicationList.ValueType  # 6
     """The cluster's administrators."""
     APPLICATION_LIST_APPLICATION_ADMIN: _ApplicationList.ValueType  # 7
-    """Spark's administrators of all applications."""
+    """Spark's `spark.admin.acls` and `spark.admin.acls.groups`."""
 
 class ApplicationList(_ApplicationList, metaclass=_ApplicationListEnumTypeWrapper):
     """The source of an evaluated list of names."""
@@ -300,7 +300,7 @@ APPLICATION_LIST_QUEUE_ADMIN: ApplicationList.ValueType  # 5
 APPLICATION_LIST_CLUSTER_ADMIN: ApplicationList.ValueType  # 6
 """The cluster's administrators."""
 APPLICATION_LIST_APPLICATION_ADMIN: ApplicationList.ValueType  # 7
-"""Spark's administrators of all applications."""
+"""Spark's `spark.admin.acls` and `spark.admin.acls.groups`."""
 Global___ApplicationList: _TypeAlias = ApplicationList  # noqa: Y015
 
 @_typing.final

@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from queuegate.v1 import access_pb2 as queuegate_dot_v1_dot_access__pb2
 from queuegate.v1 import cursor_pb2 as queuegate_dot_v1_dot_cursor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/policy.proto\x12\x0cqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/cursor.proto\"\x92\x01\n\nDiagnostic\x12(\n\x08severity\x18\x01 \x01(\x0e\x32\x16.queuegate.v1.Severity\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\x12\x0e\n\x06remedy\x18\x06 \x01(\t\x12\x0c\n\x04\x66ile\x18\x07 \x01(\t\"\xb3\x01\n\x0bPolicyQueue\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nsubmit_acl\x18\x02 \x01(\t\x12\x11\n\tadmin_acl\x18\x03 \x01(\t\x12 \n\x18submit_acl_dropped_names\x18\x04 \x03(\t\x12\x1f\n\x17\x61\x64min_acl_dropped_names\x18\x05 \x03(\t\x12\x16\n\x0e\x63reated_levels\x18\x07 \x01(\rJ\x04\x08\x06\x10\x07R\x0e\x63reates_queues\"y\n\rQueueTemplate\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x17\n\nsubmit_acl\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tadmin_acl\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\r\n\x0b_submit_aclB\x0c\n\n_admin_acl\"5\n\x10GetPolicyRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\"\xcc\x03\n\x11GetPolicyResponse\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x03 \x01(\t\x12-\n\tloaded_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06queues\x18\x05 \x03(\x0b\x32\x19.queuegate.v1.PolicyQueue\x12\x10\n\x08resolver\x18\x06 \x01(\t\x12\x12\n\npartitions\x18\x07 \x03(\t\x12-\n\x0b\x64iagnostics\x18\x08 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12\x34\n\x10reload_failed_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x12reload_diagnostics\x18\n \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12.\n\ttemplates\x18\x0b \x03(\x0b\x32\x1b.queuegate.v1.QueueTemplate\x12\x0e\n\x06\x66ormat\x18\x0c \x01(\t\x12\x11\n\tsemantics\x18\r \x01(\t\x12\x15\n\racls_disabled\x18\x0e \x01(\x08\"8\n\x15ValidatePolicyRequest\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"V\n\x16ValidatePolicyResponse\x12\r\n\x05valid\x18\x01 \x01(\x08\x12-\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\"#\n\x13ReloadPolicyRequest\x12\x0c\n\x04wait\x18\x01 \x01(\x08\"\xa4\x01\n\x14ReloadPolicyResponse\x12\x11\n\tsucceeded\x18\x01 \x01(\x08\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12-\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12$\n\x06\x63ursor\x18\x04 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12\x12\n\nwaited_out\x18\x05 \x03(\t\"\x11\n\x0fGetFleetRequest\"u\n\x10GetFleetResponse\x12,\n\x08replicas\x18\x01 \x03(\x0b\x32\x1a.queuegate.v1.FleetReplica\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x08\x12\x10\n\x08problems\x18\x04 \x03(\t\"\xcc\x01\n\x0c\x46leetReplica\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05state\x18\x02 \x01(\x0e\x32\x1a.queuegate.v1.ReplicaState\x12\x0c\n\x04self\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x0b\n\x03lag\x18\x05 \x01(\x04\x12\x17\n\x0fpolicy_revision\x18\x06 \x01(\x04\x12\x17\n\x0fpolicy_checksum\x18\x07 \x01(\t\x12\r\n\x05gates\x18\x08 \x01(\r\x12\x16\n\x0esilent_seconds\x18\t \x01(\x01*N\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n\x0eSEVERITY_ERROR\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02*\x9b\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17REPLICA_STATE_FOLLOWING\x10\x01\x12\x19\n\x15REPLICA_STATE_JOINING\x10\x02\x12\x18\n\x14REPLICA_STATE_SILENT\x10\x03\x12\x1a\n\x16REPLICA_STATE_STARTING\x10\x04\x32\xdc\x02\n\rPolicyService\x12L\n\tGetPolicy\x12\x1e.queuegate.v1.GetPolicyRequest\x1a\x1f.queuegate.v1.GetPolicyResponse\x12[\n\x0eValidatePolicy\x12#.queuegate.v1.ValidatePolicyRequest\x1a$.queuegate.v1.ValidatePolicyResponse\x12U\n\x0cReloadPolicy\x12!.queuegate.v1.ReloadPolicyRequest\x1a\".queuegate.v1.ReloadPolicyResponse\x12I\n\x08GetFleet\x12\x1d.queuegate.v1.GetFleetRequest\x1a\x1e.queuegate.v1.GetFleetResponseBr\n\x0fio.queuegate.v1B\x0bPolicyProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/policy.proto\x12\x0cqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\"\x92\x01\n\nDiagnostic\x12(\n\x08severity\x18\x01 \x01(\x0e\x32\x16.queuegate.v1.Severity\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\x12\x0e\n\x06remedy\x18\x06 \x01(\t\x12\x0c\n\x04\x66ile\x18\x07 \x01(\t\"\xb3\x01\n\x0bPolicyQueue\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nsubmit_acl\x18\x02 \x01(\t\x12\x11\n\tadmin_acl\x18\x03 \x01(\t\x12 \n\x18submit_acl_dropped_names\x18\x04 \x03(\t\x12\x1f\n\x17\x61\x64min_acl_dropped_names\x18\x05 \x03(\t\x12\x16\n\x0e\x63reated_levels\x18\x07 \x01(\rJ\x04\x08\x06\x10\x07R\x0e\x63reates_queues\"y\n\rQueueTemplate\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x17\n\nsubmit_acl\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x16\n\tadmin_acl\x18\x04 \x01(\tH\x01\x88\x01\x01\x42\r\n\x0b_submit_aclB\x0c\n\n_admin_acl\"5\n\x10GetPolicyRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\"\xe3\x03\n\x11GetPolicyResponse\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x03 \x01(\t\x12-\n\tloaded_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06queues\x18\x05 \x03(\x0b\x32\x19.queuegate.v1.PolicyQueue\x12\x10\n\x08resolver\x18\x06 \x01(\t\x12\x12\n\npartitions\x18\x07 \x03(\t\x12-\n\x0b\x64iagnostics\x18\x08 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12\x34\n\x10reload_failed_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x12reload_diagnostics\x18\n \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12.\n\ttemplates\x18\x0b \x03(\x0b\x32\x1b.queuegate.v1.QueueTemplate\x12\x0e\n\x06\x66ormat\x18\x0c \x01(\t\x12\x11\n\tsemantics\x18\r \x01(\t\x12,\n\nunenforced\x18\x0e \x03(\x0e\x32\x18.queuegate.v1.AccessType\"8\n\x15ValidatePolicyRequest\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"V\n\x16ValidatePolicyResponse\x12\r\n\x05valid\x18\x01 \x01(\x08\x12-\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\"#\n\x13ReloadPolicyRequest\x12\x0c\n\x04wait\x18\x01 \x01(\x08\"\xa4\x01\n\x14ReloadPolicyResponse\x12\x11\n\tsucceeded\x18\x01 \x01(\x08\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12-\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32\x18.queuegate.v1.Diagnostic\x12$\n\x06\x63ursor\x18\x04 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12\x12\n\nwaited_out\x18\x05 \x03(\t\"\x11\n\x0fGetFleetRequest\"u\n\x10GetFleetResponse\x12,\n\x08replicas\x18\x01 \x03(\x0b\x32\x1a.queuegate.v1.FleetReplica\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x08\x12\x10\n\x08problems\x18\x04 \x03(\t\"\xcc\x01\n\x0c\x46leetReplica\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05state\x18\x02 \x01(\x0e\x32\x1a.queuegate.v1.ReplicaState\x12\x0c\n\x04self\x18\x03 \x01(\x08\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x0b\n\x03lag\x18\x05 \x01(\x04\x12\x17\n\x0fpolicy_revision\x18\x06 \x01(\x04\x12\x17\n\x0fpolicy_checksum\x18\x07 \x01(\t\x12\r\n\x05gates\x18\x08 \x01(\r\x12\x16\n\x0esilent_seconds\x18\t \x01(\x01*N\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n\x0eSEVERITY_ERROR\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02*\x9b\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17REPLICA_STATE_FOLLOWING\x10\x01\x12\x19\n\x15REPLICA_STATE_JOINING\x10\x02\x12\x18\n\x14REPLICA_STATE_SILENT\x10\x03\x12\x1a\n\x16REPLICA_STATE_STARTING\x10\x04\x32\xdc\x02\n\rPolicyService\x12L\n\tGetPolicy\x12\x1e.queuegate.v1.GetPolicyRequest\x1a\x1f.queuegate.v1.GetPolicyResponse\x12[\n\x0eValidatePolicy\x12#.queuegate.v1.ValidatePolicyRequest\x1a$.queuegate.v1.ValidatePolicyResponse\x12U\n\x0cReloadPolicy\x12!.queuegate.v1.ReloadPolicyRequest\x1a\".queuegate.v1.ReloadPolicyResponse\x12I\n\x08GetFleet\x12\x1d.queuegate.v1.GetFleetRequest\x1a\x1e.queuegate.v1.GetFleetResponseBr\n\x0fio.queuegate.v1B\x0bPolicyProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,34 +35,34 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'queuegate.v1.policy_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017io.queuegate.v1B\013PolicyProtoP\001ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\252\002\014Queuegate.V1'
-  _globals['_SEVERITY']._serialized_start=1770
-  _globals['_SEVERITY']._serialized_end=1848
-  _globals['_REPLICASTATE']._serialized_start=1851
-  _globals['_REPLICASTATE']._serialized_end=2006
-  _globals['_DIAGNOSTIC']._serialized_start=104
-  _globals['_DIAGNOSTIC']._serialized_end=250
-  _globals['_POLICYQUEUE']._serialized_start=253
-  _globals['_POLICYQUEUE']._serialized_end=432
-  _globals['_QUEUETEMPLATE']._serialized_start=434
-  _globals['_QUEUETEMPLATE']._serialized_end=555
-  _globals['_GETPOLICYREQUEST']._serialized_start=557
-  _globals['_GETPOLICYREQUEST']._serialized_end=610
-  _globals['_GETPOLICYRESPONSE']._serialized_start=613
-  _globals['_GETPOLICYRESPONSE']._serialized_end=1073
-  _globals['_VALIDATEPOLICYREQUEST']._serialized_start=1075
-  _globals['_VALIDATEPOLICYREQUEST']._serialized_end=1131
-  _globals['_VALIDATEPOLICYRESPONSE']._serialized_start=1133
-  _globals['_VALIDATEPOLICYRESPONSE']._serialized_end=1219
-  _globals['_RELOADPOLICYREQUEST']._serialized_start=1221
-  _globals['_RELOADPOLICYREQUEST']._serialized_end=1256
-  _globals['_RELOADPOLICYRESPONSE']._serialized_start=1259
-  _globals['_RELOADPOLICYRESPONSE']._serialized_end=1423
-  _globals['_GETFLEETREQUEST']._serialized_start=1425
-  _globals['_GETFLEETREQUEST']._serialized_end=1442
-  _globals['_GETFLEETRESPONSE']._serialized_start=1444
-  _globals['_GETFLEETRESPONSE']._serialized_end=1561
-  _globals['_FLEETREPLICA']._serialized_start=1564
-  _globals['_FLEETREPLICA']._serialized_end=1768
-  _globals['_POLICYSERVICE']._serialized_start=2009
-  _globals['_POLICYSERVICE']._serialized_end=2357
+  _globals['_SEVERITY']._serialized_start=1820
+  _globals['_SEVERITY']._serialized_end=1898
+  _globals['_REPLICASTATE']._serialized_start=1901
+  _globals['_REPLICASTATE']._serialized_end=2056
+  _globals['_DIAGNOSTIC']._serialized_start=131
+  _globals['_DIAGNOSTIC']._serialized_end=277
+  _globals['_POLICYQUEUE']._serialized_start=280
+  _globals['_POLICYQUEUE']._serialized_end=459
+  _globals['_QUEUETEMPLATE']._serialized_start=461
+  _globals['_QUEUETEMPLATE']._serialized_end=582
+  _globals['_GETPOLICYREQUEST']._serialized_start=584
+  _globals['_GETPOLICYREQUEST']._serialized_end=637
+  _globals['_GETPOLICYRESPONSE']._serialized_start=640
+  _globals['_GETPOLICYRESPONSE']._serialized_end=1123
+  _globals['_VALIDATEPOLICYREQUEST']._serialized_start=1125
+  _globals['_VALIDATEPOLICYREQUEST']._serialized_end=1181
+  _globals['_VALIDATEPOLICYRESPONSE']._serialized_start=1183
+  _globals['_VALIDATEPOLICYRESPONSE']._serialized_end=1269
+  _globals['_RELOADPOLICYREQUEST']._serialized_start=1271
+  _globals['_RELOADPOLICYREQUEST']._serialized_end=1306
+  _globals['_RELOADPOLICYRESPONSE']._serialized_start=1309
+  _globals['_RELOADPOLICYRESPONSE']._serialized_end=1473
+  _globals['_GETFLEETREQUEST']._serialized_start=1475
+  _globals['_GETFLEETREQUEST']._serialized_end=1492
+  _globals['_GETFLEETRESPONSE']._serialized_start=1494
+  _globals['_GETFLEETRESPONSE']._serialized_end=1611
+  _globals['_FLEETREPLICA']._serialized_start=1614
+  _globals['_FLEETREPLICA']._serialized_end=1818
+  _globals['_POLICYSERVICE']._serialized_start=2059
+  _globals['_POLICYSERVICE']._serialized_end=2407
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from queuegate.v1 import access_pb2 as _access_pb2
 from queuegate.v1 import cursor_pb2 as _cursor_pb2
 import builtins as _builtins
 import sys
@@ -268,7 +269,7 @@ class GetPolicyResponse(_message.Message):
     TEMPLATES_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
     SEMANTICS_FIELD_NUMBER: _builtins.int
-    ACLS_DISABLED_FIELD_NUMBER: _builtins.int
+    UNENFORCED_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     """The source of the configuration, for display."""
     revision: _builtins.int
@@ -283,10 +284,6 @@ class GetPolicyResponse(_message.Message):
     """The format of the partition's policy: `yunikorn`, `fair-scheduler` or `capacity-scheduler`."""
     semantics: _builtins.str
     """For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn."""
-    acls_disabled: _builtins.bool
-    """True if YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With `semantics: hadoop`,
-    the fair scheduler still enforces them for submission.
-    """
     @_builtins.property
     def loaded_at(self) -> _timestamp_pb2.Timestamp:
         """When this revision was loaded."""
@@ -315,6 +312,10 @@ class GetPolicyResponse(_message.Message):
     def templates(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueTemplate]:
         """The templates of queues that the scheduler creates at or below `prefix`."""
 
+    @_builtins.property
+    def unenforced(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.AccessType.ValueType]:
+        """The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not true."""
+
     def __init__(
         self,
         *,
@@ -331,11 +332,11 @@ class GetPolicyResponse(_message.Message):
         templates: _abc.Iterable[Global___QueueTemplate] | None = ...,
         format: _builtins.str = ...,
         semantics: _builtins.str = ...,
-        acls_disabled: _builtins.bool = ...,
+        unenforced: _abc.Iterable[_access_pb2.AccessType.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["loaded_at", b"loaded_at", "reload_failed_at", b"reload_failed_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls_disabled", b"acls_disabled", "checksum", b"checksum", "diagnostics", b"diagnostics", "format", b"format", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "semantics", b"semantics", "source", b"source", "templates", b"templates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "diagnostics", b"diagnostics", "format", b"format", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "semantics", b"semantics", "source", b"source", "templates", b"templates", "unenforced", b"unenforced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.acl import AclNames
+from queuegate.policy.chain import CLUSTER
 from queuegate.policy.created_queues import QueueCreation, trailing_wildcards
+from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, is_at_or_below
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Cluster
@@ -23,7 +25,7 @@ from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
-from queuegate_server.rpc.messages import diagnostics, timestamp
+from queuegate_server.rpc.messages import ACCESS_TYPES, diagnostics, timestamp
 from queuegate_server.sync.changes import Changes
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
@@ -75,7 +77,11 @@ class PolicyServicer:
             diagnostics=diagnostics(snapshot.warnings),
             format=_format(cluster),
             semantics=cluster.semantics if cluster else "",
-            acls_disabled=cluster is not None and not cluster.acls_enabled,
+            unenforced=[
+                ACCESS_TYPES[each]
+                for each in Access
+                if served.partition.chain(CLUSTER, each).otherwise is ACLS_DISABLED
+            ],
         )
         state = self.reloader.state
         if state.failed_at is not None:

@@ -447,7 +447,7 @@ const (
 	ApplicationList_APPLICATION_LIST_QUEUE_ADMIN ApplicationList = 5
 	// The cluster's administrators.
 	ApplicationList_APPLICATION_LIST_CLUSTER_ADMIN ApplicationList = 6
-	// Spark's administrators of all applications.
+	// Spark's `spark.admin.acls` and `spark.admin.acls.groups`.
 	ApplicationList_APPLICATION_LIST_APPLICATION_ADMIN ApplicationList = 7
 )
 

@@ -491,9 +491,8 @@ type GetPolicyResponse struct {
 	Format string `protobuf:"bytes,12,opt,name=format,proto3" json:"format,omitempty"`
 	// For YARN, how its ACLs are read: `documented` or `hadoop`. Empty for YuniKorn.
 	Semantics string `protobuf:"bytes,13,opt,name=semantics,proto3" json:"semantics,omitempty"`
-	// True if YARN does not enforce the ACLs, because `yarn.acl.enable` is not true. With `semantics: hadoop`,
-	// the fair scheduler still enforces them for submission.
-	AclsDisabled  bool `protobuf:"varint,14,opt,name=acls_disabled,json=aclsDisabled,proto3" json:"acls_disabled,omitempty"`
+	// The kinds of access for which YARN enforces no ACLs, because `yarn.acl.enable` is not true.
+	Unenforced    []AccessType `protobuf:"varint,14,rep,packed,name=unenforced,proto3,enum=queuegate.v1.AccessType" json:"unenforced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,11 +618,11 @@ func (x *GetPolicyResponse) GetSemantics() string {
 	return ""
 }
 
-func (x *GetPolicyResponse) GetAclsDisabled() bool {
+func (x *GetPolicyResponse) GetUnenforced() []AccessType {
 	if x != nil {
-		return x.AclsDisabled
+		return x.Unenforced
 	}
-	return false
+	return nil
 }
 
 // A configuration to validate.
@@ -1102,7 +1101,7 @@ var File_queuegate_v1_policy_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x19queuegate/v1/policy.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/cursor.proto\"\xc8\x01\n" +
+	"\x19queuegate/v1/policy.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\"\xc8\x01\n" +
 	"\n" +
 	"Diagnostic\x122\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x16.queuegate.v1.SeverityR\bseverity\x12\x12\n" +
@@ -1131,7 +1130,7 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"_admin_acl\"H\n" +
 	"\x10GetPolicyRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\xec\x04\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\x81\x05\n" +
 	"\x11GetPolicyResponse\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1a\n" +
@@ -1148,8 +1147,10 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	" \x03(\v2\x18.queuegate.v1.DiagnosticR\x11reloadDiagnostics\x129\n" +
 	"\ttemplates\x18\v \x03(\v2\x1b.queuegate.v1.QueueTemplateR\ttemplates\x12\x16\n" +
 	"\x06format\x18\f \x01(\tR\x06format\x12\x1c\n" +
-	"\tsemantics\x18\r \x01(\tR\tsemantics\x12#\n" +
-	"\racls_disabled\x18\x0e \x01(\bR\faclsDisabled\"I\n" +
+	"\tsemantics\x18\r \x01(\tR\tsemantics\x128\n" +
+	"\n" +
+	"unenforced\x18\x0e \x03(\x0e2\x18.queuegate.v1.AccessTypeR\n" +
+	"unenforced\"I\n" +
 	"\x15ValidatePolicyRequest\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\"j\n" +
@@ -1228,7 +1229,8 @@ var file_queuegate_v1_policy_proto_goTypes = []any{
 	(*GetFleetResponse)(nil),       // 12: queuegate.v1.GetFleetResponse
 	(*FleetReplica)(nil),           // 13: queuegate.v1.FleetReplica
 	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
-	(*Cursor)(nil),                 // 15: queuegate.v1.Cursor
+	(AccessType)(0),                // 15: queuegate.v1.AccessType
+	(*Cursor)(nil),                 // 16: queuegate.v1.Cursor
 }
 var file_queuegate_v1_policy_proto_depIdxs = []int32{
 	0,  // 0: queuegate.v1.Diagnostic.severity:type_name -> queuegate.v1.Severity
@@ -1238,24 +1240,25 @@ var file_queuegate_v1_policy_proto_depIdxs = []int32{
 	14, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
 	2,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
 	4,  // 6: queuegate.v1.GetPolicyResponse.templates:type_name -> queuegate.v1.QueueTemplate
-	2,  // 7: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	2,  // 8: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	15, // 9: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
-	13, // 10: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
-	1,  // 11: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
-	5,  // 12: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
-	7,  // 13: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
-	9,  // 14: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
-	11, // 15: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
-	6,  // 16: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
-	8,  // 17: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
-	10, // 18: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
-	12, // 19: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	15, // 7: queuegate.v1.GetPolicyResponse.unenforced:type_name -> queuegate.v1.AccessType
+	2,  // 8: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	2,  // 9: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	16, // 10: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
+	13, // 11: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
+	1,  // 12: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
+	5,  // 13: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
+	7,  // 14: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
+	9,  // 15: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
+	11, // 16: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
+	6,  // 17: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
+	8,  // 18: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
+	10, // 19: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
+	12, // 20: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_policy_proto_init() }
@@ -1263,6 +1266,7 @@ func file_queuegate_v1_policy_proto_init() {
 	if File_queuegate_v1_policy_proto != nil {
 		return
 	}
+	file_queuegate_v1_access_proto_init()
 	file_queuegate_v1_cursor_proto_init()
 	file_queuegate_v1_policy_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
