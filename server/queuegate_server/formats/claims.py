@@ -5,6 +5,7 @@ Claims and facts are sentences in a small language, defined by `FORMS` and `FACT
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +26,8 @@ from queuegate.policy.names import similar_name
 from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Exclusion, Inclusion, OpenWorld, Subject
-from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, ParseError, quoted
+from queuegate_server.formats.source_text import decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
@@ -47,6 +49,7 @@ _MISSING_KEY: Final = (
     f"has no key `{_CLAIMS_KEY}`",
     f"write `{_CLAIMS_KEY}:` on a line of its own, and each claim below it, after a dash",
 )
+_KEY_LINE: Final = re.compile(rf"""[\s{{]*["']?{_CLAIMS_KEY}["']?\s*:""", re.IGNORECASE)
 AND_BELOW: Final = ".**"
 """The suffix that makes a queue path include all queues below it."""
 
@@ -100,13 +103,14 @@ class BadClaim(ValueError):
 def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
     """Parse a claims file. If errors are added to `diagnostics`, the result is incomplete."""
     document = read_yaml(data, file)
-    for each in document.diagnostics:
-        diagnostics.error(each, each.message, each.remedy)
-        if _CLAIMS_KEY.encode() not in data:
-            diagnostics.error(None, *_MISSING_KEY)
     if not document.diagnostics:
         with diagnostics:
             return _Reader(diagnostics).file(document.root)
+    for each in document.diagnostics:
+        diagnostics.error(each, each.message, each.remedy)
+    with suppress(ParseError):
+        if not any(map(_KEY_LINE.match, split_lines(decode(data)))):
+            diagnostics.error(None, *_MISSING_KEY)
     return ClaimsFile()
 
 

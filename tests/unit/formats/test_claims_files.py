@@ -146,6 +146,34 @@ def test_faults_have_their_place(text: str, fault: str) -> None:
     assert faults[0].startswith(fault)
 
 
+def test_broken_yaml_without_the_key_is_reported_once() -> None:
+    for data in ("a: 1\na: 2\nb: 1\nb: 2", "# claims:\na: 1\na: 2", "- the claims:\na: [x"):
+        _, faults = load(data)
+        assert sum("has no key `claims`" in each for each in faults) == 1
+        assert len(faults) > 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"claims:\n- a\nclaims:\n- b",
+        b"partition: x\r'claims' : [a",
+        b"\xef\xbb\xbfclaims: [a",
+        b"{claims: [a",
+        b"  Claims:\n- a\n b",
+        "claims: [nobody may submit root]".encode("utf-16"),
+        "facts: [a within b]".encode("utf-16-le"),
+        b"\xff: 1",
+    ],
+)
+def test_broken_yaml_that_may_have_the_key(data: bytes) -> None:
+    diagnostics = Diagnostics("claims.yaml")
+    load_claims(data, diagnostics, "claims.yaml")
+    faults = [str(each) for each in diagnostics.sorted()]
+    assert faults
+    assert not any("has no key" in each for each in faults)
+
+
 @pytest.mark.parametrize(
     "text",
     [
