@@ -81,6 +81,7 @@ VALID_RULES: Final[tuple[dict[str, Any], ...]] = (
     {"matches": "*"},
     {"matches": 5},
     {"matches": 0},
+    {"unknown": 10**4000},
 )
 REFUSED_RULES: Final[tuple[tuple[dict[str, Any], str], ...]] = (
     ({"type": "usr"}, 'has a type "usr" that is none of user, group, application'),
@@ -103,6 +104,9 @@ NO_JSON: Final = (
     ("nonsense", f"{JSON_RULES} is not JSON: Expecting value: line 1 column 1"),
     ('{"rules": [', f"{JSON_RULES} is not JSON: "),
     ("[" * 20_000, f"{JSON_RULES} is nested too deeply"),
+    ('{"rules": ' + '{"a": ' * 20_000, f"{JSON_RULES} is nested too deeply"),
+    ('{"rules": ' + "1" * 5000 + "}", f'{JSON_RULES} is not an object with a list "rules"'),
+    ('{"rules": [' + "1" * 5000 + "]}", f"rule 1 of {JSON_RULES} is not an object"),
     ("[]", f'{JSON_RULES} is not an object with a list "rules"'),
     ('{"rules": null}', f'{JSON_RULES} is not an object with a list "rules"'),
     ('{"rules": {}}', f'{JSON_RULES} is not an object with a list "rules"'),

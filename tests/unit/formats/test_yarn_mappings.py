@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.registry import FormatOptions, check_file
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import prop
@@ -25,6 +25,11 @@ from tests.support.yarn_mappings import (
 
 def found(*, site: str = "", **properties: str) -> list[str]:
     """Return what lint says about a file with these properties, and nothing at validation."""
+    return [each.message for each in warnings_about(site=site, **properties)]
+
+
+def warnings_about(*, site: str = "", **properties: str) -> list[Diagnostic]:
+    """Return lint's warnings about a file with these properties, and nothing at validation."""
     data = scheduler(**properties).encode()
     on = f"<configuration>{prop('yarn.acl.enable', 'true')}{prop('yarn.admin.acl', ' ')}"
     options = FormatOptions(
@@ -34,7 +39,7 @@ def found(*, site: str = "", **properties: str) -> list[str]:
     warnings = check_file("capacity-scheduler", data, "f.xml", options, with_lint=True)
     assert all(each.severity is Severity.WARNING for each in warnings)
     assert {(each.file, each.line) for each in warnings} <= {("f.xml", 2)}
-    return [each.message for each in warnings]
+    return warnings
 
 
 @pytest.mark.parametrize("mappings", VALID)
@@ -58,6 +63,7 @@ def test_mappings_of_applications() -> None:
 def test_values_with_variables_are_not_judged() -> None:
     assert not found(**{MAPPINGS: "u:ann:${queue},${more}"})
     assert not found(**{FORMAT: "json", JSON_RULES: "${rules}"})
+    assert not found(**{FORMAT: "${fmt}", JSON_RULES: "nonsense", MAPPINGS: "nonsense"})
 
 
 @pytest.mark.parametrize("rule", VALID_RULES)
@@ -80,8 +86,12 @@ def test_broken_json(text: str, fault: str) -> None:
 
 
 def test_another_format() -> None:
-    [message] = found(**{FORMAT: "JSON", JSON_RULES: "{}", MAPPINGS: "x"})
-    assert message == f'{FORMAT} is "JSON", neither legacy nor json'
+    [warning] = warnings_about(**{FORMAT: "JSON", JSON_RULES: "{}", MAPPINGS: "x"})
+    assert warning.message == f'{FORMAT} is "JSON", neither legacy nor json'
+    remedy = "write legacy or json: the ResourceManager does not start with another format"
+    assert warning.remedy == remedy
+    [warning] = warnings_about(**{JSON_RULES: "{}"})
+    assert warning.remedy == f"set {FORMAT} to json, or remove {JSON_RULES}"
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,9 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "fallbackResult": ("skip", "reject", "placeDefault"),
 }
 _REMEDY: Final = "correct it: the ResourceManager does not start with this rule"
+_FORMAT_REMEDY: Final = (
+    "write legacy or json: the ResourceManager does not start with another format"
+)
 
 
 def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
@@ -57,9 +60,11 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
         return
     targets = _Targets(loaded)
     stated, rules = properties.get(FORMAT), properties.get(JSON_RULES)
+    if stated and "${" in stated.text:
+        return
     if stated and stated.text not in {"legacy", "json"}:
         message = f"{FORMAT} is {quoted(stated.text)}, neither legacy nor json"
-        diagnostics.warning(stated, message, _REMEDY)
+        diagnostics.warning(stated, message, _FORMAT_REMEDY)
     elif stated and stated.text == "json":
         if rules and "${" not in rules.text:
             for fault in _json_faults(rules.text, targets):
@@ -67,7 +72,7 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
     else:
         if rules:
             message = f"{JSON_RULES} has no effect unless {FORMAT} is json"
-            diagnostics.warning(rules, message, f"set {FORMAT} to json, or remove it")
+            diagnostics.warning(rules, message, f"set {FORMAT} to json, or remove {JSON_RULES}")
         for key, types in ((BY_USER_OR_GROUP, ("u", "g")), (BY_APPLICATION, ())):
             if text := properties.get(key):
                 _check_entries(text, types, targets, diagnostics)
@@ -94,11 +99,12 @@ def _check_entries(
 def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
     try:
         # As in Hadoop, ignore any text after the JSON object.
-        described, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        # Do not convert integers, because Python limits their length.
+        described, _ = json.JSONDecoder(parse_int=float).raw_decode(text.lstrip())
     except RecursionError:
         yield f"{JSON_RULES} is nested too deeply"
         return
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         yield f"{JSON_RULES} is not JSON: {error}"
         return
     rules = described.get("rules", []) if isinstance(described, dict) else None
