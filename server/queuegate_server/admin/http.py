@@ -135,13 +135,10 @@ class AdminServer:
         limits.
         """
         site = self._site
-        if site is None:
-            return await handler(request)
-        if not request.path.startswith(site.prefix):
+        if site is not None and not request.path.startswith(site.prefix):
             fields = (request.raw_path.encode(), *(value for _, value in request.raw_headers))
             if max(map(len, fields)) > MAX_LINE_BYTES:
                 raise web.HTTPBadRequest
-            return await handler(request)
         return await handler(request)
 
     @contextmanager
