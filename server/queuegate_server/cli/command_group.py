@@ -27,7 +27,9 @@ class CommandGroup(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. If it rejects `--policy`, the error states that policies are arguments."""
+        """Run a command. If it rejects `--policy`, the error states that policy files are passed as
+        arguments.
+        """
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:

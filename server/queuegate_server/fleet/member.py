@@ -89,7 +89,7 @@ class FleetMember:
         )
 
     async def close(self) -> None:
-        """Stop, and report that the lease has ended. Gates must no longer hold leases."""
+        """Stop, and report that the lease has ended. Call this only once no gate holds a lease."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -150,7 +150,7 @@ class FleetMember:
         nonce, until = nonce or self.session.new_nonce(), self._clock() + seconds
         request: steps.Append | LogPosition | None = self.session.append(change, nonce, head)
         while isinstance(request, steps.Append) and self._clock() < until:
-            if request.has_next_turn:
+            if request.must_wait:
                 await asyncio.sleep(TURN_POLL_SECONDS)
             reply = await self.stream.append(request.head, change, nonce)
             self._merge(reply)

@@ -300,7 +300,7 @@ class FleetSession:
         if reply.has_appended:
             self.log.note_known(head)
             return head
-        return request._replace(head=head, has_next_turn=head == before)
+        return request._replace(head=head, must_wait=head == before)
 
     def not_appended(self, nonce: bytes) -> None:
         """Forget the nonce of an event that is known not to have been appended."""

@@ -200,7 +200,8 @@ class ValueCodec:
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys
-        # Use a key, because a plain hash would let gates and Redis clients verify guessed settings.
+        # Use a keyed hash, because a plain hash would let gates and Redis clients verify guessed
+        # settings.
         self.resolver_fingerprint: Final = signer.mac(b"settings", resolver.encode())
         self._wall = wall
 

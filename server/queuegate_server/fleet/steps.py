@@ -86,7 +86,7 @@ class Append(NamedTuple):
     head: LogPosition
     change: Change
     nonce: bytes
-    has_next_turn: bool = False
+    must_wait: bool = False
     """Whether another writer has the next turn. If so, wait before sending this request."""
 
 

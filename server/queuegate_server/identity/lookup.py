@@ -7,8 +7,8 @@ from queuegate_server.runtime.single_flight import Flight
 
 
 class Lookup:
-    """Looks up users and caches the results. A result is not cached if the user has been
-    invalidated, or a newer lookup has completed, since the lookup started.
+    """Looks up users and caches the results. A result is not cached if, since the lookup started,
+    the user has been invalidated or a newer lookup has completed.
     """
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:

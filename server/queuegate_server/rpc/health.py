@@ -26,7 +26,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """Reports the same status, initially NOT_SERVING, for all services."""
 
     def __init__(self, services: Sequence[str]) -> None:
-        """Report a status for the server and for `services`, given by their full names."""
+        """Create a servicer for the server and for `services`, given by their full names."""
         self._names = ("", *services)
         self._is_serving = False
         self._is_draining = False

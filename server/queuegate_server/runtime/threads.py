@@ -47,7 +47,7 @@ class AbandonableThreadPool:
 
         Args:
             key: Identifies the call, which is refused while an abandoned call with the same key is
-                running. None for a unique key.
+                running. If None, the call is never refused for this reason.
             function: The function, called without arguments.
 
         Raises:

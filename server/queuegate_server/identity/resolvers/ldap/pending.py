@@ -198,7 +198,8 @@ class PendingRequests:
         if head.id in self._late:
             self._drop(head)
             return False
-        # Charge before the rest of the message arrives, so that no oversized one is buffered.
+        # Charge the allowance before the rest of the message arrives, so that an oversized message
+        # is never buffered.
         return request is None or self._charge(head.id, request.allowance, head.size, 0)
 
     def take(self, head: MessageHead, message: bytes) -> bool:
