@@ -21,6 +21,7 @@ from queuegate_server.formats.diagnostics import (
 )
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
+from queuegate_server.formats.yarn.schedulers import QueueEntry, depth_first
 
 MAX_LEVELS: Final = 96
 """The maximum depth of the tree. Each level takes two of the 200 nesting levels that `yaml_reader`
@@ -87,21 +88,18 @@ class _Converter:
 
     def convert(self) -> Sequence[_ResultQueue]:
         """Return the resulting queues, and report omissions."""
-        entries = {queue.path: queue for queue in self.loaded.file.queues}
-        positions = {path: entry.position for path, entry in entries.items()}
-        parents = {*map(parent_path, positions)}
-        parents |= {queue.path for queue in self.loaded.file.queues if queue.is_parent}
+        parents = self.loaded.file.parents()
         queues = self.loaded.partition.queues
         is_open = not self.loaded.cluster.acls_enabled and self._opens_everything()
         written = []
-        for path in self._kept(positions):
+        for entry in self._kept():
+            path = entry.path
             if is_open:
                 submit = admin = _EVERYONE if path == ROOT else EMPTY
             else:
                 submit, admin = queues[path].submit_acl, queues[path].admin_acl
                 if path == ROOT:
                     admin = self._with_cluster_admins(admin)
-                entry = entries[path]
                 submit = self._expressed(submit, "submit", path, entry.submit or entry.position)
                 admin = self._expressed(admin, "admin", path, entry.admin or entry.position)
             written.append(_ResultQueue(path, submit, admin, path in parents))
@@ -175,27 +173,22 @@ class _Converter:
                 self.diagnostics.warning(position, message.format(kind, path, shown), remedy, path)
         return Acl(users=users, groups=groups)
 
-    def _kept(self, positions: dict[str, Positioned]) -> Iterator[str]:
-        """Yield the queue paths that YuniKorn accepts, parents first, and report the others."""
-        below: dict[str, list[str]] = {}
-        for path in positions:
-            below.setdefault(parent_path(path), []).append(path)
-        stack = [ROOT]
-        while stack:
-            path = stack.pop()
-            yield path
-            children = below.get(path, [])
-            spellings = Counter(child.lower() for child in children if child.isascii())
-            kept = []
-            for child in children:
-                obstacle = _obstacle(child, spellings)
-                if obstacle:
-                    message, remedy = obstacle
-                    message = f"{message}; it is left out, with all queues below it"
-                    self.diagnostics.warning(positions[child], message, remedy, child)
-                else:
-                    kept.append(child)
-            stack += reversed(kept)
+    def _kept(self) -> Iterator[QueueEntry]:
+        """Yield the queues that YuniKorn accepts, parents first, and report the others."""
+        queues = depth_first(self.loaded.file.queues)
+        spellings = Counter(queue.path.lower() for queue in queues if queue.path.isascii())
+        kept = {parent_path(ROOT)}
+        for queue in queues:
+            path = queue.path
+            if parent_path(path) not in kept:
+                continue
+            if obstacle := _obstacle(path, spellings):
+                message, remedy = obstacle
+                message = f"{message}; it is left out, with all queues below it"
+                self.diagnostics.warning(queue.position, message, remedy, path)
+            else:
+                kept.add(path)
+                yield queue
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:

@@ -153,10 +153,8 @@ class _Targets:
 
     def __init__(self, loaded: LoadedScheduler) -> None:
         self._partition = loaded.partition
-        self._parents = {parent_path(path) for path in loaded.partition.queues}
-        self._enabled = {
-            key for key, switch in loaded.file.templates.switches.items() if boolean(switch)
-        }
+        self._parents = loaded.file.parents()
+        self._templates = loaded.file.templates
 
     def faults(self, target: str) -> Iterator[str]:
         """Yield the reasons why Hadoop rejects a target, as predicates."""
@@ -178,22 +176,14 @@ class _Targets:
         elif path not in queues:
             if not self._is_created(path, is_whole=is_whole):
                 yield "maps to a queue that does not exist"
-        elif is_whole and self._is_parent(path):
+        elif is_whole and path in self._parents:
             yield "maps to a parent queue"
-        elif not (is_whole or self._is_parent(path)):
+        elif not (is_whole or path in self._parents):
             yield "maps to a queue below a leaf queue"
 
     def _is_created(self, path: str, *, is_whole: bool) -> bool:
         above = parent_path(path)
         if above in self._partition.queues:
-            return self._creates(above)
-        return is_whole and self._creates_levels(parent_path(above))
-
-    def _is_parent(self, path: str) -> bool:
-        return path in self._parents or self._creates(path)
-
-    def _creates(self, path: str) -> bool:
-        return (path, TemplateKind.LEAF_OF_MANAGED) in self._enabled or self._creates_levels(path)
-
-    def _creates_levels(self, path: str) -> bool:
-        return (path, TemplateKind.ANY) in self._enabled
+            return self._templates.makes_parent(above)
+        switch = self._templates.switches.get((parent_path(above), TemplateKind.ANY))
+        return is_whole and switch is not None and bool(boolean(switch))

@@ -85,6 +85,11 @@ class SchedulerFile:
     properties: Mapping[str, Text] = field(default_factory=dict)
     """The properties in a capacity-scheduler.xml and the yarn-site.xml that it overrides."""
 
+    def parents(self) -> set[str]:
+        """Return the paths of queues that have children or are marked as parents."""
+        marked = {queue.path for queue in self.queues if queue.is_parent}
+        return marked.union(parent_path(queue.path) for queue in self.queues)
+
 
 def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
     """Return the queues in depth-first order. Siblings keep their order."""

@@ -5,7 +5,7 @@ variables there.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,7 +41,6 @@ _TEMPLATE_KEY: Final = re.compile(
     rf"(.+)\.({'|'.join(map(re.escape, TemplateKind))})\.({SUBMIT}|{ADMIN})", re.DOTALL
 )
 _SWITCHES: Final = {TemplateKind.LEAF_OF_MANAGED: _MANAGED, TemplateKind.ANY: _FLEXIBLE}
-_KINDS: Final = tuple(kind.rpartition(SEPARATOR)[2] for kind in TemplateKind)
 _MAX_LEVELS: Final = 200
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+|-?0[xX][0-9a-fA-F]+")
 _MAX_DIGITS: Final = 12
@@ -114,13 +113,15 @@ class TemplateReader:
 
     def read(self) -> Templates:
         """Read the templates, and report errors."""
-        entries = [*self._entries()]
+        entries = self._entries()
         default = self._integer(f"{PREFIX}{_FLEXIBLE}.{_DEPTH}", DEFAULT_DEPTH)
-        depths = {}
-        for key in self._properties:
-            path = _queue_of(key, f".{_FLEXIBLE}.{_DEPTH}")
-            if path:
-                depths[path] = self._integer(key, default)
+        suffix = f".{_FLEXIBLE}.{_DEPTH}"
+        depths = {
+            path: self._integer(key, default)
+            for key in self._properties
+            if key.startswith(PREFIX) and key.endswith(suffix)
+            if (path := key[len(PREFIX) : -len(suffix)])
+        }
         creators = {
             path: creator
             for path in self._children
@@ -149,7 +150,7 @@ class TemplateReader:
         kept = {path: depth for path, depth in depths.items() if ANY_NAME not in path}
         return Templates(entries, QueueCreation(creators, templates, kept, default), switches)
 
-    def _entries(self) -> Iterator[TemplateEntry]:
+    def _entries(self) -> list[TemplateEntry]:
         entries: dict[tuple[str, str], TemplateEntry] = {}
         for key, text in self._properties.items():
             match = _TEMPLATE_KEY.fullmatch(key.removeprefix(PREFIX))
@@ -168,7 +169,7 @@ class TemplateReader:
             if kind is not TemplateKind.LEAF_OF_MANAGED and "${" in text.text:
                 message = f"Hadoop does not expand variables in {kind}: this text is the ACL"
                 self._diagnostics.warning(text, message, "write the names", path)
-        return iter(entries.values())
+        return [*entries.values()]
 
     def _creator(self, path: str, depth: int) -> Creator | None:
         is_managed = self._boolean(f"{PREFIX}{path}.{_MANAGED}.{_ENABLED}", path)
@@ -282,13 +283,6 @@ def _is_used(
         if index.get((prefix, level), 0) >= len(names) - level + needed:
             return True
     return False
-
-
-def _queue_of(key: str, suffix: str) -> str:
-    """Return the queue path in a key that ends with `suffix`; empty for other keys."""
-    if not (key.startswith(PREFIX) and key.endswith(suffix)):
-        return ""
-    return key[len(PREFIX) : -len(suffix)]
 
 
 def misspelled_template(path: str) -> str:
