@@ -23,20 +23,16 @@ MARKDOWN: Final = "markdown"
 _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def output_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output` to a command. Machine-readable formats also report failures."""
-    return _output_option(command, [TEXT, JSON, "sarif", "github"], "")
-
-
-def output_option_with_markdown(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output` to a command, including a Markdown table format for pull requests."""
-    formats = [TEXT, JSON, MARKDOWN, "sarif", "github"]
-    return _output_option(command, formats, " a table for a pull request,")
-
-
-def _output_option(
-    command: Callable[..., None], formats: list[str], more: str
+def output_option(
+    command: Callable[..., None], *, with_markdown: bool = False
 ) -> Callable[..., None]:
+    """Add `--output` to a command. Machine-readable formats also report failures.
+
+    `with_markdown` adds a Markdown table format for pull requests.
+    """
+    formats = [TEXT, JSON, *([MARKDOWN] if with_markdown else []), "sarif", "github"]
+    more = " a table for a pull request," if with_markdown else ""
+
     @click.option(
         "-o",
         "--output",
@@ -60,6 +56,9 @@ def _output_option(
             raise
 
     return with_output
+
+
+output_option_with_markdown: Final = functools.partial(output_option, with_markdown=True)
 
 
 def code(text: str) -> str:

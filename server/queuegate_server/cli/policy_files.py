@@ -45,7 +45,7 @@ from queuegate_server.formats.registry import (
     YARN_SITE,
     YUNIKORN,
     FormatOptions,
-    detect_and_check,
+    check_file,
     detect_file_format,
 )
 from queuegate_server.formats.yunikorn.load import other_key
@@ -173,24 +173,23 @@ def lint(
         raise _wrong_usage(_NO_FILE)
 
     def check(data: bytes, name: str) -> list[Diagnostic]:
-        _refuse_second_site(format_name, options, data, name)
+        kind = format_name or detect_file_format(data)
+        _refuse_second_site(kind, options, data, name)
         reading = options
         if config is not None:
             reading = policies.reading_options_of(policies.settings(config, name))
         people_of = functools.partial(read_users, users_from, config) if users_from else None
-        return _lint(format_name, reading, people_of, data, name)
+        return _lint(kind, reading, people_of, data, name)
 
     results = _check_each(files, check)
     sys.exit(_report("lint", results, output, warnings_fail=True))
 
 
 def _check_policy(
-    format_name: str | None, options: FormatOptions, data: bytes, name: str, *, with_lint: bool
+    format_name: str, options: FormatOptions, data: bytes, name: str, *, with_lint: bool
 ) -> list[Diagnostic]:
-    detected, diagnostics = detect_and_check(
-        format_name or "", data, name, options, with_lint=with_lint
-    )
-    if detected == YUNIKORN and name != STDIN_NAME and (key := key_instead(Path(name))):
+    diagnostics = check_file(format_name, data, name, options, with_lint=with_lint)
+    if format_name == YUNIKORN and name != STDIN_NAME and (key := key_instead(Path(name))):
         diagnostics = sort_diagnostics([*diagnostics, other_key(name, key)])
     return diagnostics
 
@@ -203,8 +202,8 @@ def _lint(
     name: str,
 ) -> list[Diagnostic]:
     """Return a file's diagnostics. `people_of` returns the users' groups for each partition."""
-    diagnostics = _check_policy(format_name, options, data, name, with_lint=True)
     kind = format_name or detect_file_format(data)
+    diagnostics = _check_policy(kind, options, data, name, with_lint=True)
     if people_of is None or kind not in FORMATS or has_errors(diagnostics):
         return diagnostics
     policy = policies.parse(data, name, kind, options)
@@ -230,19 +229,18 @@ def _lint_configured(config: Path, users_from: Sequence[str]) -> Iterator[FileRe
 def _check_policy_alone(
     format_name: str | None, options: FormatOptions, data: bytes, name: str
 ) -> list[Diagnostic]:
-    _refuse_second_site(format_name, options, data, name)
-    diagnostics = _check_policy(format_name, options, data, name, with_lint=False)
+    kind = format_name or detect_file_format(data)
+    _refuse_second_site(kind, options, data, name)
+    diagnostics = _check_policy(kind, options, data, name, with_lint=False)
     if has_errors(diagnostics) or RESOLVER_KEY not in open_envelope(data, name).data:
         return diagnostics
     return sort_diagnostics([*diagnostics, *unusable_resolver_errors(data, name, options)])
 
 
-def _refuse_second_site(
-    format_name: str | None, options: FormatOptions, data: bytes, name: str
-) -> None:
+def _refuse_second_site(format_name: str, options: FormatOptions, data: bytes, name: str) -> None:
     """Reject a yarn-site.xml as FILE if `--yarn-site` is a different file. Raises Failure."""
     site = options.yarn.site
-    if site is None or site[0] == data or (format_name or detect_file_format(data)) != YARN_SITE:
+    if site is None or site[0] == data or format_name != YARN_SITE:
         return
     raise Failure(
         f"{name}: is itself a yarn-site.xml, which is not read with --yarn-site {site[1]}:"

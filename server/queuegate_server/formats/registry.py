@@ -205,33 +205,21 @@ def check_file(
     `with_lint` adds lint warnings. The other arguments are the same as for `load_policy`, except
     that the format is detected if its name is empty. Raises ValueError for an unknown format.
     """
-    return detect_and_check(format_name, data, file, options, with_lint=with_lint)[1]
-
-
-def detect_and_check(
-    format_name: str,
-    data: bytes,
-    file: str,
-    options: FormatOptions = DEFAULT_OPTIONS,
-    *,
-    with_lint: bool,
-) -> tuple[str, list[Diagnostic]]:
-    """Check a file; return its format and diagnostics. See `check_file`."""
     is_spark = not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES])
     if is_spark or format_name == SPARK_DEFAULTS:
-        return SPARK_DEFAULTS, list(read_spark_defaults(data, file, with_lint=with_lint)[1])
+        return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == YARN_SITE:
-        return format_name, _check_site(data, file, options, with_lint=with_lint)
+        return _check_site(data, file, options, with_lint=with_lint)
     if format_name:
         _check_format(format_name)
     try:
         text = open_policy(data, file, options)
     except ParseError as error:
-        return format_name or detect_bare_format(data), [error.diagnostic(file)]
+        return [error.diagnostic(file)]
     format_name = format_name or _file_format_of(text)
     if format_name == YARN_SITE:
-        return format_name, _check_site(data, file, options, with_lint=with_lint)
-    return format_name, _check_opened(format_name, text, file, options, with_lint=with_lint)
+        return _check_site(data, file, options, with_lint=with_lint)
+    return _check_opened(format_name, text, file, options, with_lint=with_lint)
 
 
 def _check_site(

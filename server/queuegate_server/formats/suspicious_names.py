@@ -22,13 +22,10 @@ class Suspicion(NamedTuple):
     """Whether a user or group with this name may exist anyway."""
 
 
-OTHER_WHITE_SPACE: Final = re.compile(
-    "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)
+_UNUSUAL: Final = "\v\f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+OTHER_WHITE_SPACE: Final = re.compile(f"[\t\n\r{_UNUSUAL}]")
 """Unicode White_Space except U+0020, the only separator between users and groups."""
-_UNUSUAL_WHITE_SPACE: Final = re.compile(
-    "[\v\f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)
+_UNUSUAL_WHITE_SPACE: Final = re.compile(f"[{_UNUSUAL}]")
 """`OTHER_WHITE_SPACE` without tabs and line breaks."""
 
 

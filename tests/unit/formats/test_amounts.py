@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.formats.yunikorn.quotas import amount, excess, is_zero, smaller
+from queuegate_server.formats.yunikorn.quotas import amount, excess, smaller
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,3 @@ def test_the_smaller_amount_of_each() -> None:
     assert smaller({"a": 1, "b": 5}, {"b": 3, "c": 2}) == {"a": 1, "b": 3, "c": 2}
     assert smaller({}, {"a": 1}) == {"a": 1}
     assert smaller({"a": 1}, {}) == {"a": 1}
-
-
-def test_zero() -> None:
-    assert is_zero({})
-    assert is_zero({"a": 0})
-    assert not is_zero({"a": 0, "b": 1})

@@ -6,6 +6,7 @@ position.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,7 +14,7 @@ from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.yarn.variables import Text
 
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
-_START_TAG: Final = re.compile(r"<(?:[\w.-]+:)?value\s*>")
+_START_TAG: Final = re.compile(r"<(?:[\w.-]+:)?value[ \t]*>")
 _SEPARATOR: Final = ","
 
 
@@ -22,8 +23,9 @@ class ListReader:
 
     def __init__(self, data: bytes, file: str) -> None:
         """Split `data` into lines. Values read from `data` have `file` as their file name."""
-        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        self._lines = _LINE_BREAK.split(text)
+        self._text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+        self._lines = [0, *(match.end() for match in _LINE_BREAK.finditer(self._text))]
+        """The offset of each line."""
         self._file = file
 
     def entries(self, value: Text) -> Iterator[Text]:
@@ -39,32 +41,14 @@ class ListReader:
         """Yield the entries as written in the value's source, including empty entries."""
         if value.file != self._file or not 0 < value.line <= len(self._lines):
             return
-        tag = _START_TAG.match(self._lines[value.line - 1], value.column - 1)
+        tag = _START_TAG.match(self._text, self._lines[value.line - 1] + value.column - 1)
         if tag is None:
             return
-        entry = nothing = value._replace(text="")
-        start = tag.end()
-        for number in range(value.line, len(self._lines) + 1):
-            line, end_tag, _ = self._lines[number - 1][start:].partition("<")
-            first, *others = line.split(_SEPARATOR)
-            column = start + 1
-            entry = _start(entry, first, number, column)
-            for previous, text in zip((first, *others), others, strict=False):
-                yield entry
-                column += len(previous) + 1
-                entry = _start(nothing, text, number, column)
-            if end_tag:
-                break
-            start = 0
-        yield entry
-
-
-def _start(entry: Text, text: str, line: int, column: int) -> Text:
-    """Return `entry` if it is nonempty or `text` is blank; otherwise, return the entry in `text`.
-
-    A name that spans lines is cut after its first line, so `ListReader.entries` does not use it.
-    """
-    blanks = len(text) - len(text.lstrip(TRIMMED))
-    if entry.text or blanks == len(text):
-        return entry
-    return Text(line, column + blanks, text.strip(TRIMMED), entry.file)
+        offset = tag.end()
+        for entry in self._text[offset : self._text.find("<", offset)].split(_SEPARATOR):
+            # Cut a name that spans lines, so that `entries` uses the tag's position.
+            name = _LINE_BREAK.split(entry.strip(TRIMMED))[0]
+            start = offset + entry.find(name)
+            line = bisect_right(self._lines, start)
+            yield Text(line, start - self._lines[line - 1] + 1, name, value.file)
+            offset += len(entry) + len(_SEPARATOR)

@@ -66,7 +66,13 @@ def load_queues(
             name = normalized_name(partition)
             _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
             names = acl_names(name)
-            queues = _read_acls(partition, AclReader(names, diagnostics))
+            check = AclReader(names, diagnostics).check
+            queues = [
+                QueueAcls(
+                    each.path, check(each.submit_acl, each.path), check(each.admin_acl, each.path)
+                )
+                for each in partition.queues
+            ]
             if not document.diagnostics and not diagnostics.error_count:
                 resolver = partition.resolver_type
                 kind = resolver.text if resolver else ""
@@ -123,17 +129,6 @@ def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagn
             message = f"partition {quoted(name)} is defined twice, first on line {line}"
             remedy = "rename or remove one; case is ignored"
             diagnostics.error(partition.name.position, message, remedy)
-
-
-def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]:
-    return [
-        QueueAcls(
-            queue.path,
-            reader.check(queue.submit_acl, queue.path),
-            reader.check(queue.admin_acl, queue.path),
-        )
-        for queue in partition.queues
-    ]
 
 
 def _check_partition(

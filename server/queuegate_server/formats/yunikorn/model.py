@@ -9,7 +9,7 @@ queue is added, as in `checkQueuesStructure` in `configvalidator.go`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics
@@ -59,11 +59,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
     """Return a reader that decodes a mapping and returns only its `value` attribute."""
-
-    def read(fields: Fields, key: str, node: Node) -> Any:
-        return fields.values(fields.mapping(key, node), readers, what).get("value")
-
-    return read
+    return _section(lambda _, value=None: value, what, readers)
 
 
 def _read_later(_fields: Fields, _key: str, _node: Node) -> None:

@@ -87,11 +87,6 @@ def smaller(one: Amounts, other: Amounts) -> Amounts:
     return result
 
 
-def is_zero(quantities: Amounts) -> bool:
-    """Return whether all amounts are 0."""
-    return not any(quantities.values())
-
-
 def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     """Check the resources of all queues in the partition."""
     guaranteed: dict[QueueConfig, Amounts] = {}
@@ -138,7 +133,7 @@ def _check_sums(
                 message += f" than its {name}: {too_much}"
                 remedy = f"lower the guaranteed of the children or raise {name}"
                 diagnostics.error(position, message, remedy, queue.path)
-        promised = total if is_zero(own) else own
+        promised = own if any(own.values()) else total
         if promised and queue.parent:
             above = sums.setdefault(queue.parent, {})
             for resource, value in promised.items():
@@ -259,7 +254,7 @@ class _QueueLimits:
         errors_before = self.diagnostics.error_count
         resources = amounts(limit.max_resources, self.diagnostics, self.queue.path)
         if limit.max_resources:
-            if is_zero(resources) and self.diagnostics.error_count == errors_before:
+            if not any(resources.values()) and self.diagnostics.error_count == errors_before:
                 message = f"limit {name} allows no resources at all"
                 self._error(limit.position, message, "allow more than 0 of a resource")
         elif not applications:
