@@ -180,8 +180,8 @@ class Explanation:
     will_be_created: bool = False
     """Whether YARN will create the queue on submission, with ACLs from templates."""
     is_parent: bool = False
-    """Whether queues exist, or will be created, below the queue. Schedulers accept applications
-    only in leaf queues."""
+    """Whether the queue is marked as a parent, or queues exist or will be created below it.
+    Schedulers accept applications only in leaf queues."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

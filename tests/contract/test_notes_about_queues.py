@@ -33,6 +33,8 @@ FILES = {
     "capacity-scheduler.xml": f"<configuration>{CAPACITY}</configuration>",
     "fair-scheduler.xml": FAIR,
     "queues.yaml": YUNIKORN,
+    "childless.yaml": YUNIKORN.replace("queues: [{name: u}]", "parent: true"),
+    "childless.xml": FAIR.replace('name="users"><queue name="u"/>', 'name="users" type="parent">'),
 }
 PARENT = "is a parent queue: the scheduler accepts applications only in leaf queues\n"
 

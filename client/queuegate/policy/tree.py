@@ -82,6 +82,8 @@ class Partition:
     """The names allowed in the ACLs of a YuniKorn partition."""
     creation: QueueCreation | None = None
     """The scheduler's rules for creating queues on submission, if any."""
+    childless_parents: frozenset[str] = frozenset()
+    """The paths of queues that are marked as parents but have no child queues."""
     _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
     """`parse_acl` with a cache, for the ACLs of created queues."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
@@ -338,7 +340,7 @@ class PartitionBuilder:
             self._grammar,
             self._acl_names,
             self._creation,
-            self._parse,
+            _parse_created=self._parse,
         )
 
 

@@ -781,8 +781,8 @@ class ExplainQueueAccessResponse(_message.Message):
     will_be_created: _builtins.bool
     """True if YARN will create the queue on submission, with ACLs from templates."""
     is_parent: _builtins.bool
-    """True if the requested queue has queues below it, or if YARN creates queues below it. Schedulers accept
-    applications only in leaf queues, whatever the ACLs allow.
+    """True if the requested queue has queues below it, if YARN creates queues below it, or if the configuration
+    marks it as a parent. Schedulers accept applications only in leaf queues, whatever the ACLs allow.
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:

@@ -152,6 +152,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
     builder = PartitionBuilder("")
     acls: list[str] = []
     paths: list[str] = []
+    parents: set[str] = set()
     creation = QueueCreation({})
     for line in lines:
         kind, content = json.loads(line)
@@ -166,7 +167,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                     parse_acl=_grammar(acl_names, cluster),
                     acl_names=AclNames(acl_names),
                 )
-                acls, paths = [], []
+                acls, paths, parents = [], [], set()
                 creation = QueueCreation({})
             case "queues":
                 texts, added, submit, admin = content
@@ -180,11 +181,14 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                 )
             case "order":
                 builder.add_sorted_paths([paths[index] for index in content])
+            case "parents":
+                parents |= {paths[index] for index in content}
             case "creation":
                 creation = _with_part(creation, *content)
                 builder.create(creation)
             case "built":
-                partitions[content] = builder.build()
+                built = replace(builder.build(), childless_parents=frozenset(parents))
+                partitions[content] = built
             case "diagnostics":
                 diagnostics += map(_diagnostic, content)
             case "end":

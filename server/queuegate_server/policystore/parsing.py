@@ -328,6 +328,8 @@ def _encode_partition(partition: Partition) -> Iterator[bytes]:
             yield _line("creation", [*parts, creation.default_depth])
     for paths in _parts(partition.paths, _NUMBERS):
         yield _line("order", [numbers[path] for path in paths])
+    for paths in _parts([*partition.childless_parents], _NUMBERS):
+        yield _line("parents", [numbers[path] for path in paths])
     yield _line("built", partition.name)
 
 

@@ -77,8 +77,10 @@ def explanation_message(
 
 
 def _is_parent(partition: Partition, path: str) -> bool:
-    """Return whether queues exist, or will be created, below a queue."""
-    if partition.creation and path in partition.creation.creators:
+    """Return whether a queue is marked as a parent, or queues exist or will be created below it."""
+    if path in partition.childless_parents or (
+        partition.creation and path in partition.creation.creators
+    ):
         return True
     below = f"{path}{SEPARATOR}"
     position = bisect.bisect_left(partition.paths, below)

@@ -83,6 +83,7 @@ def shown(partition: Partition) -> list[Any]:
         *others,
         partition.paths,
         partition.depth,
+        partition.childless_parents,
         dict(partition.short_names),
         partition.creation,
         [
@@ -151,10 +152,11 @@ async def test_a_child_checks_as_this_process_does() -> None:
 
 
 async def test_lines_are_short_work() -> None:
-    queues = "".join(f"          - {{name: q{number}}}\n" for number in range(12_000))
+    queues = "".join(f"          - {{name: q{number}, parent: true}}\n" for number in range(12_000))
     text = f"partitions:\n  - queues:\n      - name: root\n        queues:\n{queues}"
     large = job(policy("large", text.encode()))
     expected = parsing.parse(large)
+    assert len(expected.partitions["default"].childless_parents) == 12_000
     lines = [*parsing.encode_result(expected)]
     assert len(lines) > 24
     assert max(map(len, lines)) < 50_000

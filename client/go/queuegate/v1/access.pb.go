@@ -1407,8 +1407,8 @@ type ExplainQueueAccessResponse struct {
 	EvaluatedQueue string `protobuf:"bytes,4,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
 	// True if YARN will create the queue on submission, with ACLs from templates.
 	WillBeCreated bool `protobuf:"varint,5,opt,name=will_be_created,json=willBeCreated,proto3" json:"will_be_created,omitempty"`
-	// True if the requested queue has queues below it, or if YARN creates queues below it. Schedulers accept
-	// applications only in leaf queues, whatever the ACLs allow.
+	// True if the requested queue has queues below it, if YARN creates queues below it, or if the configuration
+	// marks it as a parent. Schedulers accept applications only in leaf queues, whatever the ACLs allow.
 	IsParent      bool `protobuf:"varint,6,opt,name=is_parent,json=isParent,proto3" json:"is_parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,11 +1,11 @@
 """Builds a partition from a YARN cluster's files: the scheduler's file and yarn-site.xml."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
-from queuegate.policy.names import DEFAULT_PARTITION, ROOT
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT, parent_path
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
@@ -78,7 +78,11 @@ def load_scheduler(
         for text in (template.submit, template.admin):
             reader.read(text, template.path)
     creation = scheduler.templates.creation
-    partition = build_partition(options.partition, "", queues, cluster, creation)
+    partition = replace(
+        build_partition(options.partition, "", queues, cluster, creation),
+        childless_parents=frozenset(each.path for each in scheduler.queues if each.is_parent)
+        - {parent_path(each.path) for each in scheduler.queues},
+    )
     loaded = LoadedScheduler(scheduler, partition, cluster)
     return loaded, (*diagnostics.sorted(), *site_diagnostics)
 

@@ -7,6 +7,7 @@ spelled `ROOT` is rejected: the validator accepts it, but the scheduler
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -85,7 +86,12 @@ def load_queues(
                     acl_names=names,
                 )
                 builder.add(queues)
-                built[name] = builder.build()
+                parents = frozenset(
+                    each.path
+                    for each in partition.queues
+                    if each.is_parent and not each.has_children
+                )
+                built[name] = replace(builder.build(), childless_parents=parents)
     diagnostics_of_file = (*document.diagnostics, *diagnostics.sorted())
     if has_errors(diagnostics_of_file):
         built = {}
