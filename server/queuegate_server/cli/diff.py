@@ -34,7 +34,7 @@ from queuegate_server.cli.command import (
     reading_options,
     resolver_types_option,
 )
-from queuegate_server.cli.users_from import read_users, users_from_option
+from queuegate_server.cli.users_from import groups_by_partition, read_users, users_from_option
 from queuegate_server.formats.acl_positions import AclKey, Place
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
@@ -144,7 +144,10 @@ def diff(
         if config is not None:
             policies.refuse_reading_options()
         before, after = _load(old, new, options, config, old_yarn_site)
-        directories = read_users(users_from, config, after) if users_from else None
+        directories = None
+        if users_from:
+            users = read_users(users_from)
+            directories = groups_by_partition(users, after.partitions, config, after.name)
         changes = [*access_changes(before, after, directories, allowed)]
         for note in _differences(before, after):
             if not note.queue:

@@ -2,15 +2,14 @@
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import click
 
-from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.misplaced_names import misplaced_names
-from queuegate_server.analysis.policy_file import STDIN_NAME, PolicyFile
+from queuegate_server.analysis.policy_file import STDIN_NAME
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings, policies
 from queuegate_server.cli.command import (
     STDIN,
@@ -30,7 +29,12 @@ from queuegate_server.cli.start_checks import (
     check_start,
     unusable_resolver_errors,
 )
-from queuegate_server.cli.users_from import read_users, users_from_option
+from queuegate_server.cli.users_from import (
+    Users,
+    groups_by_partition,
+    read_users,
+    users_from_option,
+)
 from queuegate_server.files.configmap import key_instead
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -50,6 +54,8 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.yunikorn.load import other_key
 
+_Policy = tuple[bytes, str, str, FormatOptions]
+"""The arguments with which `policies.parse` loads a policy."""
 _NO_FILE: Final = "name a FILE, or pass a server's configuration with --config"
 
 
@@ -166,22 +172,15 @@ def lint(
     if config is not None:
         policies.refuse_reading_options(policies.BESIDE_CONFIG)
         _refuse_standard_input(files)
-        if not files:
-            results = _lint_configured(config, users_from)
-            sys.exit(_report("lint", results, output, warnings_fail=True))
     elif not files:
         raise _wrong_usage(_NO_FILE)
-
-    def check(data: bytes, name: str) -> list[Diagnostic]:
-        kind = format_name or detect_file_format(data)
-        _refuse_second_site(kind, options, data, name)
-        reading = options
-        if config is not None:
-            reading = policies.reading_options_of(policies.settings(config, name))
-        people_of = functools.partial(read_users, users_from, config) if users_from else None
-        return _lint(kind, reading, people_of, data, name)
-
-    results = _check_each(files, check)
+    if STDIN in files and STDIN in users_from:
+        raise _wrong_usage("only one of FILE and --users-from can be standard input")
+    users = read_users(users_from) if users_from else None
+    if config is not None and not files:
+        results = _lint_configured(config, users)
+    else:
+        results = _lint_files(files, format_name, options, config, users)
     sys.exit(_report("lint", results, output, warnings_fail=True))
 
 
@@ -194,36 +193,70 @@ def _check_policy(
     return diagnostics
 
 
-def _lint(
+def _lint_files(
+    files: Iterable[str],
     format_name: str | None,
     options: FormatOptions,
-    people_of: Callable[[PolicyFile], Mapping[str, GroupsByUser]] | None,
-    data: bytes,
-    name: str,
-) -> list[Diagnostic]:
-    """Return a file's diagnostics. `people_of` returns the users' groups for each partition."""
-    kind = format_name or detect_file_format(data)
-    diagnostics = _check_policy(kind, options, data, name, with_lint=True)
-    if people_of is None or kind not in FORMATS or has_errors(diagnostics):
-        return diagnostics
-    policy = policies.parse(data, name, kind, options)
-    return sort_diagnostics([*diagnostics, *misplaced_names(policy, people_of(policy))])
+    config: Path | None,
+    users: Users | None,
+) -> Iterator[FileResult]:
+    """Yield the diagnostics for each file, then those about misplaced names. Raises Failure."""
+    linted: list[_Policy] = []
+
+    def check(data: bytes, name: str) -> list[Diagnostic]:
+        kind = format_name or detect_file_format(data)
+        _refuse_second_site(kind, options, data, name)
+        reading = options
+        if config is not None:
+            reading = policies.reading_options_of(policies.settings(config, name))
+        return _lint(kind, reading, linted, data, name)
+
+    yield from _check_each(files, check)
+    if users is None:
+        return
+    for each in linted:
+        policy = policies.parse(*each)
+        people = groups_by_partition(users, policy.partitions, config, policy.name)
+        yield policy.name, sort_diagnostics(misplaced_names(policy, people))
 
 
-def _lint_configured(config: Path, users_from: Sequence[str]) -> Iterator[FileResult]:
-    """Yield the diagnostics for each policy in a server's settings. Raises Failure."""
+def _lint_configured(config: Path, users: Users | None) -> Iterator[FileResult]:
+    """Yield the diagnostics for each policy in a server's settings, then those about misplaced
+    names. Raises Failure.
+    """
     # Imported here because it is slow to import and rarely needed.
     from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
 
     settings = policies.settings(config)
-    people_of = None
-    if users_from:
-        people_of = functools.partial(read_users, users_from, config, server=settings)
+    linted: list[_Policy] = []
     for source in settings.sources:
         options = policies.reading_options_of(settings, source)
         texts = policy_files(source)
-        check = functools.partial(_lint, source.format, options, people_of)
+        check = functools.partial(_lint, source.format, options, linted)
         yield texts.name, _read_and_check(texts.name, texts.read, check)
+    # A server needs all policies to look up groups.
+    if users is None or (users.need_lookup and len(linted) < len(settings.sources)):
+        return
+    parsed = [policies.parse(*each) for each in linted]
+    partitions = {name for policy in parsed for name in policy.partitions}
+    people = groups_by_partition(users, partitions, config)
+    for policy in parsed:
+        yield policy.name, sort_diagnostics(misplaced_names(policy, people))
+
+
+def _lint(
+    format_name: str | None,
+    options: FormatOptions,
+    linted: list[_Policy],
+    data: bytes,
+    name: str,
+) -> list[Diagnostic]:
+    """Return a file's diagnostics. If it is a valid policy, append it to `linted`."""
+    kind = format_name or detect_file_format(data)
+    diagnostics = _check_policy(kind, options, data, name, with_lint=True)
+    if kind in FORMATS and not has_errors(diagnostics):
+        linted.append((data, name, kind, options))
+    return diagnostics
 
 
 def _check_policy_alone(
@@ -292,19 +325,24 @@ def _report(
     files: set[str] = set()
     reported: set[Diagnostic] = set()
     is_readable = True
-    for name, result in results:
-        files.add(name)
-        if isinstance(result, OSError):
-            all_diagnostics.append(unreadable(name, result))
+    try:
+        for name, result in results:
+            files.add(name)
+            if isinstance(result, OSError):
+                all_diagnostics.append(unreadable(name, result))
+                if output == findings.TEXT:
+                    click.echo(str(all_diagnostics[-1]), err=True)
+                is_readable = False
+                continue
+            diagnostics = [each for each in dict.fromkeys(result) if each not in reported]
+            reported.update(diagnostics)
             if output == findings.TEXT:
-                click.echo(str(all_diagnostics[-1]), err=True)
-            is_readable = False
-            continue
-        diagnostics = [each for each in dict.fromkeys(result) if each not in reported]
-        reported.update(diagnostics)
-        if output == findings.TEXT:
-            findings.write(output, command, diagnostics)
-        all_diagnostics += diagnostics
+                findings.write(output, command, diagnostics)
+            all_diagnostics += diagnostics
+    except Failure as failure:
+        # Formats for programs contain a single document, so it must include these diagnostics.
+        failure.diagnostics = [*dict.fromkeys((*all_diagnostics, *failure.diagnostics))]
+        raise
     files.update(each.file for each in all_diagnostics)
     errors = sum(each.severity is Severity.ERROR for each in all_diagnostics)
     counts = {"files": len(files), "errors": errors, "warnings": len(all_diagnostics) - errors}

@@ -22,7 +22,7 @@ from queuegate_server.cli.command import (
     resolver_types_option,
 )
 from queuegate_server.cli.findings import code
-from queuegate_server.cli.users_from import read_users, users_from_option
+from queuegate_server.cli.users_from import groups_by_partition, read_users, users_from_option
 from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.claims import load_claims
 from queuegate_server.formats.diagnostics import (
@@ -93,7 +93,9 @@ def prove(
         prover = Prover(loaded, stated, name, read_old)
         world: World = stated.world
         if users_from:
-            world = ClosedWorld(read_users(users_from, config, loaded)[prover.partition.name])
+            users = read_users(users_from)
+            people = groups_by_partition(users, loaded.partitions, config, loaded.name)
+            world = ClosedWorld(people[prover.partition.name])
         proofs = [*prover.proofs(world)]
     except CannotProve as error:
         raise Failure.of(str(error), error.diagnostics) from None

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from queuegate_server.analysis.access_changes import GroupsByUser
-from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli.command import Failure, read_or_fail
 from queuegate_server.cli.policies import settings
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
@@ -34,25 +34,28 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
 )
 
 
-def read_users(
-    sources: Sequence[str],
-    config: Path | None,
-    policy: PolicyFile,
-    *,
-    server: Settings | None = None,
-) -> dict[str, GroupsByUser]:
-    """Return the users and their groups for each partition of the policy.
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The users named with `--users-from`."""
 
-    Args:
-        sources: The values of `--users-from`.
-        config: The settings that define the resolvers; required unless the sources contain all
-            groups.
-        policy: The policy.
-        server: The settings of the server that loads the policy; by default, `config` with only
-            this policy.
+    known: GroupsByUser
+    """Users whose groups are in a source."""
+    unknown: Sequence[str]
+    """Users whose groups must be looked up."""
+    has_directory: bool
+    """Whether all users in the directory are included."""
+
+    @property
+    def need_lookup(self) -> bool:
+        """Whether a resolver is required."""
+        return bool(self.unknown) or self.has_directory
+
+
+def read_users(sources: Sequence[str]) -> Users:
+    """Read the users in the sources, which are the values of `--users-from`.
 
     Raises:
-        Failure: A file cannot be read or is invalid, or a lookup failed.
+        Failure: A file cannot be read or is invalid, or the sources contain no users.
     """
     people: dict[str, tuple[str, ...] | None] = {}
     for file in sources:
@@ -68,29 +71,39 @@ def read_users(
     has_directory = DIRECTORY in sources
     if not (people or has_directory):
         raise Failure(f"{', '.join(sources)}: no users")
-    unknown = [user for user, groups in people.items() if groups is None]
     known = {user: groups for user, groups in people.items() if groups is not None}
-    if not (unknown or has_directory):
-        return dict.fromkeys(policy.partitions, known)
+    unknown = [user for user, groups in people.items() if groups is None]
+    return Users(known, unknown, has_directory)
+
+
+def groups_by_partition(
+    users: Users, partitions: Iterable[str], config: Path | None, policy: str | None = None
+) -> dict[str, GroupsByUser]:
+    """Return the users and their groups for each partition.
+
+    Args:
+        users: The users.
+        partitions: The names of the partitions.
+        config: The settings that define the resolvers; required if users need a lookup.
+        policy: A policy file that replaces the policy in the settings, if any.
+
+    Raises:
+        Failure: The settings are missing or invalid, or a lookup failed.
+    """
+    if not users.need_lookup:
+        return dict.fromkeys(partitions, users.known)
     if config is None:
-        if has_directory:
+        if users.has_directory:
             remedy = "pass the settings that configure the resolver with --config"
             raise Failure(f"--users-from {DIRECTORY}: {remedy}")
-        message = f"the groups of {len(unknown)} users, such as {quoted(unknown[0])}, are not known"
-        raise Failure(f"{message}: add them to the CSV, or pass the settings with --config")
+        message = f"the groups of {len(users.unknown)} users, such as {quoted(users.unknown[0])},"
+        remedy = "add them to the CSV, or pass the settings with --config"
+        raise Failure(f"{message} are not known: {remedy}")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-    server = server or settings(config, policy.name)
-    return asyncio.run(_resolve(config, server, known, unknown, has_directory=has_directory))
+    return asyncio.run(_resolve(users, config, settings(config, policy)))
 
 
-async def _resolve(
-    config: Path,
-    server: Settings,
-    known: GroupsByUser,
-    unknown: Sequence[str],
-    *,
-    has_directory: bool,
-) -> dict[str, GroupsByUser]:
+async def _resolve(users: Users, config: Path, server: Settings) -> dict[str, GroupsByUser]:
     """Look up the missing groups, and list users if needed, with each partition's resolver."""
     from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and rarely needed
         CannotServe,
@@ -102,11 +115,11 @@ async def _resolve(
         snapshot = await services.load()
         people: dict[str, GroupsByUser] = {}
         for name, served in snapshot.served.items():
-            users: Iterable[str] = unknown
-            if has_directory:
+            unknown = dict.fromkeys(users.unknown)
+            if users.has_directory:
                 listed = await _all_users(name, served.groups)
-                users = dict.fromkeys([*unknown, *(user for user in listed if user not in known)])
-            people[name] = {**known, **await _groups_of(users, served.groups)}
+                unknown |= dict.fromkeys(user for user in listed if user not in users.known)
+            people[name] = {**users.known, **await _groups_of(unknown, served.groups)}
     except CannotServe as error:
         raise Failure.of(f"{config}: cannot be used", error.diagnostics) from None
     else:

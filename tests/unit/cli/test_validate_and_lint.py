@@ -1,5 +1,6 @@
 """`queuegate-server validate` and `lint`: their output, and their exit status."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from queuegate_server.cli.policy_files import lint, validate
+from queuegate_server.engine import Snapshot
+from queuegate_server.server.offline import OfflineServices
 
 GOOD = "partitions: [{queues: [{name: root, submitacl: sue}]}]\n"
 WARNING = "partitions: [{queues: [{name: root, submitacl: 'a:b c'}]}]\n"
@@ -395,9 +398,79 @@ def test_misplaced_names_in_the_policies_of_a_server(
     assert done.exit_code == 1
     assert '"group1000" is listed as a user, but only a group has that name' in done.stdout
     assert '"testuser2" is listed as a group, but only a user has that name' in done.stdout
-    alone = run(lint, *options, "fs.xml")
-    assert alone.stdout
-    assert alone.stdout in done.stdout
+    (line,) = [each for each in done.stdout.splitlines() if '"group1000" is listed' in each]
+
+    # Standard input is read once.
+    piped = CliRunner().invoke(
+        lint, ["--config", "queuegate.yaml", "--users-from", "-"], input="testuser1\ntestuser2\n"
+    )
+    assert (piped.stdout, piped.exit_code) == (done.stdout, 1)
+
+    # A broken policy does not hide other findings. Without it, groups cannot be looked up.
+    (folder / "queues.yaml").write_text(BAD)
+    broken = run(lint, *options)
+    assert "error: " in broken.stdout
+    assert "is listed as" not in broken.stdout
+    assert broken.exit_code == 1
+    Path("people").write_text("testuser1,group1000\n")
+    assert line in run(lint, *options).stdout.splitlines()
+
+
+def test_a_lookup_that_fails_hides_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("queues.yaml").write_text(YUNIKORN_ACLS.replace("etl", "a+b"))
+    Path("queuegate.yaml").write_text("policy: {path: queues.yaml}\npartitions: {gpu: {}}\n")
+    own = run(lint, "--config", "queuegate.yaml")
+    assert own.stdout
+    for files in ([], ["queues.yaml"]):
+        options = ("--config", "queuegate.yaml", "--users-from", "directory", *files)
+        done = run(lint, *options)
+        assert done.stdout == own.stdout
+        assert "queuegate.yaml: cannot be used" in done.stderr
+        assert done.exit_code == 2
+        document = json.loads(run(lint, *options, "-o", "json").stdout)
+        (error,) = [each for each in document["diagnostics"] if each["severity"] == "error"]
+        assert "the settings name the partition 'gpu'" in error["message"]
+        assert len(document["diagnostics"]) == len(own.stdout.splitlines()) + 1
+        assert "queuegate.yaml: cannot be used" in document["error"]["message"]
+
+
+def test_each_policy_is_loaded_once_for_lookups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loads = []
+    load = OfflineServices.load
+
+    async def counted(services: OfflineServices) -> Snapshot:
+        loads.append(services)
+        return await load(services)
+
+    monkeypatch.setattr(OfflineServices, "load", counted)
+    names = [f"p{number}.xml" for number in range(4)]
+    for name in names:
+        Path(name).write_text(CLOSED)
+    sources = ", ".join(f"{{path: {name}, partition: {name[:2]}}}" for name in names)
+    Path("queuegate.yaml").write_text(f"policies: [{sources}]\n")
+    Path("people").write_text("sue\n")
+    run(lint, "--config", "queuegate.yaml", "--users-from", "people")
+    assert len(loads) == 1
+
+
+def test_people_from_standard_input_for_several_files(tmp_path: Path) -> None:
+    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for file in files:
+        file.write_text(YUNIKORN_ACLS)
+    arguments = ["--users-from", "-", *map(str, files)]
+    done = CliRunner().invoke(lint, arguments, input="sue,etl\n")
+    assert done.exit_code == 1
+    for file in files:
+        assert f"{file}:" in done.stdout
+    refused = CliRunner().invoke(lint, ["--users-from", "-", "-"], input="sue,etl\n")
+    assert "only one of FILE and --users-from can be standard input" in refused.stderr
+    assert refused.exit_code == 2
 
 
 def test_lint_of_the_policies_of_a_server(tmp_path: Path) -> None:
