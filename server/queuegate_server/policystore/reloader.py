@@ -342,7 +342,7 @@ def _with_unused_settings(
     The diagnostics are errors at startup, but warnings later, since a partition may have been
     removed.
     """
-    if has_errors(parsed.diagnostics) or settings.has_other_policies:
+    if has_errors(parsed.diagnostics):
         return parsed
     names = ", ".join(map(repr, sorted(parsed.partitions))) or "none"
     remedy = "correct the name under `partitions` in the settings, or remove it there"

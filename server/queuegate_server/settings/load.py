@@ -3,7 +3,6 @@
 Command-line options override environment variables, which override the file.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.registry import CHAIN
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 from queuegate_server.settings.source_map import (
+    OPTION,
     SET,
     KeyPath,
     Location,
@@ -65,7 +65,7 @@ _SERVICE_LINK: Final = re.compile(
 _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
 """Values that start with one of these characters are YAML; all others are plain text."""
 _FOLDER_KEYS: Final = frozenset({"configs", "defaults", "group"})
-"""The keys of a policy in ConfigMaps. A policy file replaces them."""
+"""The keys of a policy in ConfigMaps. A policy file on the command line replaces them."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
@@ -122,16 +122,12 @@ def load_with_origins(
         diagnostics.append(
             error_in(name, "contains no keys", "write keys and values, such as `listen: …`")
         )
-    has_policies = bool(tree.get("policies"))
     overrides = Overrides()
     for override in (
         *from_environment(variables or {}, Settings.model_fields, tree),
         *from_options(options),
     ):
-        if isinstance(override, Diagnostic):
-            error: Diagnostic | None = override
-        else:
-            error = _select_policy(tree, override, name) or overrides.apply(tree, override)
+        error = override if isinstance(override, Diagnostic) else overrides.apply(tree, override)
         if error is not None:
             diagnostics.append(error)
     if document.root is None and has_errors(document.diagnostics):
@@ -139,6 +135,7 @@ def load_with_origins(
         raise SettingsError(diagnostics)
     source_map = SourceMap(name, document.root, overrides)
     tree = _without_nulls(tree)
+    diagnostics += _replace_policy(tree, source_map, overrides.origins)
     diagnostics += _wrong_names(tree, source_map)
     try:
         settings = Settings.model_validate(tree, context=absent_files)
@@ -146,45 +143,32 @@ def load_with_origins(
         diagnostics += (locate(each, source_map, tree) for each in error.errors(include_url=False))
     if has_errors(diagnostics):
         raise SettingsError(diagnostics)
-    if has_policies and not settings.policies:
-        settings = settings.with_other_policies()
     return settings, source_map
 
 
-def _select_policy(tree: dict[str, Any], override: Override, file: str) -> Diagnostic | None:
-    """Make a policy file named on the command line replace the policies in the settings file.
+def _replace_policy(
+    tree: dict[str, Any], source_map: SourceMap, origins: Mapping[KeyPath, str]
+) -> list[Diagnostic]:
+    """Make a policy file named on the command line replace a policy in ConfigMaps.
 
-    If an entry of `policies` has the file's path, the entry's options apply. Returns a diagnostic
-    if no entry has it and some entries set options, because it is unknown which of them apply.
+    Returns an error if the settings contain `policies`, which a policy file cannot replace.
+    `origins` are the origins of the values that override the file.
     """
-    if override.path != ("policy", "path") or override.origin.startswith(PREFIX):
-        return None
-    if isinstance(policy := tree.get("policy"), dict):
-        tree["policy"] = {key: policy[key] for key in policy if key not in _FOLDER_KEYS}
-    entries = tree.get("policies")
-    if isinstance(entries, dict):
-        entries = [entries]
-    if policy or not isinstance(entries, list):
-        return None
-    sections = [each for each in entries if isinstance(each, dict)]
-    path = _absolute(override.value)
-    if entry := next((each for each in sections if _absolute(each.get("path")) == path), None):
-        tree["policy"] = entry
-    else:
-        options = {key for each in sections for key, value in each.items() if value is not None}
-        if options := options - {"path", *_FOLDER_KEYS}:
-            subject = "" if override.origin == override.value else f"{override.value} "
-            message = f"{subject}is not one of the policies in {file}, so it is unknown"
-            message += f" which of their options apply to it: {', '.join(sorted(options))}"
-            remedy = "name one of these policies, or settings with a single `policy`"
-            return error_in(override.origin, message, remedy)
-    del tree["policies"]
-    return None
-
-
-def _absolute(path: object) -> str:
-    # The file need not exist, and the value may be any text.
-    return os.path.abspath(str(path))  # noqa: PTH100
+    origin = origins.get(("policy", "path"), PREFIX)
+    if origin.startswith(PREFIX):
+        return []
+    if not tree.get("policies"):
+        tree["policy"] = {
+            key: value
+            for key, value in tree["policy"].items()
+            if key not in _FOLDER_KEYS or origins.get(("policy", key), "").startswith(OPTION)
+        }
+    elif not origin.startswith(SET):
+        del tree["policy"]
+        file = origin if origin.startswith(OPTION) else "the policy file"
+        remedy = f"use settings with a single `policy`, or omit {file} to use these policies"
+        return [source_map.diagnostic(("policies",), f"cannot be combined with {file}", remedy)]
+    return []
 
 
 def _read(file: Path | None, content: bytes | None) -> YamlDocument:

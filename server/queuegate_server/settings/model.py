@@ -6,14 +6,7 @@ Sections are frozen and reject unknown keys. Durations are in seconds, sizes in 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from queuegate.policy.acl import AclNames
@@ -211,20 +204,6 @@ class Settings(Section):
     tracing: Tracing = Tracing()
     sync: Sync = Sync()
     fleet: Fleet = Fleet()
-    _has_other_policies: bool = PrivateAttr(default=False)
-
-    @property
-    def has_other_policies(self) -> bool:
-        """Whether the command line selected one of several policies. In this case, `partitions` may
-        name partitions of the others.
-        """
-        return self._has_other_policies
-
-    def with_other_policies(self) -> Self:
-        """Return a copy in which `has_other_policies` is true."""
-        copy = self.model_copy()
-        copy._has_other_policies = True  # noqa: SLF001 - of the same class
-        return copy
 
     def partition(self, name: str) -> PartitionSettings:
         """Return the partition's settings."""

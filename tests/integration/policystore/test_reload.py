@@ -294,6 +294,29 @@ def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Pa
     assert "'P2' and 'p2' differ only in case" in ended.stderr
 
 
+@pytest.mark.parametrize("form", ["policies", "policy", "QUEUEGATE_POLICIES"])
+def test_a_misspelled_partition_is_refused(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that ignored it would trust the groups in requests. `validate` refuses it, too."""
+    path, settings = tmp_path / "queues.yaml", tmp_path / "queuegate.yaml"
+    path.write_text(ALICE)
+    misspelled = "partitions: {defualt: {trust_provided_groups: false}}\n"
+    if form == "QUEUEGATE_POLICIES":
+        monkeypatch.setenv(form, f"[{{path: {path}}}]")
+        settings.write_text(f"policies: [{{path: {tmp_path}/other.yaml}}]\n{misspelled}")
+    else:
+        source = f"{{path: {path}}}"
+        settings.write_text(
+            f"{form}: {f'[{source}]' if form == 'policies' else source}\n{misspelled}"
+        )
+    message = "the settings name the partition 'defualt', but the policy has 'default'"
+    served = run("serve", "--listen", "127.0.0.1:0", "--config", str(settings))
+    assert (served.returncode, message in served.stderr) == (2, True)
+    validated = run("validate", "--config", str(settings))
+    assert (validated.returncode, message in validated.stdout) == (1, True)
+
+
 def test_a_pipe_in_the_place_of_the_file_is_refused(reloading: ReloadingServer) -> None:
     pipe = reloading.path.with_name("pipe")
     os.mkfifo(pipe)

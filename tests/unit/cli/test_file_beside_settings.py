@@ -26,11 +26,19 @@ TWO = (
     "partitions: {yarn: {trust_provided_groups: true}, default: {acl_names: any}}\n"
 )
 CONFIG = ("--config", "queuegate.yaml")
-YARN = ("--partition", "yarn")
-UNKNOWN = (
-    "is not one of the policies in queuegate.yaml, so it is unknown which of their options apply to"
-    " it: partition, yarn_site (name one of these policies, or settings with a single `policy`)"
+REFUSAL = (
+    "queuegate.yaml:1:1: error: policies: cannot be combined with {0} (use settings with a single"
+    " `policy`, or omit {0} to use these policies)"
 )
+OWN_WORDS = "set either policy or policies, not both"
+CLAIMS = "claims: ['never user:joe submit root.etl']"
+TESTS = """policy: queues.yaml
+config: queuegate.yaml
+users: {bob: }
+tests:
+- {user: bob, queue: root, allowed: true}
+"""
+SINGLE = "policies: {path: queues.yaml}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -47,71 +55,75 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command_group(), arguments)
 
 
-@pytest.mark.parametrize("file", ["fair.xml", "./fair.xml", "../{}/fair.xml"])
-def test_the_options_of_the_entry_apply(file: str, tmp_path: Path, capsys: Capture) -> None:
-    file = file.format(tmp_path.name)
-    check = ("--policy", file, *CONFIG, *YARN)
-    assert queuegate(["explain", "boss", "root.etl", "--access", "admin", *check]) == 0
+@pytest.mark.parametrize("settings", [TWO, SINGLE])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "validate {} queues.yaml",
+        "lint {} queues.yaml",
+        "lint {} new.yaml",
+        "diff --people {} queues.yaml new.yaml",
+        "prove {} queues.yaml claims.yaml",
+        "test q_test.yaml",
+    ],
+)
+def test_a_file_does_not_replace_several_policies(command: str, settings: str) -> None:
+    """Not even if it is one of them: `partitions` may contain settings for the others."""
+    Path("queuegate.yaml").write_text(settings)
+    Path("claims.yaml").write_text(CLAIMS)
+    Path("q_test.yaml").write_text(TESTS)
+    done = run(*command.format(" ".join(CONFIG)).split())
+    assert REFUSAL.format("the policy file") in done.output.splitlines()
+    assert "FILE" not in done.output
+    assert OWN_WORDS not in done.output
+    assert done.exit_code == (1 if command.startswith("validate") else 2)
+
+
+@pytest.mark.parametrize("others", [[], ["--set", "policy.partition=x"]])
+def test_the_message_names_the_option(others: list[str], capsys: Capture) -> None:
+    done = run("serve", *others, "--policy", "queues.yaml", *CONFIG)
+    assert REFUSAL.format("--policy") in done.output.splitlines()
+    assert OWN_WORDS not in done.output
+    assert done.exit_code == 2
+    for command in (["explain", "bob", "root"], ["tree"]):
+        assert queuegate([*command, "--policy", "queues.yaml", *CONFIG]) == 2
+        assert REFUSAL.format("--policy") in capsys.readouterr().err
+
+
+def test_policies_from_another_source_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = REFUSAL.format("--policy").removeprefix("queuegate.yaml:1:1: error: policies: ")
+    done = run("serve", "--set", "policies=[{path: new.yaml}]", "--policy", "queues.yaml")
+    assert f"--set policies: error: {refusal}" in done.output.splitlines()
+    monkeypatch.setenv("QUEUEGATE_POLICIES", "[{path: new.yaml}]")
+    done = run("serve", "--policy", "queues.yaml")
+    assert f"QUEUEGATE_POLICIES: error: policies: {refusal}" in done.output.splitlines()
+
+
+def test_without_a_file_all_policies_are_read(capsys: Capture) -> None:
+    assert run("validate", *CONFIG).exit_code == 0
+    assert run("lint", *CONFIG).stderr.startswith("2 files, 0 errors")
+    assert queuegate(["explain", "bob", "root", *CONFIG]) == 0
+    yarn = ("--partition", "yarn")
+    assert queuegate(["explain", "boss", "root.etl", "--access", "admin", *CONFIG, *yarn]) == 0
     assert "the user administers the cluster" in capsys.readouterr().out
-    assert queuegate(["explain", "joe", "root.etl", "--no-groups", *check]) == 1
-    assert queuegate(["tree", *check]) == 0
-    assert "etl  user alice" in capsys.readouterr().out
-
-
-def test_all_commands_accept_one_of_the_policies() -> None:
-    done = run("validate", *CONFIG, "queues.yaml", "fair.xml")
-    assert (done.stderr, done.exit_code) == ("2 files, 0 errors, 0 warnings\n", 0)
-    assert run("lint", *CONFIG, "queues.yaml", "fair.xml").stderr.startswith("2 files, 0 errors")
-    done = run("diff", "--people", *CONFIG, "fair.xml", "fair.xml")
-    assert (done.stdout, done.stderr, done.exit_code) == ("", "", 0)
-    Path("claims.yaml").write_text("claims: ['never user:joe submit root.etl']")
-    done = run("prove", *CONFIG, "fair.xml", "claims.yaml")
-    assert done.exit_code == 0
-    Path("claims.yaml").write_text("claims: ['only user:alice may submit root.etl']")
-    done = run("prove", *CONFIG, "fair.xml", "claims.yaml")
-    assert "boss may submit root.etl" in done.stdout
-    command = done.stdout.splitlines()[2].removeprefix("  $ queuegate ")
-    assert queuegate(command.split()) == 0
-    Path("q_test.yaml").write_text(
-        "policy: fair.xml\nconfig: queuegate.yaml\nusers: {boss: }\ntests:\n"
-        "- {user: boss, queue: root.etl, access: admin, partition: yarn, allowed: true}\n"
-    )
-    done = run("test", "q_test.yaml")
-    assert "1 check: 0 failed" in done.stdout
-
-
-def test_another_file_is_refused_in_the_words_of_the_command(capsys: Capture) -> None:
-    assert queuegate(["explain", "bob", "root", "--policy", "new.yaml", *CONFIG]) == 2
-    assert f"--policy: error: new.yaml {UNKNOWN}" in capsys.readouterr().err
-    for command in (
-        ["validate", *CONFIG, "new.yaml"],
-        ["lint", *CONFIG, "new.yaml"],
-        ["diff", "--people", *CONFIG, "queues.yaml", "new.yaml"],
-    ):
-        done = run(*command)
-        assert f"new.yaml: error: {UNKNOWN}" in done.output
-        assert "not both" not in done.output
-        assert done.exit_code in {1, 2}
-
-
-def test_another_file_is_read_if_the_policies_have_no_options(capsys: Capture) -> None:
-    Path("queuegate.yaml").write_text("policies: [{path: queues.yaml}, {configs: maps}]\n")
-    assert queuegate(["explain", "bob", "root", "--policy", "new.yaml", *CONFIG]) == 0
-    assert run("validate", *CONFIG, "new.yaml").exit_code == 0
-    Path("queuegate.yaml").write_text("policies: {path: queues.yaml}\n")
-    assert run("lint", *CONFIG, "new.yaml").exit_code == 0
 
 
 def test_a_file_replaces_config_maps(capsys: Capture) -> None:
     Path("queuegate.yaml").write_text("policy: {configs: maps, defaults: maps, group: g}\n")
     assert queuegate(["explain", "bob", "root", "--policy", "new.yaml", *CONFIG]) == 0
     assert run("validate", *CONFIG, "new.yaml").exit_code == 0
+    Path("queuegate.yaml").write_text("policy: {configs: maps, grup: g}\n")
+    assert "grup: unknown key" in run("validate", *CONFIG, "new.yaml").stdout
+    maps = ("--set", "policy.configs=maps")
+    assert "path cannot be combined" in run("serve", *maps, "--policy", "new.yaml").output
 
 
 def test_variables_and_the_file_itself_replace_nothing() -> None:
     variables = {"QUEUEGATE_POLICY__PATH": "queues.yaml"}
-    with pytest.raises(SettingsError, match="set either policy or policies, not both"):
+    with pytest.raises(SettingsError, match=OWN_WORDS):
         load_settings(Path("queuegate.yaml"), variables)
-    Path("queuegate.yaml").write_text(f"policy: {{path: new.yaml}}\n{TWO}")
-    with pytest.raises(SettingsError, match="set either policy or policies, not both"):
+    with pytest.raises(SettingsError, match=OWN_WORDS):
         load_settings(Path("queuegate.yaml"), {}, ["policy.path=queues.yaml"])
+    Path("queuegate.yaml").write_text(f"policy: {{path: new.yaml}}\n{TWO}")
+    with pytest.raises(SettingsError, match=OWN_WORDS):
+        load_settings(Path("queuegate.yaml"))
