@@ -229,11 +229,18 @@ def _lint_configured(config: Path, users: Users | None) -> Iterator[FileResult]:
 
     settings = policies.settings(config)
     linted: list[_Policy] = []
+    failure = None
     for source in settings.sources:
-        options = policies.reading_options_of(settings, source)
+        try:
+            options = policies.reading_options_of(settings, source)
+        except Failure as error:
+            failure = failure or error
+            continue
         texts = policy_files(source)
         check = functools.partial(_lint, source.format, options, linted)
         yield texts.name, _read_and_check(texts.name, texts.read, check)
+    if failure is not None:
+        raise failure
     # A server needs all policies to look up groups.
     if users is None or (users.need_lookup and len(linted) < len(settings.sources)):
         return

@@ -437,6 +437,21 @@ def test_a_lookup_that_fails_hides_no_finding(
         assert "queuegate.yaml: cannot be used" in document["error"]["message"]
 
 
+def test_a_missing_yarn_site_hides_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fs.xml").write_text(CLOSED)
+    Path("queues.yaml").write_text(MISLEADING)
+    Path("queuegate.yaml").write_text(
+        "policies: [{path: fs.xml, partition: y, yarn_site: nosuch.xml}, {path: queues.yaml}]\n"
+    )
+    done = run(lint, "--config", "queuegate.yaml")
+    assert f"queues.yaml:{LINTED}" in done.stdout
+    assert "nosuch.xml: " in done.stderr
+    assert done.exit_code == 2
+
+
 def test_each_policy_is_loaded_once_for_lookups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
