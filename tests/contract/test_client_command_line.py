@@ -260,9 +260,9 @@ def test_an_empty_list_says_so_beside_the_list(
     server.script.answers["ListQueues"] = access_pb2.ListQueuesResponse()
     assert main([*PATIENT, "queues", "alice", "-o", output]) == 0
     heads = "QUEUE\n" if output == "table" else ""
-    assert capsys.readouterr() == (heads, "alice may submit to none of the queues\n")
+    assert capsys.readouterr() == (heads, "alice may submit to none of the configured queues\n")
     server.script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse()
-    assert main([*PATIENT, "policy", "--prefix", "root.x", "-o", output]) == 0
+    assert main([*PATIENT, "policy", "--prefix", "root.x", "-o", output]) == 1
     assert capsys.readouterr().err == "there is no queue root.x\n"
 
 
@@ -281,7 +281,7 @@ def test_queues_with_their_entries(server: ScriptedServer, capsys: Capture) -> N
     assert document["queues"][0] == {"queue": "root", "via": via}
     server.script.answers["ListQueues"] = access_pb2.ListQueuesResponse()
     assert main([*PATIENT, "queues", "alice", "--why"]) == 0
-    assert capsys.readouterr() == ("", "alice may submit to none of the queues\n")
+    assert capsys.readouterr() == ("", "alice may submit to none of the configured queues\n")
 
 
 def test_options_reach_the_server(script: Script) -> None:

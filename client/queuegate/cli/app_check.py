@@ -18,6 +18,7 @@ from queuegate.cli.options import (
 )
 from queuegate.cli.output import Report
 from queuegate.cli.session import Session
+from queuegate.cli.terminal import escape
 from queuegate.policy.applications import Action
 
 if TYPE_CHECKING:
@@ -99,12 +100,14 @@ def _missing_queue_line(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return a line saying that the application's queue does not exist; "" if it exists."""
+    """Return a line if the application's queue does not exist or is ambiguous; otherwise ""."""
     application, evaluated = asked.application, answer.evaluated_queue
-    if not evaluated or not isinstance(application, Application):
+    if not isinstance(application, Application):
         return ""
     check = Check(asked.user, application.queue, asked.partition)
-    missing = session.missing_queue_hints(client, check, evaluated, started)
+    missing = session.missing_queue_hints(client, check, answer, started)
+    if not evaluated:
+        return escape(missing.ambiguity)
     return render.missing_queue(application.queue, evaluated, missing)
 
 

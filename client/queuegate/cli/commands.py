@@ -31,6 +31,7 @@ from queuegate.cli.options import (
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
 from queuegate.cli.session import Session
+from queuegate.cli.suggestions import ambiguous_name, missing_prefix
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree
 from queuegate.cli.who_can import who_can
@@ -43,7 +44,7 @@ _EPILOG: Final = f"""\
 \b
 Exit status:
   0    access is allowed; the command succeeded
-  1    access is denied; the user does not exist; the server is not serving
+  1    access is denied; the user or queue does not exist; the server is not serving
   2    incorrect usage or configuration, such as an unknown partition or a missing role
   3    no answer: the server or the directory is unavailable or too slow; a list is incomplete
 
@@ -74,7 +75,7 @@ def check(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.check(**asdict(asked))
-        missing = session.missing_queue_hints(client, asked, answer.evaluated_queue, started)
+        missing = session.missing_queue_hints(client, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
     text = render.decision(asked, answer, session.colors, missing, session.yarn_site or "")
     return Report(answer, [text], status)
@@ -88,8 +89,7 @@ def explain(session: Session, asked: Check) -> Report:
     with session.client() as client:
         started = time.monotonic()
         answer = client.explain(**asdict(asked))
-        evaluated_queue = answer.decision.evaluated_queue
-        missing = session.missing_queue_hints(client, asked, evaluated_queue, started)
+        missing = session.missing_queue_hints(client, asked, answer.decision, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
     site = session.yarn_site or ""
     return Report(answer, render.explanation(asked, answer, session.colors, missing, site), status)
@@ -117,9 +117,11 @@ def queues(session: Session, user: str, *, access: str, why: bool, **options: An
             paths = [each.queue for each in usable]
         else:
             paths = client.list_queues(user, access=Access(access), **options)
-    note = "" if paths else f"{user} may {render.VERBS[Access(access)]} none of the queues"
-    if note and options["prefix"]:
-        note = f"{note} at or below {options['prefix']}"
+        prefix = options["prefix"]
+        note = "" if paths else ambiguous_name(client, prefix, options["partition"])
+    if not (paths or note):
+        note = f"{user} may {render.VERBS[Access(access)]} none of the configured queues"
+        note += f" at or below {prefix}" if prefix else ""
     if why:
         document = {"queues": [asdict(each) for each in usable]}
         heads = ("QUEUE", "VIA", "ACL", "OF QUEUE")
@@ -196,11 +198,12 @@ def policy(session: Session, prefix: str, partition: str) -> Report:
     """Show the server's current policy."""
     with session.client() as client:
         answer = client.get_policy(partition, prefix)
+        note = missing_prefix(client, answer, prefix, partition)
     rows = [(queue.path, queue.submit_acl, queue.admin_acl) for queue in answer.queues]
-    note = "" if rows else f"there is no queue {prefix}"
     table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
     document = {"partition": shown_partition(partition, answer), **plain(answer)}
-    return Report(document, server_state.policy(answer, session.colors), note=note, table=table)
+    lines = server_state.policy(answer, session.colors)
+    return Report(document, lines, Exit.NO if note else Exit.OK, note=note, table=table)
 
 
 @queuegate.command()

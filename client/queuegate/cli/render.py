@@ -79,7 +79,7 @@ def decision(
     missing: MissingQueue = _NO_HINTS,
     site: str = "",
 ) -> str:
-    """Return a decision as a line, with a second line if the queue does not exist.
+    """Return a decision as a line, with a second line if the queue does not exist or is ambiguous.
 
     `missing` contains hints for the second line, and `site` is the yarn-site.xml file's path, if
     known.
@@ -98,6 +98,8 @@ def decision(
         text += f"\n{missing_queue(asked.queue, answer.evaluated_queue, missing)}"
         if missing.is_user:
             text += f"; USER comes first: {escape(asked.queue)} {escape(asked.user)}"
+    elif missing.ambiguity:
+        text += f"\n{escape(missing.ambiguity)}"
     return text
 
 

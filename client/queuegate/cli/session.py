@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from queuegate._types import Check
+from queuegate._types import Check, Decision
 from queuegate.cli.output import FORMATS
 from queuegate.cli.suggestions import MissingQueue, missing_queue
 from queuegate.cli.terminal import Colors, colors_for, escape
@@ -138,19 +138,20 @@ class Session:
         self,
         client: "Client | OfflineClient",
         asked: Check,
-        evaluated_queue: str,
+        answer: Decision,
         started: float,
     ) -> MissingQueue:
-        """Return hints about a missing queue; none if the queue exists or the output is not text.
+        """Return hints about a missing or ambiguous queue; none if the output is not text.
 
-        The hints require a second call, which shares the check's time limit. If the caller lacks
-        the role for that call, there are no hints.
+        The hints may require a second call, which shares the check's time limit. If the caller
+        lacks the role for that call, there are no hints.
         """
         is_text = self.output in {None, FORMATS[0]}
         left = (self.timeout or TIMEOUT) - (time.monotonic() - started)
-        if not (evaluated_queue and is_text and left > 0):
+        is_explained = answer.allowed and not answer.evaluated_queue
+        if is_explained or not (is_text and left > 0):
             return MissingQueue()
-        return missing_queue(client, asked, evaluated_queue, left)
+        return missing_queue(client, asked, answer.evaluated_queue, left)
 
 
 def exposed_secret(file: str) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from queuegate._results import PolicyInfo
 from queuegate._types import Check
 from queuegate.exceptions import QueuegateError
-from queuegate.policy.names import ROOT, SEPARATOR, similar_name
+from queuegate.policy.names import ROOT, SEPARATOR, shared_name, similar_name
 
 if TYPE_CHECKING:
     from queuegate._methods.client import ClientMethods
@@ -25,21 +26,50 @@ class MissingQueue(NamedTuple):
     """True for YARN's capacity scheduler, which will not create the queue on submission."""
     is_user: bool = False
     """Whether the user and the queue were probably swapped."""
+    ambiguity: str = ""
+    """A message, if the queue's name is the name of several queues."""
+
+
+def ambiguous_name(
+    client: "ClientMethods", queue: str, partition: str, timeout: float | None = None
+) -> str:
+    """Return a message listing the queues that a short name may refer to; "" if at most one.
+
+    The message is based on the policy, so callers who may not read the policy get none.
+
+    Args:
+        client: The client to use.
+        queue: The name, as in the request.
+        partition: The partition, as in the request.
+        timeout: The time limit in seconds. Defaults to the client's.
+    """
+    if queue in {"", ROOT} or SEPARATOR in queue:
+        return ""
+    try:
+        policy = client.get_policy(partition, timeout=timeout)
+    except QueuegateError:
+        return ""
+    has_short_names = policy.format == _CAPACITY_SCHEDULER
+    return shared_name(queue, [each.path for each in policy.queues]) if has_short_names else ""
 
 
 def missing_queue(
     client: "ClientMethods", asked: Check, evaluated_queue: str, timeout: float | None = None
 ) -> MissingQueue:
-    """Return hints about a missing queue.
+    """Return hints about a missing or ambiguous queue.
 
     The hints are based on the policy, so callers who may not read the policy get no hints.
 
     Args:
         client: The client that made the check.
         asked: The check.
-        evaluated_queue: The nearest existing ancestor. Only queues below it are suggested.
+        evaluated_queue: The nearest existing ancestor; empty if the queue exists or is ambiguous.
+            Only queues below it are suggested.
         timeout: The time limit in seconds. Defaults to the client's.
     """
+    if not evaluated_queue:
+        ambiguity = ambiguous_name(client, asked.queue, asked.partition, timeout)
+        return MissingQueue(ambiguity=ambiguity)
     try:
         policy = client.get_policy(asked.partition, evaluated_queue, timeout=timeout)
     except QueuegateError:
@@ -50,6 +80,13 @@ def missing_queue(
         policy.format == _CAPACITY_SCHEDULER,
         asked.user.casefold().startswith(f"{ROOT}{SEPARATOR}"),
     )
+
+
+def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, partition: str) -> str:
+    """Return a message if a policy lists no queue at or below `prefix`; otherwise ""."""
+    if answer.queues:
+        return ""
+    return ambiguous_name(client, prefix, partition) or f"there is no queue {prefix}"
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:

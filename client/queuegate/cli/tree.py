@@ -10,6 +10,7 @@ import click
 
 from queuegate._results import PolicyInfo, PolicyQueue
 from queuegate.cli.documents import plain
+from queuegate.cli.exit_codes import Exit
 from queuegate.cli.options import (
     LIST_TIMEOUT,
     Command,
@@ -22,6 +23,7 @@ from queuegate.cli.options import (
 from queuegate.cli.output import Report
 from queuegate.cli.server_state import unenforced_acls
 from queuegate.cli.session import Session
+from queuegate.cli.suggestions import missing_prefix
 from queuegate.cli.tree_drawing import Drawing
 from queuegate.policy import acl as yunikorn_acl
 from queuegate.policy.acl import Acl, AclError, AclNames
@@ -85,6 +87,7 @@ def tree(
     usable: dict[Access, frozenset[str]] = {}
     with session.client() as client:
         answer = client.get_policy(partition, prefix, timeout=timeout)
+        note = missing_prefix(client, answer, prefix, partition)
         queues, partition = answer.queues, shown_partition(partition, answer)
         if user is not None:
             for access in Access:
@@ -124,8 +127,8 @@ def tree(
         document["templates"] = [plain(template) for template in answer.templates]
     if answer.unenforced:
         document["unenforced"] = answer.unenforced
-    note = "" if queues else f"there is no queue {prefix}"
-    return Report(document, [*unenforced_acls(answer), *lines], note=note)
+    shown = [*unenforced_acls(answer), *lines]
+    return Report(document, shown, Exit.NO if note else Exit.OK, note=note)
 
 
 def shown_partition(partition: str, answer: PolicyInfo) -> str:

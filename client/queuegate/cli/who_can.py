@@ -21,6 +21,7 @@ from queuegate.cli.options import (
 from queuegate.cli.output import Report
 from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
 from queuegate.cli.session import Session
+from queuegate.cli.suggestions import ambiguous_name
 from queuegate.cli.terminal import Colors, escape
 from queuegate.policy.decision import Access
 
@@ -80,6 +81,7 @@ def who_can(
             timeout=session.timeout or LIST_TIMEOUT,
         )
         pages = list(iterator if all_pages else islice(iterator, 2))
+        ambiguity = ambiguous_name(client, queue, partition)
     has_more = not all_pages and len(pages) > 1
     if has_more:
         del pages[1:]
@@ -96,7 +98,7 @@ def who_can(
     return Report(
         document,
         [*_lines(first, users, session.colors)],
-        note=_note(first, users, Access(access), queue, has_more=has_more),
+        note=ambiguity or _note(first, users, Access(access), queue, has_more=has_more),
         problem=_incomplete(pages),
         table=table,
     )

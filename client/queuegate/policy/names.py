@@ -8,7 +8,7 @@ newline, so patterns are applied with `fullmatch`.
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 ROOT: Final = "root"
@@ -21,6 +21,8 @@ CONTROL_CHARACTERS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
 """Matches a character that is forbidden in request names and in group names from a directory."""
 
+_MAX_SHARING: Final = 5
+"""The maximum number of queues listed in a message about their common name."""
 _SIMILAR: Final = 0.65
 """The minimum difflib ratio at which names are considered similar."""
 _MAX_COMPARED: Final = 100
@@ -74,6 +76,22 @@ def yarn_queue_path(text: str) -> str | None:
 def parent_path(path: str) -> str:
     """Return the parent queue's path, or an empty string for the root."""
     return path.rpartition(SEPARATOR)[0]
+
+
+def shared_name(name: str, paths: Iterable[str]) -> str:
+    """Return a message listing the queues whose last level is a name; "" if fewer than two are.
+
+    YARN's capacity scheduler does not resolve such a name (`CapacitySchedulerQueueManager`).
+    """
+    if SEPARATOR in name or name == ROOT:
+        return ""
+    sharing = [path for path in paths if path.endswith(f"{SEPARATOR}{name}")]
+    if len(sharing) < 2:  # noqa: PLR2004
+        return ""
+    listed = ", ".join(sharing[:_MAX_SHARING])
+    if len(sharing) > _MAX_SHARING:
+        listed += f" and {len(sharing) - _MAX_SHARING} more"
+    return f"{name} is the name of several queues: {listed} (write the full path)"
 
 
 def is_at_or_below(path: str, prefix: str) -> bool:

@@ -92,10 +92,14 @@ def prove(
     try:
         prover = Prover(loaded, stated, name, read_old)
         world: World = stated.world
+        extent = ""
         if users_from:
             users = read_users(users_from)
             people = groups_by_partition(users, loaded.partitions, config, loaded.name)
             world = ClosedWorld(people[prover.partition.name])
+            number = len(world.directory)
+            noun = "person" if number == 1 else "people"
+            extent = f" (for the {number} {noun} in {', '.join(users_from)})"
         proofs = [*prover.proofs(world)]
     except CannotProve as error:
         raise Failure.of(str(error), error.diagnostics) from None
@@ -105,14 +109,14 @@ def prove(
         output,
         "prove",
         (_diagnostic(name, each) for each in proofs if each.refutation),
-        text=_lines(name, proofs),
+        text=_lines(name, proofs, extent),
         markdown=_markdown(proofs),
         document={"claims": [_document(name, each, prover) for each in proofs]},
     )
     sys.exit(EXIT_NO if any(each.refutation for each in proofs) else 0)
 
 
-def _lines(file: str, proofs: list[Proof]) -> Iterator[str]:
+def _lines(file: str, proofs: list[Proof], extent: str) -> Iterator[str]:
     colors = colors_for(sys.stdout)
     for each in proofs:
         verdict = colors.bad("refuted") if each.refutation else colors.good("proved")
@@ -125,7 +129,8 @@ def _lines(file: str, proofs: list[Proof]) -> Iterator[str]:
             yield f"  $ {printable(shown.command)}"
     refuted = sum(bool(each.refutation) for each in proofs)
     others = " (one counterexample each; there may be others)" if refuted else ""
-    yield f"{len(proofs)} claim{'' if len(proofs) == 1 else 's'}: {refuted} refuted{others}"
+    claims = f"{len(proofs)} claim{'' if len(proofs) == 1 else 's'}"
+    yield f"{claims}: {refuted} refuted{printable(extent)}{others}"
 
 
 def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:

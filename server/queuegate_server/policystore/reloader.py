@@ -346,13 +346,15 @@ def _with_unused_settings(
         return parsed
     names = ", ".join(map(repr, sorted(parsed.partitions))) or "none"
     remedy = "correct the name under `partitions` in the settings, or remove it there"
+    is_yarn = any(each.cluster for each in parsed.partitions.values())
     diagnostics = [*parsed.diagnostics]
     for name in settings.partitions.keys() - parsed.partitions:
         message = f"the settings name the partition {name!r}, but the policy has {names}"
         same = [other for other in parsed.partitions if other.casefold() == name.casefold()]
         if same:
             message += f"; {name!r} and {same[0]!r} differ only in case"
-        diagnostics.append(Diagnostic(file, 0, 0, severity, message, remedy))
+        of_yarn = f"; for YARN, `policy.partition: {name}` also works" if is_yarn else ""
+        diagnostics.append(Diagnostic(file, 0, 0, severity, message, remedy + of_yarn))
     return replace(parsed, diagnostics=tuple(sort_diagnostics(diagnostics)))
 
 

@@ -98,11 +98,19 @@ def test_worlds() -> None:
     assert prove().exit_code == 0
     claims("only group:staff may submit root.ml")
     Path("people.csv").write_text("ann,ml,staff\nbob,ext\n")
-    assert prove("--users-from", "people.csv").exit_code == 0
+    done = prove("--users-from", "people.csv")
+    assert done.exit_code == 0
+    assert done.stdout.endswith("1 claim: 0 refuted (for the 2 people in people.csv)\n")
+    Path("more.csv").write_text("ann,ml,staff\n")
+    done = prove("--users-from", "more.csv", "--users-from", "people.csv")
+    assert done.stdout.endswith("refuted (for the 2 people in more.csv, people.csv)\n")
+    done = prove("--users-from", "more.csv")
+    assert done.stdout.endswith("1 claim: 0 refuted (for the 1 person in more.csv)\n")
     Path("people.csv").write_text("ann,ml,staff\nbob,ml\n")
     done = prove("--users-from", "people.csv")
     assert done.exit_code == 1
     assert "bob in ml may submit root.ml" in done.stdout
+    assert "1 refuted (for the 2 people in people.csv) (one counterexample" in done.stdout
 
 
 def test_groups_from_the_resolver_of_the_settings() -> None:

@@ -68,6 +68,17 @@ async def test_as_the_first_load(
     assert expected in "\n".join(map(str, found))
 
 
+async def test_the_partition_of_a_yarn_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "fair-scheduler.xml"
+    file.write_text("<allocations/>")
+    settings: dict[str, Any] = {"policy": {"path": file}, "partitions": {"prod": {}}}
+    (unused,) = await check(Settings.model_validate(settings))
+    assert "the settings name the partition 'prod', but the policy has 'default'" in unused.message
+    assert unused.remedy.endswith("; for YARN, `policy.partition: prod` also works")
+    settings["policy"]["partition"] = "prod"
+    assert await check(Settings.model_validate(settings)) == ()
+
+
 async def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (found,) = await check(Settings.model_validate({"policy": {"path": tmp_path / "nowhere"}}))
     assert "cannot be read: No such file" in found.message
