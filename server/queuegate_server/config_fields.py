@@ -100,6 +100,23 @@ def distinct(what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def distinct_keys(what: str, canonical: Callable[[str], str]) -> AfterValidator:
+    """Return a validator that converts a mapping's keys to canonical form and rejects repeated
+    keys. `what` is a noun for error messages; `canonical` raises ValueError for invalid keys.
+    """
+
+    def convert(entries: Mapping[str, object]) -> Mapping[str, object]:
+        converted: dict[str, object] = {}
+        for name, entry in entries.items():
+            key = canonical(name)
+            if key in converted:
+                raise ValueError(f"the {what} {key} is listed twice")
+            converted[key] = entry
+        return converted
+
+    return AfterValidator(convert)
+
+
 def seconds(value: object) -> float:
     """Convert a duration (text with units, or a number) to seconds.
 

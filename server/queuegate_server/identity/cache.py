@@ -126,9 +126,7 @@ class GroupCache:
         self.lease: Final = lease or EndlessLease()
         self.options = options
         self.clock: Final = clock
-        """The monotonic clock, in seconds."""
         self.wall: Final = wall
-        """The wall clock, in seconds."""
         self._chance = chance
         shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
         self.stats: Final = CacheStats()
@@ -294,7 +292,6 @@ class _Shards:
         self._occupancy = occupancy
 
     def shard(self, user: str) -> _Shard:
-        """Return a user's shard."""
         return self.shards[hash(user) % len(self.shards)]
 
     def put(self, entry: CacheEntry, max_entries: int) -> None:
@@ -314,14 +311,12 @@ class _Shards:
             self._occupancy.evictions += 1
 
     def drop(self, user: str) -> CacheEntry | None:
-        """Remove and return a user's entry, if any."""
         entry = self.shard(user).pop(user, None)
         if entry is not None:
             self._occupancy.entries -= 1
         return entry
 
     def take_all(self) -> list[_Shard]:
-        """Return all shards, and replace them with empty ones."""
         shards, self.shards = self.shards, [LRUCache(math.inf) for _ in self.shards]
         self._occupancy.entries = 0
         return shards

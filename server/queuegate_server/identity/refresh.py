@@ -45,7 +45,6 @@ class RefreshQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Return the number of queued users."""
         return len(self._queue)
 
     def add(self, user: str) -> bool:

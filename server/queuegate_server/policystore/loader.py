@@ -82,7 +82,6 @@ class QueuesFile(OneFile):
     """A file source that reads a policy file or a mounted ConfigMap key."""
 
     def __init__(self, path: Path) -> None:
-        """Create a source for the file at `path`."""
         super().__init__(path, MAX_BYTES)
         self._file = path
         self.key_instead = ""
@@ -116,7 +115,6 @@ class PolicyLoader:
     """Reads and parses all policies named in the settings."""
 
     def __init__(self, settings: Settings) -> None:
-        """Create a loader without reading anything."""
         self._policies = []
         for stated in settings.sources:
             source = policy_files(stated)

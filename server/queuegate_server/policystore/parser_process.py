@@ -250,7 +250,6 @@ def _command(module: str) -> list[str]:
 
 
 def _limits(size: int) -> ProcessLimits:
-    """Return the limits for a child with a job of `size` bytes."""
     memory = max(MIN_MEMORY_BYTES, size * MEMORY_PER_BYTE)
     cpu_seconds = MIN_CPU_SECONDS + math.ceil(size / _MIB) * CPU_SECONDS_PER_MIB
     return ProcessLimits(

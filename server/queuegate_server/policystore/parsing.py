@@ -288,7 +288,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
         yield from _encode_partition(partition)
     yield from _encode_diagnostics(parsed.diagnostics)
     end = [parsed.files, parsed.empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
-    yield _line("end", end)
+    yield json_line("end", end)
 
 
 def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
@@ -296,14 +296,14 @@ def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
     size = 0
     for start in range(0, len(diagnostics), _DIAGNOSTICS):
         part = diagnostics[start : start + _DIAGNOSTICS]
-        line = _line("diagnostics", [astuple(each) for each in part])
+        line = json_line("diagnostics", [astuple(each) for each in part])
         size += len(line)
         if size > MAX_DIAGNOSTICS_BYTES:
             rest = diagnostics[start:]
             severity = Severity.ERROR if has_errors(rest) else Severity.WARNING
             message = f"{len(rest)} more findings are not shown because of their total size"
             left_out = Diagnostic(rest[0].file, 0, 0, severity, message, "fix those above first")
-            yield _line("diagnostics", [astuple(left_out)])
+            yield json_line("diagnostics", [astuple(left_out)])
             return
         yield line
 
@@ -312,7 +312,7 @@ def _encode_partition(partition: Partition) -> Iterator[bytes]:
     names, cluster = partition.acl_names, partition.cluster
     plain = cluster and astuple(cluster)
     begin = [partition.name, partition.resolver_type, partition.resolver_place, names, plain]
-    yield _line("partition", begin)
+    yield json_line("partition", begin)
     acls: dict[str, int] = {}
     numbers = {path: number for number, path in enumerate(partition.queues)}
     for queues in _parts([*partition.queues.values()], _QUEUES):
@@ -320,23 +320,25 @@ def _encode_partition(partition: Partition) -> Iterator[bytes]:
         new = [text for text in dict.fromkeys(texts) if text not in acls]
         acls |= zip(new, range(len(acls), len(acls) + len(new)), strict=True)
         indexes = [acls[text] for text in texts]
-        yield _line("queues", [new, [queue.path for queue in queues], indexes[::2], indexes[1::2]])
+        yield json_line(
+            "queues", [new, [queue.path for queue in queues], indexes[::2], indexes[1::2]]
+        )
     if (creation := partition.creation) is not None:
         every = [*creation.creators.items()], creation.templates, [*creation.depths.items()]
         for number in range(0, max(map(len, every)), _QUEUES):
             parts = (each[number : number + _QUEUES] for each in every)
-            yield _line("creation", [*parts, creation.default_depth])
+            yield json_line("creation", [*parts, creation.default_depth])
     for paths in _parts(partition.paths, _NUMBERS):
-        yield _line("order", [numbers[path] for path in paths])
+        yield json_line("order", [numbers[path] for path in paths])
     for paths in _parts([*partition.childless_parents], _NUMBERS):
-        yield _line("parents", [numbers[path] for path in paths])
-    yield _line("built", partition.name)
+        yield json_line("parents", [numbers[path] for path in paths])
+    yield json_line("built", partition.name)
 
 
 def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _line(kind: str, content: object) -> bytes:
+def json_line(*content: object) -> bytes:
     """Return a line of JSON. Sets are encoded as sorted lists."""
-    return json.dumps([kind, content], default=sorted).encode() + b"\n"
+    return json.dumps(content, default=sorted).encode() + b"\n"

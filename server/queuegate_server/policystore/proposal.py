@@ -43,6 +43,7 @@ from queuegate_server.policystore.parsing import (
     encode_result,
     end_child,
     format_options,
+    json_line,
     parse,
 )
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
@@ -126,18 +127,14 @@ def _lines(above: tuple[str, ...], result: Mapping[str, Any]) -> Iterator[bytes]
     for name, value in result.items():
         path = (*above, name)
         if isinstance(value, dict):
-            yield _line(path, {})
+            yield json_line(path, {})
             yield from _lines(path, value)
         elif isinstance(value, list):
-            yield _line(path, [])
+            yield json_line(path, [])
             for part in _parts(value):
-                yield _line(path, part)
+                yield json_line(path, part)
         else:
-            yield _line(path, value)
-
-
-def _line(path: tuple[str, ...], value: object) -> bytes:
-    return json.dumps([path, value]).encode() + b"\n"
+            yield json_line(path, value)
 
 
 def _parts(items: Iterable[Any]) -> Iterator[list[Any]]:

@@ -34,6 +34,7 @@ from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.source_map import error_in
 
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
@@ -192,12 +193,12 @@ class Reloader:
             return (error.diagnostic,), ()
         except ParserError as error:
             message = f"{error}; the server will try again in {self._retry_later():g} s"
-            return (_error(self._loader.name, message, error.remedy),), ()
+            return (error_in(self._loader.name, message, error.remedy),), ()
         except Exception as error:  # a bug must not stop the service
             _LOG.exception("unexpected error")
             message = f"cannot be loaded: unexpected {type(error).__name__}"
             remedy = "report it, with the server's log"
-            return (_error(self._loader.name, message, remedy),), ()
+            return (error_in(self._loader.name, message, remedy),), ()
         return diagnostics, ()
 
     def _retry_later(self) -> float:
@@ -268,7 +269,6 @@ class Reloader:
                 )
 
     async def _close_unused_resolvers(self) -> None:
-        """Close resolvers that the served policies do not use."""
         served = self._engine.snapshot.served.values() if self._revision else ()
         await self._resolvers.close_unused({each.groups for each in served})
 
@@ -372,7 +372,6 @@ def _no_partitions(
 def _with_unusable(
     parsed: ParsedPolicies, unusable: Iterable[UnusableResolver]
 ) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics, plus an error for each unusable resolver."""
     errors = (_unusable_resolver(each, parsed) for each in unusable)
     return tuple(sort_diagnostics((*parsed.diagnostics, *errors)))
 
@@ -381,11 +380,7 @@ def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Di
     """Return an error at the resolver's definition, in the policy or the settings."""
     message, remedy = unusable.message, unusable.remedy
     if unusable.key.defined_in == "settings":
-        return _error("settings", message, remedy)
+        return error_in("settings", message, remedy)
     file = parsed.files[unusable.partition.name]
     line, column = unusable.partition.resolver_place
     return Diagnostic(file, line, column, Severity.ERROR, message, remedy)
-
-
-def _error(file: str, message: str, remedy: str) -> Diagnostic:
-    return Diagnostic(file, 0, 0, Severity.ERROR, message, remedy)

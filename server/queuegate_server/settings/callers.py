@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from queuegate_server.config_fields import Section, check_with
+from queuegate_server.config_fields import Section, check_with, distinct_keys
 from queuegate_server.settings.listeners import FilePath
 
 MAX_NAME_LENGTH: Final = 256
@@ -106,17 +106,6 @@ def certificate_name(name: str) -> str:
     return name.lower() if kind == "dns:" else name
 
 
-def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
-    """Validate names, and convert DNS names to lower case. Raises ValueError on duplicates."""
-    canonical: dict[str, Rights] = {}
-    for name, rights in named.items():
-        key = certificate_name(name)
-        if key in canonical:
-            raise ValueError(f"the certificate {key} is listed twice")
-        canonical[key] = rights
-    return canonical
-
-
 class Callers(Section):
     """The rights of all callers. Unlisted callers may use only the health service."""
 
@@ -125,7 +114,8 @@ class Callers(Section):
     unix: LocalRights = LocalRights()
     """Callers that connect over a Unix socket. The socket's file mode controls access."""
     certificates: Annotated[
-        Mapping[Annotated[str, check_with(certificate_name)], Rights], AfterValidator(_unique)
+        Mapping[Annotated[str, check_with(certificate_name)], Rights],
+        distinct_keys("certificate", certificate_name),
     ] = Field(default_factory=dict)
     """Callers by name in their client certificate: spiffe://…, uri:…, dns:…, cn:…, subject:…."""
     token_file: FilePath | None = None

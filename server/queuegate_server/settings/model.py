@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.config_fields import Duration, Section
+from queuegate_server.config_fields import Duration, Section, distinct_keys
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.registry import (
     CHAIN,
@@ -35,18 +35,6 @@ def _partition_name(name: str) -> str:
             f"{name or '(empty)'} is not a partition name: write it as in the policy, without `[…]`"
         )
     return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
-
-
-def _partition_names(
-    partitions: Mapping[str, "PartitionSettings"],
-) -> Mapping[str, "PartitionSettings"]:
-    canonical: dict[str, PartitionSettings] = {}
-    for name, settings in partitions.items():
-        partition = _partition_name(name)
-        if partition in canonical:
-            raise ValueError("the partition default is listed twice")
-        canonical[partition] = settings
-    return canonical
 
 
 class PolicySource(Section):
@@ -186,9 +174,9 @@ class Settings(Section):
         str, Annotated[ConfiguredResolver, BeforeValidator(_configured_resolver)]
     ] = Field(default_factory=dict)
     """Sources of groups, under names of your choice."""
-    partitions: Annotated[Mapping[str, PartitionSettings], AfterValidator(_partition_names)] = (
-        Field(default_factory=dict)
-    )
+    partitions: Annotated[
+        Mapping[str, PartitionSettings], distinct_keys("partition", _partition_name)
+    ] = Field(default_factory=dict)
     """Settings of individual partitions, by name."""
     limits: Limits = Limits()
     drain: Drain = Drain()

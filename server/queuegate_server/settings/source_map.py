@@ -117,7 +117,6 @@ class SourceMap:
     """Finds the origin of each value in the settings."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        """Create a source map from a settings file's root node and from the overrides."""
         self._file = file
         self._root = root
         self._overrides = overrides

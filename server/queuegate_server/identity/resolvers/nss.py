@@ -165,9 +165,9 @@ def group_members(
             gid, names = entry
             users.update(user.decode("utf-8", "surrogateescape") for user in names)
             users.update(by_primary[gid])
-        elif name.isascii() and name.isdecimal() and not _has_name(int(name)):
+        elif name.isascii() and name.isdecimal() and (gid := int(name)) < 1 << 32:
             # A group without a name is represented by its number.
-            users.update(by_primary[int(name)])
+            users.update(by_primary[gid] if group_name(gid) is None else ())
     return members, others and f"{others}, which may not list all members"
 
 
@@ -179,10 +179,6 @@ def account_names(nsswitch: Path = _NSSWITCH) -> list[str]:
     if others := _other_sources(nsswitch):
         raise CannotListUsers(f"{others}, which may not list all users")
     return [account.pw_name for account in pwd.getpwall()]
-
-
-def _has_name(gid: int) -> bool:
-    return gid >= 1 << 32 or group_name(gid) is not None
 
 
 def _other_sources(nsswitch: Path) -> str:

@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from queuegate_server.identity.resolvers.ldap.certificates import certificate_advice
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
@@ -31,6 +31,8 @@ from queuegate_server.identity.resolvers.ldap.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from queuegate_server.identity.resolvers.ldap.pending import PendingRequests
+
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
 """The maximum total size of responses during the bind. Kerberos needs several."""
@@ -40,19 +42,6 @@ SASL_EXTERNAL_REQUEST: Final = (
     bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
 )
 """An LDAPv3 bind request with message id 1, no name and empty credentials."""
-
-
-class MessageReceiver(Protocol):
-    """Filters the messages that a server sends to libldap."""
-
-    def admit(self, head: MessageHead) -> bool:
-        """Return whether to read the rest of a message, given its head. Raises ServerFault."""
-
-    def take(self, head: MessageHead, message: bytes) -> bool:
-        """Check a message; return whether to forward it to libldap. Raises ServerFault."""
-
-    def close(self, reason: str) -> None:
-        """Close the connection after a fault that makes it unusable."""
 
 
 class _End(asyncio.Protocol):
@@ -71,7 +60,6 @@ class _End(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Forward data to the peer."""
         if self.peer is not None and self.peer.transport is not None:
             self.peer.transport.write(data)
 
@@ -81,7 +69,6 @@ class _End(asyncio.Protocol):
             self.peer.hold()
 
     def resume_writing(self) -> None:
-        """Let the peer read again."""
         if self.peer:
             self.peer.release()
 
@@ -120,7 +107,6 @@ class _End(asyncio.Protocol):
             self.transport.close()
 
     def abort(self, reason: str) -> None:
-        """Abort the connection immediately."""
         if self.lost is None:
             self.lost = reason
             if self.transport:
@@ -134,7 +120,7 @@ class Bridge(_End):
         super().__init__()
         self.url = url
         self.encrypted = False
-        self.receiver: MessageReceiver | None = None
+        self.receiver: PendingRequests | None = None
         """The message filter; None until the LdapConnection is created."""
         self._reader = MessageReader(self._admit)
         self._bytes_before_bind = 0
@@ -158,8 +144,7 @@ class Bridge(_End):
         """Close libldap's end after forwarding the remaining messages."""
         self.transport = None
         self._propagate_loss = partial(super().connection_lost, error)
-        if self._next_step is None:
-            self._finish()
+        self._finish()
 
     def _read_messages(self) -> None:
         """Check and forward messages, pausing every few milliseconds."""
@@ -188,14 +173,13 @@ class Bridge(_End):
         self.release()
         self._next_step = None
         self._read_messages()
-        if self._propagate_loss is not None and self._next_step is None:
-            self._finish()
+        self._finish()
 
     def _finish(self) -> None:
-        """Close libldap's end, and fail a pending `request`."""
-        if self._propagate_loss is not None:
+        """Close libldap's end, and fail a pending `request`, once all messages are read."""
+        if self._propagate_loss is not None and self._next_step is None:
             self._propagate_loss()
-        self._fail_request()
+            self._fail_request()
 
     def _admit(self, head: MessageHead) -> bool:
         return (self.receiver or self).admit(head)

@@ -131,7 +131,6 @@ class Directory:
 
 
 def _is_possible_name(user: str) -> bool:
-    """Return whether the directory could contain a user with this name."""
     return (
         0 < len(user) <= _MAX_NAME_CHARS
         # Reject control characters, lone surrogates and unassigned code points.

@@ -37,7 +37,6 @@ class ServerUrl(NamedTuple):
         return self.scheme == "ldaps"
 
     def __str__(self) -> str:
-        """Return the address as a URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 

@@ -10,10 +10,6 @@ _DISCOVERY_MODULE: Final = "dns.asyncresolver"
 _KERBEROS_MECHANISM: Final = b"GSSAPI"
 
 
-class DriverUnusable(ValueError):
-    """The driver or a required library is missing or unusable; the message contains a remedy."""
-
-
 def check_driver(*, kerberos: bool, discovery: bool) -> None:
     """Load the driver, and check that the required libraries are available.
 
@@ -22,30 +18,29 @@ def check_driver(*, kerberos: bool, discovery: bool) -> None:
         discovery: Whether server discovery through DNS is configured.
 
     Raises:
-        DriverUnusable: The driver or a required module is missing.
+        ValueError: The driver or a required module is missing; the message contains a remedy.
     """
     for name in (*_MODULES, *((_DISCOVERY_MODULE,) if discovery else ())):
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
-            raise DriverUnusable(
+            raise ValueError(
                 f"the LDAP driver is not installed ({error}): pip install 'queuegate[ldap]', or "
                 "in a checkout pip install '.[server,ldap]'"
             ) from None
         except ImportError as error:
-            raise DriverUnusable(
+            raise ValueError(
                 f"the LDAP driver cannot be loaded ({error}): install libldap and libsasl, or "
                 "rebuild python-ldap against the versions on this machine"
             ) from None
     if kerberos and not _has_mechanism(_KERBEROS_MECHANISM):
-        raise DriverUnusable(
+        raise ValueError(
             "bind: gssapi needs the GSSAPI module of libsasl: install it (Debian: "
             "libsasl2-modules-gssapi-mit)"
         )
 
 
 def _has_mechanism(name: bytes) -> bool:
-    """Return whether the driver's SASL library has the given mechanism."""
     # The driver does not expose the mechanisms, so call SASL functions in the driver's library.
     library = ctypes.CDLL(importlib.import_module("_ldap").__file__)
     try:

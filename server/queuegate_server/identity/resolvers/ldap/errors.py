@@ -13,7 +13,6 @@ class LdapFault(Exception):
     """A directory query failed."""
 
     def __init__(self, detail: str, advice: str = "") -> None:
-        """Create a fault with a description of the problem and optional advice."""
         super().__init__(detail)
         self.detail = detail
         self.advice = advice
@@ -114,7 +113,6 @@ def to_fault(error: Exception) -> LdapFault:
 
 
 def _referral(error: Exception) -> SetupFault:
-    """Return the fault for a referral to another server."""
     lines = str(_facts(error).get("info", "")).splitlines()
     urls = [line for line in lines if line.isprintable() and "://" in line]
     where = ", ".join(urls)[:_MAX_INFO_CHARS] or "another server, without naming it"

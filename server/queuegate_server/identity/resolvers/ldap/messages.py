@@ -234,7 +234,6 @@ class _Check:
         self.elements = 0
 
     def message(self) -> None:
-        """Check the whole message and count its elements."""
         at, end = self._open(_SEQUENCE, 0, len(self._message))
         if end != len(self._message):
             raise MalformedMessage

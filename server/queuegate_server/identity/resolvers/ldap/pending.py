@@ -133,7 +133,6 @@ class PendingRequests:
         self._dropped = Allowance(_MAX_DROPPED)
 
     def __len__(self) -> int:
-        """Return the number of requests in flight."""
         return len(self._pending)
 
     def add(

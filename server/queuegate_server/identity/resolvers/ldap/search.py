@@ -62,13 +62,11 @@ class SearchSession:
         self.options = connection.options
 
     def __enter__(self) -> Self:
-        """Mark the connection as in use."""
         self._connection.users += 1
         self._connection.quiet.clear()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Mark the connection as no longer in use."""
         self._release_lock()
         self._connection.users -= 1
         if not self._connection.users:
