@@ -58,7 +58,7 @@ def unusable_resolver_errors(
             "if the server has settings for it, check with --config queuegate.yaml, or without "
             f"them with --resolver-type {each.partition.resolver_type}"
         )
-        yield Diagnostic(name, line, column, Severity.ERROR, each.message, remedy)
+        yield Diagnostic(name, line, column, Severity.ERROR, str(each), remedy)
 
 
 def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:

@@ -7,7 +7,7 @@ the resolver.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from enum import StrEnum
 from math import ceil
 from typing import Final
@@ -327,6 +327,7 @@ class GuardedResolver:
         self._source: Source = contained if self.is_local else self.bulkhead
         self.load: Final = ResolverLoad(self.breaker, self.bulkhead, options, clock)
         self._listings = Listings(name, resolver)
+        self.all_users = self._listings.all_users
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user."""
@@ -342,10 +343,6 @@ class GuardedResolver:
             listing.give_up(f"the resolver {self.name!r} keeps failing and is paused")
         else:
             await self._listings.members(listing)
-
-    async def all_users(self, limit: int) -> Collection[str]:
-        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
-        return await self._listings.all_users(limit)
 
     async def open(self) -> None:
         """Open the resolver, with a timeout of 30 s. If this fails, close it and reraise."""

@@ -61,8 +61,6 @@ class ResolverKey(NamedTuple):
 
 
 class _OpenResolver(NamedTuple):
-    """An open resolver, with its type and options."""
-
     guarded: GuardedResolver
     resolver_type: ResolverType
     options: ResolverOptions
@@ -75,7 +73,6 @@ class UnusableResolver(Exception):
         super().__init__(message)
         self.partition = partition
         self.key = key
-        self.message = message
         self.remedy = remedy
 
 
@@ -83,7 +80,7 @@ class UnusableResolvers(Exception):
     """The policy is valid, but the resolvers of some partitions cannot be used."""
 
     def __init__(self, unusable: Sequence[UnusableResolver]) -> None:
-        super().__init__("; ".join(each.message for each in unusable))
+        super().__init__("; ".join(map(str, unusable)))
         self.unusable = tuple(unusable)
 
 

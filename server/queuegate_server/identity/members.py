@@ -131,13 +131,9 @@ class Listings:
     def __init__(self, name: str, resolver: object) -> None:
         self._name = name
         self._members = getattr(resolver, "members", None)
+        self.can_list_members: Final = self._members is not None
         self._all_users = getattr(resolver, "all_users", None)
         self._slots = asyncio.Semaphore(MAX_LISTINGS)
-
-    @property
-    def can_list_members(self) -> bool:
-        """Whether the resolver can list members."""
-        return self._members is not None
 
     async def members(self, listing: MemberListing) -> None:
         """List group members. Never raises; faults are recorded in the listing."""

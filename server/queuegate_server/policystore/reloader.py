@@ -378,7 +378,7 @@ def _with_unusable(
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
     """Return an error at the resolver's definition, in the policy or the settings."""
-    message, remedy = unusable.message, unusable.remedy
+    message, remedy = str(unusable), unusable.remedy
     if unusable.key.defined_in == "settings":
         return error_in("settings", message, remedy)
     file = parsed.files[unusable.partition.name]

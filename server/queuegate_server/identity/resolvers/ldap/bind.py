@@ -4,6 +4,7 @@ import asyncio
 import math
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -49,15 +50,13 @@ _OTHER_TICKET_FAULT: Final = (
 )
 
 
+@dataclass
 class Connector:
     """Opens and binds connections."""
 
-    def __init__(
-        self, options: LdapOptions, threads: AbandonableThreadPool, observe: StepObserver
-    ) -> None:
-        self._options = options
-        self._threads = threads
-        self._observe = observe
+    options: LdapOptions
+    threads: AbandonableThreadPool
+    observe: StepObserver
 
     async def connect(self, url: ServerUrl) -> LdapConnection:
         """Open and bind a connection. Each attempt may take `connect_timeout`. Raises LdapFault.
@@ -77,8 +76,8 @@ class Connector:
         """Return the password file's content; empty if none is configured. Raises ServerFault."""
         advice = "check bind_password_file"
         try:
-            async with asyncio.timeout(self._options.connect_timeout):
-                return await self._threads.run("password", self._options.password)
+            async with asyncio.timeout(self.options.connect_timeout):
+                return await self.threads.run("password", self.options.password)
         except (TimeoutError, StillRunning, ThreadsExhausted):
             raise ServerFault("reading the password hangs", advice) from None
         except (OSError, ValueError) as error:
@@ -86,7 +85,7 @@ class Connector:
             raise ServerFault(f"the password cannot be read: {reason}", advice) from None
 
     async def _connect(self, url: ServerUrl, password: bytes) -> LdapConnection:
-        seconds = self._options.connect_timeout
+        seconds = self.options.connect_timeout
         # On a timeout, these are the names of the steps that were in progress.
         unfinished: list[str] = []
 
@@ -94,14 +93,14 @@ class Connector:
             if step.is_unfinished:
                 step.fault = f"timed out after {seconds:g} s (connect_timeout)"
                 unfinished.append(step.name)
-            self._observe(step)
+            self.observe(step)
 
         try:
             async with asyncio.timeout(seconds):
-                bridge = await open_bridge(url, self._options, self._threads, observe)
+                bridge = await open_bridge(url, self.options, self.threads, observe)
                 try:
                     with timed_step("bind", str(url), observe) as step:
-                        step.detail = self._options.bind_dn or self._options.bind
+                        step.detail = self.options.bind_dn or self.options.bind
                         return await self._bind(bridge, password)
                 except BaseException:
                     bridge.abort("abandoned")
@@ -119,7 +118,7 @@ class Connector:
             ) from None
 
     async def _bind(self, bridge: Bridge, password: bytes) -> LdapConnection:
-        options = self._options
+        options = self.options
         if options.bind == "external":
             await _bind_with_certificate(bridge)
         descriptor = await bridge.hand_over()
@@ -130,7 +129,7 @@ class Connector:
             except BaseException:
                 os.close(descriptor)
                 raise
-        connection = LdapConnection(bridge, descriptor, options, self._observe)
+        connection = LdapConnection(bridge, descriptor, options, self.observe)
         if options.bind in ("simple", "anonymous"):
             try:
                 await connection.bind(options.bind_dn or "", password)

@@ -5,6 +5,7 @@ Raises LdapFault rather than return a list that may be incomplete.
 
 import logging
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -54,23 +55,18 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
     return wanted
 
 
+@dataclass
 class GroupLookup:
     """Looks up one user's groups. Raises SetupFault if there are more than `max_groups`."""
 
-    def __init__(
-        self,
-        session: SearchSession,
-        kinds: Sequence[GroupKind],
-        statistics: LdapStatistics,
-        user: LdapEntry,
-        user_name: str,
-    ) -> None:
-        self._options = session.options
-        self._statistics = statistics
-        self._kinds = kinds
-        self._session = session
-        self._user = user
-        self._user_name = user_name
+    session: SearchSession
+    kinds: Sequence[GroupKind]
+    statistics: LdapStatistics
+    user: LdapEntry
+    user_name: str
+
+    def __post_init__(self) -> None:
+        self._options = self.session.options
         self._seen: set[str] = set()
         self._names: dict[str, None] = {}
 
@@ -79,7 +75,7 @@ class GroupLookup:
 
         `requested_name` is the user's name as given in the request.
         """
-        options, first = self._options, self._kinds[0]
+        options, first = self._options, self.kinds[0]
         if options.primary_group == "user_name":
             self._add_name(requested_name, requested_name)
         above: list[str] = []
@@ -87,7 +83,7 @@ class GroupLookup:
             above += await self._add_ad_primary_group(first)
         elif options.primary_group == "gid_number" and options.groups_from != "member_uid":
             await self._add_gid_group(first)
-        for kind in self._kinds:
+        for kind in self.kinds:
             if kind.options.groups_from == "member_uid":
                 await self._add_groups_listing_name(kind)
             elif options.nested == "in_chain":
@@ -95,7 +91,7 @@ class GroupLookup:
             elif kind.options.groups_from == "member_of":
                 above += await self._add_member_of(kind)
             else:
-                above += await self._add_groups_with(kind, [self._user.dn], "group search")
+                above += await self._add_groups_with(kind, [self.user.dn], "group search")
         if options.nested == "walk":
             await self._walk_up(above)
         return tuple(self._names)
@@ -106,18 +102,18 @@ class GroupLookup:
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
         else:
-            self._statistics.note_skipped(source)
+            self.statistics.note_skipped(source)
 
     async def _add_member_of(self, kind: GroupKind) -> list[str]:
         """Add the groups in the user's memberOf attribute; return the DNs of new groups."""
         new: list[str] = []
         nameless: list[str] = []
         attribute = kind.options.member_of_attribute
-        values = await self._session.all_values(self._user, attribute)
-        async for value in self._session.in_steps(values):
+        values = await self.session.all_values(self.user, attribute)
+        async for value in self.session.in_steps(values):
             dn = decode_value(value)
             if dn is None:
-                self._statistics.note_skipped(repr(value[:_MAX_NAME_BYTES]))
+                self.statistics.note_skipped(repr(value[:_MAX_NAME_BYTES]))
                 continue
             group = self._add_dn(kind, dn)
             if group is None:
@@ -128,7 +124,7 @@ class GroupLookup:
                 self._add_name(group.name, dn)
             new.append(dn)
         entries = await self._gather(
-            [self._session.read("group names", dn, kind.attributes) for dn in nameless]
+            [self.session.read("group names", dn, kind.attributes) for dn in nameless]
         )
         for dn, entry in zip(nameless, entries, strict=True):
             self._add_name(kind.name_in(entry) if entry else None, dn)
@@ -144,9 +140,9 @@ class GroupLookup:
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
         """Add the groups that list the user's name, and the group with the user's gidNumber."""
-        parts = kind.member_filters([self._user_name])
-        has_primary = self._options.primary_group == "gid_number" and kind is self._kinds[0]
-        gid = _gid(self._user) if has_primary else None
+        parts = kind.member_filters([self.user_name])
+        has_primary = self._options.primary_group == "gid_number" and kind is self.kinds[0]
+        gid = _gid(self.user) if has_primary else None
         attributes = kind.attributes
         if gid is not None:
             parts.append(f"({_GID}={gid})")
@@ -162,7 +158,7 @@ class GroupLookup:
 
     async def _add_gid_group(self, kind: GroupKind) -> None:
         """Add the group with the user's gidNumber, or the number itself if there is no group."""
-        gid = _gid(self._user)
+        gid = _gid(self.user)
         text = f"(&(objectClass=posixGroup)({_GID}={gid}))"
         entries = await self._search_primary_group(kind, text)
         if entries:
@@ -172,7 +168,7 @@ class GroupLookup:
 
     async def _add_ad_primary_group(self, kind: GroupKind) -> list[str]:
         """Add the group identified by the user's primaryGroupID; return its DN."""
-        entries = await self._search_primary_group(kind, _ad_primary_group_filter(self._user))
+        entries = await self._search_primary_group(kind, _ad_primary_group_filter(self.user))
         if not entries:
             raise SetupFault(
                 "the user's primary group is not below group_base",
@@ -182,18 +178,18 @@ class GroupLookup:
 
     async def _add_in_chain(self, kind: GroupKind, above: list[str]) -> None:
         """Add all groups that contain the user or a DN in `above`, directly or through nesting."""
-        if not await self._session.is_active_directory():
+        if not await self.session.is_active_directory():
             raise SetupFault(
                 "the server is not Active Directory, which in-chain searches require",
                 "set nested: walk",
             )
-        parts = kind.member_filters([self._user.dn, *above], _AD_IN_CHAIN)
+        parts = kind.member_filters([self.user.dn, *above], _AD_IN_CHAIN)
         for text in _any_of(parts):
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
         """Add parent groups with one search per level and kind. Cycles are not followed."""
-        kinds = [kind for kind in self._kinds if kind.options.groups_from != "member_uid"]
+        kinds = [kind for kind in self.kinds if kind.options.groups_from != "member_uid"]
         for _ in range(self._options.nested_depth):
             if not above:
                 return
@@ -202,11 +198,11 @@ class GroupLookup:
                 next_level += await self._add_groups_with(kind, above, "nested search")
             above = next_level
         if above:
-            self._statistics.depth_reached += 1
+            self.statistics.depth_reached += 1
             _LOG.warning(
                 "nested groups of %r were followed for %d levels, and any further ones are "
                 "ignored: raise nested_depth of the resolver of %s if there are more",
-                self._user_name,
+                self.user_name,
                 self._options.nested_depth,
                 "; ".join(self._options.user_base),
             )
@@ -222,7 +218,7 @@ class GroupLookup:
         filter_text: str,
         attributes: tuple[str, ...] | None = None,
     ) -> list[LdapEntry]:
-        entries = await self._session.search(
+        entries = await self.session.search(
             step,
             kind.options.group_base or "",
             f"(&{kind.options.group_filter}{filter_text})",
@@ -233,7 +229,7 @@ class GroupLookup:
 
     async def _search_primary_group(self, kind: GroupKind, filter_text: str) -> list[LdapEntry]:
         base = kind.options.group_base or ""
-        entries = await self._session.search(
+        entries = await self.session.search(
             "primary group", base, filter_text, kind.attributes, limit=1, advice=_ONE_PRIMARY_GROUP
         )
         return await self._below_base(kind, entries)
@@ -241,18 +237,18 @@ class GroupLookup:
     async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
         """Drop entries outside `group_base`; a faulty server may return some."""
         inside: list[LdapEntry] = []
-        async for entry in self._session.in_steps(entries):
+        async for entry in self.session.in_steps(entries):
             group = kind.parse(entry.dn)
             if group is None or group.is_below_base:
                 inside.append(entry)
             else:
-                self._statistics.note_outside(entry.dn, "group_base")
+                self.statistics.note_outside(entry.dn, "group_base")
         return inside
 
     async def _add_entries(self, kind: GroupKind, entries: Iterable[LdapEntry]) -> list[str]:
         """Add the groups in the given entries; return the DNs of new groups."""
         new: list[str] = []
-        async for entry in self._session.in_steps(entries):
+        async for entry in self.session.in_steps(entries):
             group = self._add_dn(kind, entry.dn)
             if group is not None:
                 new.append(entry.dn)
@@ -264,12 +260,12 @@ class GroupLookup:
         """Return a group and mark it as seen; None if already seen or outside `group_base`."""
         group = kind.parse(dn)
         if group is None:
-            self._statistics.note_skipped(dn)
+            self.statistics.note_skipped(dn)
             return None
         if not group.is_below_base:
             # Not an error: in FreeIPA, memberOf also lists roles and rules.
-            self._statistics.other_base += 1
-            self._statistics.other_base_example = dn
+            self.statistics.other_base += 1
+            self.statistics.other_base_example = dn
             return None
         if group.key in self._seen:
             return None

@@ -5,6 +5,7 @@ groups. The list may include users who are not members; `group_lookup` is author
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import ldap
@@ -60,21 +61,17 @@ class _DirectMembers(NamedTuple):
     missing: str
 
 
+@dataclass
 class MemberLookup:
     """Lists group members over one connection."""
 
-    def __init__(
-        self,
-        session: SearchSession,
-        kinds: Sequence[GroupKind],
-        users: Users,
-        listing: MemberListing,
-    ) -> None:
-        self._session = session
-        self._options = session.options
-        self._kinds = tuple(kinds)
-        self._user_search = users
-        self._listing = listing
+    session: SearchSession
+    kinds: Sequence[GroupKind]
+    user_search: Users
+    listing: MemberListing
+
+    def __post_init__(self) -> None:
+        self._options = self.session.options
         self._direct: dict[str, _DirectMembers] = {}
         self._users: dict[NormalizedDn, tuple[str, ...]] = {}
         """User names by DN; empty for entries that are not users."""
@@ -87,24 +84,24 @@ class MemberLookup:
         Raises ServerFault if the server fails. The remaining groups can then be listed using
         another server.
         """
-        for name in self._listing.pending:
+        for name in self.listing.pending:
             try:
                 missing = await self._list(name)
             except ServerFault:
                 raise
             except LdapFault as fault:
                 missing = fault.text
-            self._listing.done(name, missing)
+            self.listing.done(name, missing)
 
     async def _list(self, name: str) -> str:
         """List a group's members; return why some may be missing ("" if the list is complete)."""
         if self._options.primary_group == "user_name":
-            self._listing.add(name, name)
+            self.listing.add(name, name)
         if self._options.primary_group == "gid_number":
             await self._add_users_of_gid(name)
         missing: dict[str, None] = {}
         level: list[tuple[_Group, tuple[str, ...]]] = []
-        for kind in self._kinds:
+        for kind in self.kinds:
             if kind.options.group_base is None:
                 missing[_NO_BASE] = None
             else:
@@ -126,7 +123,7 @@ class MemberLookup:
             for group, path in level:
                 direct = await self._direct_members(group)
                 for user in direct.users:
-                    self._listing.add(name, user, path)
+                    self.listing.add(name, user, path)
                 if direct.missing:
                     missing[direct.missing] = None
                 for child in direct.groups:
@@ -146,7 +143,7 @@ class MemberLookup:
         return [group for group in groups if group.name == name]
 
     async def _search_groups(self, kind: GroupKind, filter_text: str, limit: int) -> list[_Group]:
-        has_rid = self._options.primary_group == "active_directory" and kind is self._kinds[0]
+        has_rid = self._options.primary_group == "active_directory" and kind is self.kinds[0]
         entries = await self._search(
             kind.options.group_base or "",
             f"(&{kind.options.group_filter}{filter_text})",
@@ -154,7 +151,7 @@ class MemberLookup:
             limit,
         )
         groups: list[_Group] = []
-        async for entry in self._session.in_steps(entries):
+        async for entry in self.session.in_steps(entries):
             parsed = kind.parse(entry.dn)
             if parsed is not None and parsed.is_below_base:
                 name = kind.name_in(entry) if parsed.name is None else parsed.name
@@ -163,7 +160,7 @@ class MemberLookup:
 
     async def _add_users_of_gid(self, name: str) -> None:
         """Add the users whose gidNumber is that of the group."""
-        kind = self._kinds[0]
+        kind = self.kinds[0]
         is_by_name = kind.options.groups_from == "member_uid"
         of_group = kind.options.group_filter if is_by_name else "(objectClass=posixGroup)"
         entries = await self._search(
@@ -178,7 +175,7 @@ class MemberLookup:
             numbers.update(filter(None, map(decode_value, entry.values(_GID))))
         for number in sorted(numbers):
             for user in await self._users_with(f"({_GID}={escape(number)})"):
-                self._listing.add(name, user)
+                self.listing.add(name, user)
 
     async def _direct_members(self, group: _Group) -> _DirectMembers:
         if group.key not in self._direct:
@@ -214,14 +211,14 @@ class MemberLookup:
     async def _values(self, group: _Group) -> list[bytes]:
         """Return the values of a group's member attributes."""
         attributes = group.kind.options.member_attribute
-        self._listing.count_search()
-        entry = await self._session.read("member search", group.dn, attributes)
+        self.listing.count_search()
+        entry = await self.session.read("member search", group.dn, attributes)
         values: list[bytes] = []
         if entry is None:
             return values
         for attribute in attributes:
-            values += await self._session.all_values(
-                entry, attribute, limit=self._listing.room, advice=_ADVICE
+            values += await self.session.all_values(
+                entry, attribute, limit=self.listing.room, advice=_ADVICE
             )
         if not values:
             await self._ensure_readable(group)
@@ -243,7 +240,7 @@ class MemberLookup:
     async def _parse_dns(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
         """Parse the given values, skipping invalid DNs; return the DNs keyed by normalized form."""
         dns: dict[NormalizedDn, ParsedDn] = {}
-        async for dn in self._session.in_steps(filter(None, map(decode_value, values))):
+        async for dn in self.session.in_steps(filter(None, map(decode_value, values))):
             if parsed := parse_dn(dn):
                 dns[normalize(parsed)] = parsed
         return dns
@@ -253,20 +250,20 @@ class MemberLookup:
         new = {
             key: dn
             for key, dn in dns.items()
-            if key not in self._users and self._user_search.base.contains(key)
+            if key not in self._users and self.user_search.base.contains(key)
         }
         if new:
             self._users.update(dict.fromkeys(new, ()))
             for entry in await self._search_users(_any_of(new.values())):
                 parsed = parse_dn(entry.dn)
                 if parsed and (key := normalize(parsed)) in new:
-                    self._users[key] = self._user_search.names(entry)
+                    self._users[key] = self.user_search.names(entry)
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
         """Return the groups among the given DNs, except groups that list their members by name."""
         below_groups: list[_Group] = []
-        for kind in self._kinds:
+        for kind in self.kinds:
             base = kind.options.group_base
             if base is None or kind.options.groups_from == "member_uid":
                 continue
@@ -285,23 +282,23 @@ class MemberLookup:
 
     async def _users_with(self, filter_text: str) -> list[str]:
         entries = await self._search_users(filter_text)
-        return [name for entry in entries for name in self._user_search.names(entry)]
+        return [name for entry in entries for name in self.user_search.names(entry)]
 
     async def _search_users(self, filter_text: str) -> list[LdapEntry]:
-        users = self._user_search
+        users = self.user_search
         for _ in users.base.dns:
-            self._listing.count_search()
-        entries = await self._session.search_below(
+            self.listing.count_search()
+        entries = await self.session.search_below(
             "member search",
             users.base,
             f"(&{users.filter.for_anyone()}{filter_text})",
             users.filter.attributes,
-            limit=max(self._listing.room, 1),
+            limit=max(self.listing.room, 1),
             advice=_ADVICE,
         )
         return [
             entry
-            async for entry in self._session.in_steps(entries)
+            async for entry in self.session.in_steps(entries)
             if users.base.contains_entry(entry.dn)
         ]
 
@@ -313,8 +310,8 @@ class MemberLookup:
         limit: int,
         scope: int = ldap.SCOPE_SUBTREE,
     ) -> list[LdapEntry]:
-        self._listing.count_search()
-        return await self._session.search(
+        self.listing.count_search()
+        return await self.session.search(
             "member search",
             base,
             filter_text,

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
@@ -21,26 +22,22 @@ _MAX_DN_CHARS: Final = 200
 LookupFunction = Callable[[str, LdapConnection], Awaitable[Outcome]]
 
 
+@dataclass
 class Notes:
     """Collects notes on a lookup by running additional searches on its connection."""
 
-    def __init__(
-        self,
-        connection: LdapConnection,
-        users: Users,
-        kinds: Sequence[GroupKind],
-        statistics: LdapStatistics,
-    ) -> None:
-        self._connection = connection
-        self._users = users
-        self._kinds = kinds
-        self._statistics = statistics
-        self._session = SearchSession(connection, lambda: Allowance(_MAX_ENTRIES))
+    connection: LdapConnection
+    users: Users
+    kinds: Sequence[GroupKind]
+    statistics: LdapStatistics
+
+    def __post_init__(self) -> None:
+        self._session = SearchSession(self.connection, lambda: Allowance(_MAX_ENTRIES))
 
     async def about(self, user: str, outcome: Outcome, look_up: LookupFunction) -> list[str]:
         """Return notes on a lookup's outcome, omitting notes whose searches failed."""
         # Do not report the additional searches, because normal lookups do not include them.
-        self._connection.observe = lambda _step: None
+        self.connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]
         elif isinstance(outcome, KnownUser):
@@ -58,8 +55,8 @@ class Notes:
         name = user.rpartition("\\")[2].partition("@")[0]
         if not name or name == user:
             return
-        attributes = " or ".join(self._users.filter.attributes)
-        if isinstance(await look_up(name, self._connection), KnownUser):
+        attributes = " or ".join(self.users.filter.attributes)
+        if isinstance(await look_up(name, self.connection), KnownUser):
             yield (
                 f"the directory has the user {name!r}: let callers send the name without its "
                 "domain part, or compare another attribute in user_filter, such as "
@@ -72,16 +69,16 @@ class Notes:
             )
 
     async def _other_bases(self, user: str) -> AsyncIterator[str]:
-        statistics = self._statistics
+        statistics = self.statistics
         if statistics.other_base:
             yield _outside(statistics.other_base, statistics.other_base_example)
-        searched = [kind for kind in self._kinds if kind.options.groups_from != "member_of"]
+        searched = [kind for kind in self.kinds if kind.options.groups_from != "member_of"]
         if not searched:
             return
         entries = await self._session.search_below(
             "user search",
-            self._users.base,
-            self._users.filter.for_user(user),
+            self.users.base,
+            self.users.filter.for_user(user),
             ("1.1",),
             limit=_MAX_ENTRIES,
             advice="",
@@ -113,7 +110,7 @@ class Notes:
             try:
                 entries = await self._session.search_below(
                     "user search",
-                    self._users.base,
+                    self.users.base,
                     f"({attribute}=*)",
                     ("1.1",),
                     limit=1,
