@@ -101,35 +101,25 @@ class CacheStats:
     negative: Occupancy = field(default_factory=Occupancy)
 
 
+@dataclass(eq=False)
 class GroupCache:
     """Caches up to `max_entries` users with groups, and as many names without groups."""
 
-    def __init__(
-        self,
-        options: CacheOptions,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        chance: Callable[[], float] = random.random,
-        lease: CacheLease | None = None,
-    ) -> None:
-        """Create an empty cache.
+    options: CacheOptions
+    """TTLs and bounds. May be replaced at any time. Existing entries then keep their TTLs. If a
+    bound is lowered, excess entries are evicted as new ones are stored."""
+    clock: Callable[[], float]
+    """A monotonic clock, in seconds."""
+    wall: Callable[[], float]
+    """The wall clock, in seconds."""
+    chance: Callable[[], float] = random.random
+    """Returns random numbers in [0, 1)."""
+    lease: CacheLease = field(default_factory=EndlessLease)
+    """The cache lease. Entries stored before the lease ended must be revalidated."""
 
-        Args:
-            options: TTLs and bounds. May be replaced at any time. Existing entries then keep their
-                TTLs. If a bound is lowered, excess entries are evicted as new ones are stored.
-            clock: A monotonic clock, in seconds.
-            wall: The wall clock, in seconds.
-            chance: Returns random numbers in [0, 1).
-            lease: The cache lease, or None for a lease that never ends. Entries stored before the
-                lease ended must be revalidated.
-        """
-        self.lease: Final = lease or EndlessLease()
-        self.options = options
-        self.clock: Final = clock
-        self.wall: Final = wall
-        self._chance = chance
-        shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
-        self.stats: Final = CacheStats()
+    def __post_init__(self) -> None:
+        shards = max(1, min(MAX_SHARDS, self.options.max_entries // MIN_SHARD_ENTRIES))
+        self.stats = CacheStats()
         self._groups = _Shards(shards, self.stats.groups)
         self._negative = _Shards(shards, self.stats.negative)
         self._shared_groups: LRUCache[tuple[str, ...], KnownUser] = LRUCache(MAX_SHARED_GROUPS)
@@ -253,12 +243,12 @@ class GroupCache:
         refresh_after = 1.0
         if isinstance(entry.outcome, KnownUser):
             ttl = options.positive_ttl
-            refresh_after = REFRESH_AFTER - REFRESH_SPREAD * self._chance()
+            refresh_after = REFRESH_AFTER - REFRESH_SPREAD * self.chance()
         elif isinstance(entry.outcome, NoSuchUser):
             ttl = options.negative_ttl
         else:
             ttl = options.failure_ttl
-        ttl *= 1 - TTL_JITTER * self._chance()
+        ttl *= 1 - TTL_JITTER * self.chance()
         now, wall = self.clock(), self.wall()
         if shared is not None:
             ttl = min(ttl, shared.expires_at - wall)

@@ -298,7 +298,6 @@ class GroupResolver:
         )
 
     def _use(self, entry: CacheEntry) -> CacheEntry:
-        """Count a cache hit, and return the entry."""
         stats = self._cache.stats
         if isinstance(entry.outcome, KnownUser):
             stats.hits += 1
@@ -320,7 +319,6 @@ class GroupResolver:
         return None
 
     def _refresh(self, user: str) -> bool:
-        """Start or queue a refresh; return whether it has started."""
         return self._is_local or user in self._flights or self._refreshes.add(user)
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 from typing import Final
@@ -105,6 +106,7 @@ class CircuitState(StrEnum):
     """One trial lookup at a time reaches the resolver."""
 
 
+@dataclass(eq=False)
 class CircuitBreaker:
     """Stops queries to a failing source.
 
@@ -113,14 +115,12 @@ class CircuitBreaker:
     broken. Only LookupFailure counts as a failure.
     """
 
-    def __init__(
-        self, name: str, options: ResolverOptions, source: Source, clock: Callable[[], float]
-    ) -> None:
-        self._name = name
-        self._threshold = options.breaker_failures
-        self._pause = options.breaker_pause
-        self._source = source
-        self._clock = clock
+    name: str
+    options: ResolverOptions
+    source: Source
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._failed: set[str] = set()
         self._open_until: float | None = None
         self._probing = False
@@ -133,7 +133,7 @@ class CircuitBreaker:
         """The current state."""
         if self._open_until is None:
             return CircuitState.CLOSED
-        if self._clock() < self._open_until:
+        if self.clock() < self._open_until:
             return CircuitState.OPEN
         return CircuitState.HALF_OPEN
 
@@ -146,18 +146,18 @@ class CircuitBreaker:
     async def resolve(self, user: str) -> Outcome:
         """Look up a user, or return LookupFailure immediately if the breaker is open."""
         if self.refuses:
-            remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
+            remaining = max(1, ceil((self._open_until or 0.0) - self.clock()))
             return LookupFailure(f"paused after repeated failures, for another {remaining} s")
         self._probing = self.state is CircuitState.HALF_OPEN
         changes = self._changes
         try:
-            outcome = await self._source.resolve(user)
+            outcome = await self.source.resolve(user)
         except BaseException:
             if changes == self._changes:
                 self._probing = False
             raise
         if isinstance(outcome, LookupFailure):
-            self.last_failure = self._clock(), outcome.detail
+            self.last_failure = self.clock(), outcome.detail
         # Ignore the outcome if the breaker has changed state since the lookup started.
         if changes == self._changes:
             self._record(user, outcome)
@@ -168,15 +168,15 @@ class CircuitBreaker:
             self._failed.clear()
             if self._open_until is not None:
                 self._change(None)
-                _LOG.warning("resolver %r answers again", self._name)
+                _LOG.warning("resolver %r answers again", self.name)
             return
         self._failed.add(user)
-        if self._open_until is not None or len(self._failed) >= self._threshold:
-            self._change(self._clock() + self._pause)
+        if self._open_until is not None or len(self._failed) >= self.options.breaker_failures:
+            self._change(self.clock() + self.options.breaker_pause)
             _LOG.warning(
                 "resolver %r keeps failing and is paused for %.1f s: %s",
-                self._name,
-                self._pause,
+                self.name,
+                self.options.breaker_pause,
                 outcome.detail,
             )
 
@@ -187,6 +187,7 @@ class CircuitBreaker:
         self._changes += 1
 
 
+@dataclass(eq=False)
 class Bulkhead:
     """Limits the number of concurrent lookups (`max_concurrent`) and queued lookups
     (`max_waiting`). A queued lookup waits for up to `lookup_timeout`.
@@ -195,15 +196,12 @@ class Bulkhead:
     callers fail fast if the source is slow, and kept short while the source is overloaded.
     """
 
-    def __init__(
-        self, options: ResolverOptions, source: Source, clock: Callable[[], float]
-    ) -> None:
-        self._max_concurrent = options.max_concurrent
-        self._max_waiting = options.max_waiting
-        self._max_wait = options.lookup_timeout
-        self._semaphore = asyncio.Semaphore(self._max_concurrent)
-        self._source = source
-        self._clock = clock
+    options: ResolverOptions
+    source: Source
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._semaphore = asyncio.Semaphore(self.options.max_concurrent)
         self.waiting = 0
         """The number of queued lookups."""
         self.running = 0
@@ -216,38 +214,40 @@ class Bulkhead:
     async def resolve(self, user: str) -> Outcome:
         """Look up a user; return LookupFailure if the lookup cannot start in time."""
         if self._semaphore.locked():
-            if self.waiting >= self._max_waiting or self._is_overloaded():
+            if self.waiting >= self.options.max_waiting or self._is_overloaded():
                 return LookupFailure("too many lookups", too_many=True)
             if not await self._acquire_in_time():
-                detail = f"too many lookups: none could start within {self._max_wait:g} s"
+                detail = (
+                    f"too many lookups: none could start within {self.options.lookup_timeout:g} s"
+                )
                 return LookupFailure(detail, too_many=True)
         else:
             await self._semaphore.acquire()
         self.running += 1
-        start = self._clock()
+        start = self.clock()
         try:
-            return await self._source.resolve(user)
+            return await self.source.resolve(user)
         finally:
             self.running -= 1
-            seconds = self._clock() - start
+            seconds = self.clock() - start
             alpha = EWMA_ALPHA if self._duration else 1
             self._duration += (seconds - self._duration) * alpha
             self._semaphore.release()
 
     def _is_overloaded(self) -> bool:
         """Return whether the queue persists and the estimated wait for a lookup is too long."""
-        burst = self._max_wait * BURST_SHARE
-        if not self.waiting or self._clock() - self._queued_since < burst:
+        burst = self.options.lookup_timeout * BURST_SHARE
+        if not self.waiting or self.clock() - self._queued_since < burst:
             return False
-        wait = self.waiting / self._max_concurrent * self._duration
+        wait = self.waiting / self.options.max_concurrent * self._duration
         return wait > max(burst, MIN_LOOKUPS * self._duration)
 
     async def _acquire_in_time(self) -> bool:
         if not self.waiting:
-            self._queued_since = self._clock()
+            self._queued_since = self.clock()
         self.waiting += 1
         try:
-            async with asyncio.timeout(self._max_wait):
+            async with asyncio.timeout(self.options.lookup_timeout):
                 await self._semaphore.acquire()
         except TimeoutError:
             return False
@@ -257,20 +257,17 @@ class Bulkhead:
             self.waiting -= 1
 
 
+@dataclass(eq=False)
 class ResolverLoad:
     """A resolver's load, used to limit refreshes."""
 
-    def __init__(
-        self,
-        breaker: CircuitBreaker,
-        bulkhead: Bulkhead,
-        options: ResolverOptions,
-        clock: Callable[[], float],
-    ) -> None:
-        self._breaker = breaker
-        self._bulkhead = bulkhead
-        self._max_concurrent = options.max_concurrent
-        bucket = TokenBucket(options.refresh_rate, REFRESH_BURST, clock)
+    breaker: CircuitBreaker
+    bulkhead: Bulkhead
+    options: ResolverOptions
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        bucket = TokenBucket(self.options.refresh_rate, REFRESH_BURST, self.clock)
         # Limits the rate of refreshes across all partitions.
         self.wait, self.acquire, self.charge = bucket.wait, bucket.acquire, bucket.charge
 
@@ -280,17 +277,17 @@ class ResolverLoad:
 
         The remaining lookup slots are reserved for users without a cache entry.
         """
-        if self._breaker.refuses:
+        if self.breaker.refuses:
             return 0
-        if self._breaker.state is CircuitState.HALF_OPEN:
+        if self.breaker.state is CircuitState.HALF_OPEN:
             return 1
-        share = QUEUE_REFRESH_SHARE if self._bulkhead.waiting else REFRESH_SHARE
-        return max(1, self._max_concurrent // share)
+        share = QUEUE_REFRESH_SHARE if self.bulkhead.waiting else REFRESH_SHARE
+        return max(1, self.options.max_concurrent // share)
 
     @property
     def waiting(self) -> int:
         """The number of queued lookups."""
-        return self._bulkhead.waiting
+        return self.bulkhead.waiting
 
 
 class GuardedResolver:

@@ -8,6 +8,7 @@ partition has its own cache.
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, NamedTuple, Protocol, cast
 
 from pydantic import ValidationError
@@ -84,45 +85,32 @@ class UnusableResolvers(Exception):
         self.unusable = tuple(unusable)
 
 
+@dataclass(eq=False)
 class ResolverManager:
     """Manages the open resolvers and each partition's group resolver."""
 
-    def __init__(
-        self,
-        settings: IdentitySettings,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        observe: Callable[[str, str], LookupObserver] | None = None,
-        *,
-        lease: CacheLease | None = None,
-        share: SharedGroupsFactory | None = None,
-        around: Callable[[str, Resolver], Resolver] | None = None,
-        resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
-    ) -> None:
-        """Create a manager without resolvers.
+    settings: IdentitySettings
+    clock: Callable[[], float]
+    """A monotonic clock, in seconds."""
+    wall: Callable[[], float]
+    """The wall clock, in seconds."""
+    observe: Callable[[str, str], LookupObserver] | None = None
+    """Returns the lookup observer for a resolver, given the resolver's name or type and where it is
+    defined (`settings` or `policy`)."""
+    _: KW_ONLY
+    lease: CacheLease = field(default_factory=EndlessLease)
+    """The lease for all caches."""
+    share: SharedGroupsFactory | None = None
+    """Returns the shared groups for a partition; None if there is no fleet."""
+    around: Callable[[str, Resolver], Resolver] | None = None
+    """Wraps each new resolver, given its name and the resolver itself."""
+    resolver_type: Callable[[str], ResolverType] = registry.resolver_type
+    """Returns the resolver type with the given name. Raises BadResolverType."""
 
-        Args:
-            settings: The settings.
-            clock: A monotonic clock, in seconds.
-            wall: The wall clock, in seconds.
-            observe: Returns the lookup observer for a resolver, given the resolver's name or type
-                and where it is defined (`settings` or `policy`).
-            lease: The lease for all caches, or None for a lease that never ends.
-            share: Returns the shared groups for a partition; None if there is no fleet.
-            around: Wraps each new resolver, given its name and the resolver itself.
-            resolver_type: Returns the resolver type with the given name. Raises BadResolverType.
-        """
-        self._observe = observe
-        self._share = share
-        self._around = around
-        self._resolver_type = resolver_type
-        self._settings = settings
-        self._clock = clock
-        self._wall = wall
+    def __post_init__(self) -> None:
         self._open_resolvers: dict[ResolverKey, _OpenResolver] = {}
         self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
-        self._lease = lease or EndlessLease()
-        self._lease.on_end(self._end_lease)
+        self.lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
         """Return the open resolvers, each preceded by its origin (`settings` or `policy`)."""
@@ -134,7 +122,7 @@ class ResolverManager:
 
     def reconfigure(self, settings: IdentitySettings) -> None:
         """Apply new settings. Only the cache options may differ from the current settings."""
-        self._settings = settings
+        self.settings = settings
         for (partition, _), groups in self._groups.items():
             groups.reconfigure(settings.partition(partition).cache)
 
@@ -161,7 +149,7 @@ class ResolverManager:
         """Close the group resolvers not in `used`, and any resolvers that are then unused."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
-        used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
+        used_keys = {each for _, key in self._groups for each in _members(self.settings, key)}
         unused_keys = self._open_resolvers.keys() - used_keys
         unused_resolvers = [self._open_resolvers.pop(each).guarded for each in unused_keys]
         await asyncio.gather(*(each.close() for each in unused_groups))
@@ -172,53 +160,53 @@ class ResolverManager:
         await self.close_unused(())
 
     async def _group_resolver(self, partition: Partition) -> GroupResolver:
-        key = _key(self._settings, partition)
+        key = _key(self.settings, partition)
         groups = self._groups.get((partition.name, key))
         if groups is None:
             source = await self._source(partition, key)
-            options = self._settings.partition(partition.name).cache
-            cache = GroupCache(options, self._clock, self._wall, lease=self._lease)
+            options = self.settings.partition(partition.name).cache
+            cache = GroupCache(options, self.clock, self.wall, lease=self.lease)
             shared = self._shared(partition.name, key, source)
-            groups = GroupResolver(source, cache, clock=self._clock, shared=shared)
+            groups = GroupResolver(source, cache, clock=self.clock, shared=shared)
             self._groups[partition.name, key] = groups
         return groups
 
     def _shared(self, partition: str, key: ResolverKey, source: GroupSource) -> SharedGroups | None:
         """Return the shared groups for a partition; None if its groups must not be shared."""
-        if self._share is None or source.is_local:
+        if self.share is None or source.is_local:
             return None
         settings: list[tuple[str, str, str, str]] = []
-        for each in _members(self._settings, key):
+        for each in _members(self.settings, key):
             _, resolver_type, options = self._open_resolvers[each]
             if getattr(resolver_type, "is_of_host", False):
                 return None
             options_json = options.model_dump_json(fallback=repr)
             settings.append((*each, repr(resolver_type), options_json))
-        chain = _chain(self._settings, key)
-        return self._share(partition, repr((settings, chain and chain.mode)))
+        chain = _chain(self.settings, key)
+        return self.share(partition, repr((settings, chain and chain.mode)))
 
     async def _source(self, partition: Partition, key: ResolverKey) -> GroupSource:
         """Return the resolver or chain for `key`; open it if necessary. Raises UnusableResolver."""
         members: list[GuardedResolver] = []
-        for each in _members(self._settings, key):
+        for each in _members(self.settings, key):
             resolver = self._open_resolvers.get(each)
             if resolver is None:
                 resolver = self._open_resolvers[each] = await self._open_resolver(partition, each)
             members.append(resolver.guarded)
-        chain = _chain(self._settings, key)
+        chain = _chain(self.settings, key)
         return ResolverChain(key.name, members, chain.mode) if chain else members[0]
 
     async def _open_resolver(self, partition: Partition, key: ResolverKey) -> _OpenResolver:
-        resolver_type, options = _definition(self._settings, partition, key, self._resolver_type)
+        resolver_type, options = _definition(self.settings, partition, key, self.resolver_type)
         resolver = resolver_type(options)
-        if self._around is not None:
-            resolver = self._around(key.name, resolver)
+        if self.around is not None:
+            resolver = self.around(key.name, resolver)
         guarded = GuardedResolver(
             key.name,
             resolver,
             options,
-            clock=self._clock,
-            observe=self._observe and self._observe(key.name, key.defined_in),
+            clock=self.clock,
+            observe=self.observe and self.observe(key.name, key.defined_in),
         )
         try:
             await guarded.open()

@@ -62,7 +62,6 @@ class MemberListing:
         max_members: int = MAX_MEMBERS,
         max_searches: int = MAX_SEARCHES,
     ) -> None:
-        """Create an empty listing with limits on the numbers of memberships and requests."""
         self.groups: Mapping[str, GroupMembers] = {name: GroupMembers() for name in groups}
         self._max_members = max_members
         self._max_searches = max_searches

@@ -126,7 +126,6 @@ class PolicyLoader:
             for file in (policy, site, spark)
             if file is not None
         ]
-        """A watcher for each file."""
         self._acl_names = {
             name: partition.acl_names for name, partition in settings.partitions.items()
         }

@@ -215,7 +215,6 @@ def _yunikorn_warnings(
 
 
 def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
-    """Load the policy, and return its format and the result."""
     name, data = text.policy
     options = format_options(text, job)
     try:

@@ -76,33 +76,24 @@ class PastReload:
     """The number of omitted diagnostics."""
 
 
+@dataclass(eq=False)
 class Reloader:
     """Loads the configured policies into the engine."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        resolvers: ResolverManager,
-        engine: Engine,
-        wall: Callable[[], float],
-        agree_on_revision: Callable[[str, int], Awaitable[int]] | None = None,
-    ) -> None:
-        """Create a reloader without loading anything.
+    settings: Settings
+    """The settings that locate the policies and configure their partitions."""
+    resolvers: ResolverManager
+    """Provides each partition's group resolver."""
+    engine: Engine
+    """Serves the policies."""
+    wall: Callable[[], float]
+    """A wall clock in seconds."""
+    agree_on_revision: Callable[[str, int], Awaitable[int]] | None = None
+    """Agrees with the other processes on a policy's revision, given the policy's checksum and the
+    previous revision. None if this is the only process."""
 
-        Args:
-            settings: The settings that locate the policies and configure their partitions.
-            resolvers: Provides each partition's group resolver.
-            engine: Serves the policies.
-            wall: A wall clock in seconds.
-            agree_on_revision: Agrees with the other processes on a policy's revision, given the
-                policy's checksum and the previous revision. None if this is the only process.
-        """
-        self._settings = settings
-        self._agree_on_revision = agree_on_revision
-        self._resolvers = resolvers
-        self._engine = engine
-        self._wall = wall
-        self._loader = PolicyLoader(settings)
+    def __post_init__(self) -> None:
+        self._loader = PolicyLoader(self.settings)
         self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._running: asyncio.Task[ReloadState] | None = None
@@ -120,7 +111,7 @@ class Reloader:
         """The number of failed reloads."""
         self.served_texts: ParseJob | None = None
         """The texts of the served policies, as in `PolicyLoader.texts`."""
-        self.past: Final[deque[PastReload]] = deque(maxlen=MAX_PAST_RELOADS)
+        self.past: deque[PastReload] = deque(maxlen=MAX_PAST_RELOADS)
         """The most recent reloads, newest last."""
 
     async def reload(self) -> ReloadState:
@@ -168,16 +159,15 @@ class Reloader:
             self.failed += not state.succeeded
             shown = diagnostics[:MAX_PAST_DIAGNOSTICS]
             not_shown = len(diagnostics) - len(shown)
-            now, succeeded = self._wall(), state.succeeded
+            now, succeeded = self.wall(), state.succeeded
             self.past.append(PastReload(now, succeeded, self._revision, shown, not_shown))
             return state
 
     async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
-        """Load and serve the policies, and return the diagnostics and the unusable resolvers."""
         try:
             parsed = await self._loader.load(in_child=bool(self._revision))
             severity = Severity.WARNING if self._revision else Severity.ERROR
-            parsed = _with_unused_settings(parsed, self._settings, self._loader.name, severity)
+            parsed = _with_unused_settings(parsed, self.settings, self._loader.name, severity)
             diagnostics = parsed.diagnostics
             if not has_errors(diagnostics):
                 lost = parsed.empty - self._empty if self._revision else ()
@@ -220,13 +210,13 @@ class Reloader:
     async def _serve(self, parsed: ParsedPolicies) -> None:
         """Serve the policies unless they are already being served. Raises UnusableResolvers."""
         partitions = parsed.partitions
-        is_served = self._revision and self._engine.snapshot.policy.checksum == parsed.checksum
-        if is_served and self._agree_on_revision is None:
+        is_served = self._revision and self.engine.snapshot.policy.checksum == parsed.checksum
+        if is_served and self.agree_on_revision is None:
             return
-        groups = await self._resolvers.for_partitions(partitions)
+        groups = await self.resolvers.for_partitions(partitions)
         revision = self._revision + 1
-        if self._agree_on_revision is not None:
-            revision = await self._agree_on_revision(parsed.checksum, self._revision)
+        if self.agree_on_revision is not None:
+            revision = await self.agree_on_revision(parsed.checksum, self._revision)
         if is_served and revision == self._revision:
             return  # no other worker has raised the revision
         policy = Policy(partitions, self._loader.name, revision, parsed.checksum)
@@ -234,17 +224,17 @@ class Reloader:
             name: ServedPartition(
                 partition,
                 groups[name],
-                self._settings.partition(name).trust_provided_groups,
+                self.settings.partition(name).trust_provided_groups,
                 parsed.spark_defaults.get(name, {}),
             )
             for name, partition in partitions.items()
         }
         if self._revision:
-            self._free_later(self._engine.snapshot, set(groups.values()))
+            self._free_later(self.engine.snapshot, set(groups.values()))
         self._revision = revision
         self.served_texts = self._loader.texts
         self._empty = parsed.empty
-        self._engine.serve(Snapshot(policy, served, self._wall(), parsed.diagnostics))
+        self.engine.serve(Snapshot(policy, served, self.wall(), parsed.diagnostics))
         resources.freeze_gc()
         _LOG.info(
             "policy is served",
@@ -269,8 +259,8 @@ class Reloader:
                 )
 
     async def _close_unused_resolvers(self) -> None:
-        served = self._engine.snapshot.served.values() if self._revision else ()
-        await self._resolvers.close_unused({each.groups for each in served})
+        served = self.engine.snapshot.served.values() if self._revision else ()
+        await self.resolvers.close_unused({each.groups for each in served})
 
     def _free_later(self, replaced: Snapshot, used: AbstractSet[GroupResolver]) -> None:
         partitions = replaced.policy.partitions.values()
@@ -286,7 +276,7 @@ class Reloader:
         self, diagnostics: tuple[Diagnostic, ...], unusable: tuple[UnusableResolver, ...]
     ) -> ReloadState:
         failed = has_errors(diagnostics)
-        state = ReloadState(not failed, self._wall() if failed else None, diagnostics, unusable)
+        state = ReloadState(not failed, self.wall() if failed else None, diagnostics, unusable)
         if not self._revision:
             return state  # the caller reports why the server cannot start
         for diagnostic in diagnostics[:MAX_LOGGED]:

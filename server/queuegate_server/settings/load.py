@@ -74,7 +74,6 @@ class SettingsError(Exception):
     """Raised for invalid settings."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Sort the diagnostics by position and drop duplicates."""
         self.diagnostics = tuple(sort_diagnostics(dict.fromkeys(diagnostics)))
         super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 

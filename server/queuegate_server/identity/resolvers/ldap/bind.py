@@ -180,7 +180,6 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
 
 def _credentials(options: LdapOptions) -> dict[str, str]:
-    """Return environment variables that select the configured Kerberos credentials."""
     variables: dict[str, str] = {}
     if options.keytab_file is not None:
         variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"

@@ -48,7 +48,6 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "primary_group": "gid_number",
     },
 }
-"""Preset options by directory type."""
 
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
 """The directory in which YuniKorn expects its Secret."""

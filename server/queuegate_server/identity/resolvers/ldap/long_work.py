@@ -24,7 +24,6 @@ class Pacer:
     """Determines when tasks in the process may start their next steps."""
 
     def __init__(self) -> None:
-        """Create a pacer whose first step may start immediately."""
         self._free_at = 0.0
 
     def wait(self, worked: float = 0.0) -> float:
@@ -38,4 +37,3 @@ class Pacer:
 
 
 PACER: Final = Pacer()
-"""The process-wide pacer."""

@@ -209,7 +209,6 @@ class MemberLookup:
         return _DirectMembers(tuple(dict.fromkeys(users)), tuple(groups), missing)
 
     async def _values(self, group: _Group) -> list[bytes]:
-        """Return the values of a group's member attributes."""
         attributes = group.kind.options.member_attribute
         self.listing.count_search()
         entry = await self.session.read("member search", group.dn, attributes)

@@ -109,23 +109,18 @@ class _Request:
     """Whether the response's final message has arrived."""
 
 
+@dataclass(eq=False)
 class PendingRequests:
     """The requests in flight on a connection."""
 
-    def __init__(
-        self, abandon: Callable[[int], None], close: Callable[[str], None], hear: Callable[[], None]
-    ) -> None:
-        """Create an empty collection of requests.
+    notify: Callable[[int], None]
+    """Notifies the server of an abandoned request."""
+    close: Callable[[str], None]
+    """Closes the connection, given the reason."""
+    hear: Callable[[], None]
+    """Called whenever a message starts to arrive, including messages that are then discarded."""
 
-        Args:
-            abandon: Notifies the server of an abandoned request.
-            close: Closes the connection, given the reason.
-            hear: Called whenever a message starts to arrive, including messages that are then
-                discarded.
-        """
-        self._abandon = abandon
-        self.close = close
-        self._hear = hear
+    def __post_init__(self) -> None:
         self._pending: dict[int, _Request] = {}
         self._late: dict[int, _Request] = {}
         """Abandoned requests by message id. Their late responses are discarded."""
@@ -154,7 +149,7 @@ class PendingRequests:
             self._late[message] = request
             if len(self._late) > _MAX_LATE:
                 del self._late[next(iter(self._late))]
-        self._abandon(message)
+        self.notify(message)
 
     def fail_all(self, reason: str) -> None:
         """Fail all requests because the connection was closed."""
@@ -185,7 +180,7 @@ class PendingRequests:
 
     def admit(self, head: MessageHead) -> bool:
         """Return whether to read the rest of a message, given its head. Raises ServerFault."""
-        self._hear()
+        self.hear()
         is_notice = head.id == 0 and head.operation == EXTENDED_RESPONSE
         request = self._pending.get(head.id) or self._late.get(head.id)
         if not is_notice and (request is None or request.is_complete):

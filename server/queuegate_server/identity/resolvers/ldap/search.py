@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar, cast
 
 import ldap
@@ -41,36 +42,32 @@ class LimitExceeded(SetupFault):
         super().__init__(f"there {excess}", advice)
 
 
+@dataclass(eq=False)
 class SearchSession:
     """The searches for one lookup. All methods raise LdapFault.
 
     Must be used as a context manager, which keeps the connection from being closed due to age.
     """
 
-    def __init__(
-        self, connection: LdapConnection, allowance: Allowance | Callable[[], Allowance]
-    ) -> None:
-        """Create a session on a connection.
+    connection: LdapConnection
+    allowance: Allowance | Callable[[], Allowance]
+    """One allowance for all responses, or a function that returns a new one for each response."""
 
-        `allowance` is either one allowance for all responses or a function that returns a new one
-        for each response.
-        """
-        self._connection = connection
-        self._allowance = allowance
+    def __post_init__(self) -> None:
         self._has_lock = False
         """Whether this lookup holds the connection's `long_work` lock."""
-        self.options = connection.options
+        self.options = self.connection.options
 
     def __enter__(self) -> Self:
-        self._connection.users += 1
-        self._connection.quiet.clear()
+        self.connection.users += 1
+        self.connection.quiet.clear()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._release_lock()
-        self._connection.users -= 1
-        if not self._connection.users:
-            self._connection.quiet.set()
+        self.connection.users -= 1
+        if not self.connection.users:
+            self.connection.quiet.set()
 
     async def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
         """Yield items, pausing for other tasks after each step of a few milliseconds.
@@ -84,7 +81,7 @@ class SearchSession:
             if (now := time.monotonic()) > end:
                 wait = PACER.wait(now - start)
                 if not self._has_lock:
-                    await self._connection.long_work.acquire()
+                    await self.connection.long_work.acquire()
                     self._has_lock = True
                     wait = PACER.wait()
                 await asyncio.sleep(wait)
@@ -96,7 +93,7 @@ class SearchSession:
     def _release_lock(self) -> None:
         if self._has_lock:
             self._has_lock = False
-            self._connection.long_work.release()
+            self.connection.long_work.release()
 
     async def search(
         self,
@@ -116,9 +113,9 @@ class SearchSession:
         """
         allowance = self._next_allowance()
         query = Query(base, filter_text, attributes, scope)
-        with timed_step(step_name, self._connection.server, self._connection.observe) as step:
+        with timed_step(step_name, self.connection.server, self.connection.observe) as step:
             try:
-                result = await self._connection.search(
+                result = await self.connection.search(
                     query, size_limit=limit + 1, allowance=allowance
                 )
                 entries = await self._unpaged_entries(result, attributes)
@@ -182,10 +179,10 @@ class SearchSession:
     ) -> LdapEntry | None:
         """Return the entry with the given DN; None if it does not exist or is not visible."""
         allowance = self._next_allowance()
-        with timed_step(step_name, self._connection.server, self._connection.observe) as step:
+        with timed_step(step_name, self.connection.server, self.connection.observe) as step:
             try:
                 query = Query(dn, _ANY_ENTRY, attributes, ldap.SCOPE_BASE)
-                result = await self._connection.search(query, size_limit=2, allowance=allowance)
+                result = await self.connection.search(query, size_limit=2, allowance=allowance)
                 entries = await self._unpaged_entries(result, attributes)
             except NoSuchEntry:
                 entries = []
@@ -241,7 +238,7 @@ class SearchSession:
 
     async def is_active_directory(self) -> bool:
         """Return whether the server is Active Directory. Determined once per connection."""
-        connection = self._connection
+        connection = self.connection
         if connection.is_active_directory is None:
             root = await self.read("root entry", "", ["supportedCapabilities"])
             capabilities = root.values("supportedCapabilities") if root else []
@@ -256,7 +253,7 @@ class SearchSession:
         for _ in range(limit // size + _MORE_PAGES):
             control = SimplePagedResultsControl(criticality=True, size=size, cookie=cookie)
             try:
-                result = await self._connection.search(
+                result = await self.connection.search(
                     query, size_limit=0, allowance=self._next_allowance(), controls=[control]
                 )
             except TooManyEntries as fault:
@@ -280,7 +277,7 @@ class SearchSession:
         )
 
     def _next_allowance(self) -> Allowance:
-        allowance = self._allowance
+        allowance = self.allowance
         return allowance if isinstance(allowance, Allowance) else allowance()
 
     async def _unpaged_entries(

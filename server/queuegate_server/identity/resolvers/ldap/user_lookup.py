@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
@@ -72,58 +73,54 @@ class Users:
         )
 
 
+@dataclass(eq=False)
 class UserLookup:
     """Looks up users."""
 
-    def __init__(
-        self,
-        options: LdapOptions,
-        users: Users,
-        kinds: Sequence[GroupKind],
-        statistics: LdapStatistics,
-    ) -> None:
-        self._options = options
-        self._users = users
-        self._kinds = kinds
-        self._statistics = statistics
-        self._attributes = (*users.filter.attributes, *user_attributes(options))
-        self._users_without = dict.fromkeys(member_of_attributes(options), 0)
+    options: LdapOptions
+    users: Users
+    kinds: Sequence[GroupKind]
+    statistics: LdapStatistics
+
+    def __post_init__(self) -> None:
+        self._attributes = (*self.users.filter.attributes, *user_attributes(self.options))
+        self._users_without = dict.fromkeys(member_of_attributes(self.options), 0)
         """For each attribute that lists groups, the number of users without a value. An attribute
         is removed once a user has a value or the warning has been logged."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
         """Look up a user. Raises LdapFault if the query fails or matches several entries."""
-        filter_text = self._users.filter.for_user(user)
-        allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
+        filter_text = self.users.filter.for_user(user)
+        allowance = Allowance(self.options.max_groups, _FEWER_GROUPS)
         with SearchSession(connection, allowance) as session:
             try:
                 entries = await session.search_below(
                     "user search",
-                    self._users.base,
+                    self.users.base,
                     filter_text,
                     self._attributes,
                     limit=_MAX_USER_ENTRIES,
                     advice=_NARROW,
                 )
             except LimitExceeded:
-                self._statistics.ambiguous += 1
+                self.statistics.ambiguous += 1
                 raise
             match = self._only_match(entries, user)
             if match is _NO_SUCH_USER:
-                await check_user_filter(connection, self._options)
+                await check_user_filter(connection, self.options)
             if isinstance(match, NoSuchUser):
                 return match
             entry, name = match
-            lookup = GroupLookup(session, self._kinds, self._statistics, entry, name)
+            lookup = GroupLookup(session, self.kinds, self.statistics, entry, name)
             groups = await lookup.groups(user)
             if not groups:
-                await check_groups(connection, self._options)
+                await check_groups(connection, self.options)
         self._note_missing_attributes(entry)
         return KnownUser(groups)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
         """Return all user names. Raises LdapFault if there are more than `limit`."""
-        users = self._users
+        users = self.users
         names: dict[str, None] = {}
         with SearchSession(
             connection, lambda: Allowance(limit, _NARROW, is_for_listing=True)
@@ -143,13 +140,13 @@ class UserLookup:
 
     def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
         """Return the user names in an entry. Raises SetupFault if none are readable."""
-        attributes = self._users.filter.attributes
+        attributes = self.users.filter.attributes
         if not any(map(entry.values, attributes)):
             raise SetupFault(
                 f"the entry {entry.dn!r:.200} has no readable {' or '.join(attributes)}",
                 "grant the bind account read access",
             )
-        return self._users.names(entry)
+        return self.users.names(entry)
 
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
@@ -158,22 +155,20 @@ class UserLookup:
         inside = [entry for entry in entries if self._is_in_user_base(entry)]
         if entries and not inside:
             return _OUTSIDE_BASE
-        matching = [
-            (entry, name) for entry in inside if (name := self._users.spelling(entry, user))
-        ]
+        matching = [(entry, name) for entry in inside if (name := self.users.spelling(entry, user))]
         if len(matching) > 1:
-            self._statistics.ambiguous += 1
+            self.statistics.ambiguous += 1
             raise SetupFault(f"{len(matching)} entries match the user", _NARROW)
         if inside and not matching:
-            self._statistics.other_spelling += 1
+            self.statistics.other_spelling += 1
             return _OTHER_SPELLING
         return matching[0] if matching else _NO_SUCH_USER
 
     def _is_in_user_base(self, entry: LdapEntry) -> bool:
         """Return whether an entry is below `user_base`. A faulty proxy may send other entries."""
-        if self._users.base.contains_entry(entry.dn):
+        if self.users.base.contains_entry(entry.dn):
             return True
-        self._statistics.note_outside(entry.dn, "user_base")
+        self.statistics.note_outside(entry.dn, "user_base")
         return False
 
     def _note_missing_attributes(self, user: LdapEntry) -> None:
