@@ -20,9 +20,10 @@ from prometheus_client.registry import Collector
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.bodies import (
     JSON,
+    LARGE_BODIES,
     SMALL_BODY_BYTES,
-    LargeBodies,
     RequestRefusal,
+    body_slot,
     error_response,
     read_body,
     write_response,
@@ -159,13 +160,13 @@ class Webhook:
 
     def _route(self, path: str, review: _Review) -> web.RouteDef:
         endpoint = path.removeprefix("/")
-        large = LargeBodies()
+        slots = asyncio.Semaphore(LARGE_BODIES)
 
         async def handle(request: web.Request) -> web.Response:
             started = time.perf_counter()
             with self._metrics.in_flight.track_inprogress():
                 try:
-                    async with large.slot(request):
+                    async with body_slot(slots, request):
                         response, outcome = await self._respond(request, review)
                         await write_response(request, response)
                 except RequestRefusal as error:

@@ -40,34 +40,27 @@ class RequestRefusal(Exception):
         self.outcome = outcome
 
 
-class LargeBodies:
-    """Slots for large bodies at one endpoint."""
-
-    def __init__(self) -> None:
-        """Create free slots."""
-        self._slots = asyncio.Semaphore(LARGE_BODIES)
-
-    @asynccontextmanager
-    async def slot(self, request: web.Request) -> AsyncIterator[None]:
-        """Hold a slot for the duration of the context if the body may be large. Raises
-        RequestRefusal if no slot becomes free.
-        """
-        length = request.content_length
-        if length is not None and length <= SMALL_BODY_BYTES:
-            yield
-            return
-        if length is not None and length > MAX_BODY_BYTES:
-            raise _too_large()
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await self._slots.acquire()
-        except TimeoutError:
-            message = "too many large bodies in progress"
-            raise RequestRefusal(429, "overloaded", message) from None
-        try:
-            yield
-        finally:
-            self._slots.release()
+@asynccontextmanager
+async def body_slot(slots: asyncio.Semaphore, request: web.Request) -> AsyncIterator[None]:
+    """Hold a slot for the duration of the context if the body may be large. Raises RequestRefusal
+    if no slot becomes free.
+    """
+    length = request.content_length
+    if length is not None and length <= SMALL_BODY_BYTES:
+        yield
+        return
+    if length is not None and length > MAX_BODY_BYTES:
+        raise _too_large()
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            await slots.acquire()
+    except TimeoutError:
+        message = "too many large bodies in progress"
+        raise RequestRefusal(429, "overloaded", message) from None
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 async def read_body(request: web.Request) -> bytes:

@@ -4,14 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from queuegate.policy.acl import Acl
-from queuegate.policy.chain import CLUSTER
 from queuegate.policy.created_queues import ANY_NAME
-from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR
-from queuegate.policy.tree import Partition
 from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.policy_file import PolicyFile
-from queuegate_server.formats.acl_positions import AclKey, Place
+from queuegate_server.formats.acl_positions import Place, acls_by_key
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted_names
 
 _MAX_SHOWN: Final = 5
@@ -26,24 +23,11 @@ def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> I
     for name, partition in policy.partitions.items():
         users = people.get(name, {}).keys()
         groups = {group for each in people.get(name, {}).values() for group in each}
-        for key, acl in _acls(partition):
+        for key, acl in acls_by_key(partition):
             place = policy.positions.get(key) or Place(policy.name)
             queue = f"{key.queue}{SEPARATOR}{ANY_NAME}" if key.template else key.queue
             for message, remedy in _advice(acl, groups - users, users - groups, policy):
                 yield Diagnostic(*place, Severity.WARNING, message, remedy, queue)
-
-
-def _acls(partition: Partition) -> Iterator[tuple[AclKey, Acl]]:
-    name = partition.name
-    for path, queue in partition.queues.items():
-        yield AclKey(name, path, Access.SUBMIT), queue.submit_acl
-        yield AclKey(name, path, Access.ADMIN), queue.admin_acl
-    for kind, path, *texts in partition.creation.templates if partition.creation else ():
-        for access, text in zip(Access, texts, strict=True):
-            if text is not None:
-                yield AclKey(name, path, access, kind), partition.parse_acl(text)
-    if partition.cluster is not None:
-        yield AclKey(name, CLUSTER, Access.ADMIN), partition.cluster.admins
 
 
 def _advice(

@@ -9,12 +9,10 @@ from typing import Final, NamedTuple, NoReturn
 import click
 
 from queuegate.policy.acl import EMPTY, Acl
-from queuegate.policy.acl import parse as parse_acl
 from queuegate.policy.created_queues import Creator, QueueCreation, TemplateKind
 from queuegate.policy.decision import Access
-from queuegate.policy.queue import Queue
 from queuegate.policy.reach import SubjectKind
-from queuegate.policy.tree import Cluster
+from queuegate.policy.tree import Cluster, Partition
 from queuegate.policy.worlds import Subject
 from queuegate_server.analysis.access_changes import (
     ANY,
@@ -35,7 +33,7 @@ from queuegate_server.cli.command import (
     resolver_types_option,
 )
 from queuegate_server.cli.users_from import groups_by_partition, read_users, users_from_option
-from queuegate_server.formats.acl_positions import AclKey, Place
+from queuegate_server.formats.acl_positions import AclKey, Place, acls_by_key
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.site import ADMINS, ENABLE
@@ -44,21 +42,14 @@ _ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everyone):(root(?:\..+
 
 
 class Difference(NamedTuple):
-    """A change to a partition or queue."""
+    """A change to a partition, queue, ACL or template."""
 
-    partition: str
-    queue: str
-    """The queue's path; empty for a change to the partition."""
+    key: AclKey
     change: str
-    access: Access | None = None
-    """The changed ACL, if any."""
-    template: TemplateKind | None = None
-    """The changed template, if any."""
 
     def __str__(self) -> str:
-        """Return the change as one line of text."""
-        queue = f", queue {quoted(self.queue)}" if self.queue else ""
-        return f"partition {quoted(self.partition)}{queue}: {self.change}"
+        queue = f", queue {quoted(self.key.queue)}" if self.key.queue else ""
+        return f"partition {quoted(self.key.partition)}{queue}: {self.change}"
 
 
 def _allowed_gains(
@@ -150,7 +141,7 @@ def diff(
             directories = groups_by_partition(users, after.partitions, config, after.name)
         changes = [*access_changes(before, after, directories, allowed)]
         for note in _differences(before, after):
-            if not note.queue:
+            if not note.key.queue:
                 click.echo(f"note: {note}", err=True)
         _show_people(before, after, changes, fail_on, output)
     only_with_people = {
@@ -171,7 +162,9 @@ def diff(
         output,
         "diff",
         (
-            Diagnostic(*_place(each, before, after), Severity.WARNING, str(each), queue=each.queue)
+            Diagnostic(
+                *_place(each.key, before, after), Severity.WARNING, str(each), queue=each.key.queue
+            )
             for each in entries
         ),
         text=map(str, entries),
@@ -179,8 +172,8 @@ def diff(
             "old": old,
             "new": new,
             "differences": [
-                {"partition": each.partition, "queue": each.queue, "change": each.change}
-                for each in entries
+                {"partition": key.partition, "queue": key.queue, "change": change}
+                for key, change in entries
             ],
         },
     )
@@ -227,10 +220,9 @@ def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
         yield f"| {mark} | {queue} | {each.access} | {' | '.join(cells)} | {below} |"
 
 
-def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:
+def _place(key: AclKey, old: PolicyFile, new: PolicyFile) -> Place:
     """Return a change's position in the new file or, for a removal, in the old file."""
-    partition, queue, _, access, template = difference
-    key, above = AclKey(partition, queue, access, template), AclKey(partition, queue, None)
+    above = AclKey(key.partition, key.queue, None)
     places = (new.positions.get(key), old.positions.get(key), new.positions.get(above))
     return next(filter(None, places), Place(new.name))
 
@@ -258,44 +250,41 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
     """
     for name in sorted({*old.partitions, *new.partitions}):
         before, after = old.partitions.get(name), new.partitions.get(name)
+        whole = AclKey(name, "", None)
         if before is None or after is None:
-            yield Difference(name, "", "added" if before is None else "removed")
+            yield Difference(whole, "added" if before is None else "removed")
         elif before.resolver_type != after.resolver_type:
             types = quoted(before.resolver_type), quoted(after.resolver_type)
-            yield Difference(name, "", f"usergroupresolver: {types[0]} becomes {types[1]}")
+            yield Difference(whole, f"usergroupresolver: {types[0]} becomes {types[1]}")
         if before and after:
             yield from _clusters(name, before.cluster, after.cluster)
-        yield from _queues(name, before.queues if before else {}, after.queues if after else {})
-        creation_before, creation_after = (each and each.creation for each in (before, after))
-        if creation_before or creation_after:
-            yield from _templates(name, old, new)
+        yield from _queues(name, before, after)
+        yield from _templates(name, old, new)
 
 
 def _clusters(partition: str, old: Cluster | None, new: Cluster | None) -> Iterator[Difference]:
     """Yield the differences between the settings in two yarn-site.xml files."""
     if old is None or new is None:
         return
+    key = AclKey(partition, "", Access.ADMIN)
     if old.acls_enabled is not new.acls_enabled:
         change = f"{str(old.acls_enabled).lower()} becomes {str(new.acls_enabled).lower()}"
-        yield Difference(partition, "", f"{ENABLE}: {change}", Access.ADMIN)
+        yield Difference(key, f"{ENABLE}: {change}")
     if change := ", ".join(_changes(old.admins, new.admins)):
-        yield Difference(partition, "", f"{ADMINS}: {change}", Access.ADMIN)
+        yield Difference(key, f"{ADMINS}: {change}")
 
 
-def _queues(
-    partition: str, old: Mapping[str, Queue], new: Mapping[str, Queue]
-) -> Iterator[Difference]:
-    for path in sorted({*old, *new}):
-        before, after = old.get(path), new.get(path)
-        if before is None or after is None:
-            yield Difference(partition, path, "added" if before is None else "removed")
-        for access, was, now in (
-            (Access.SUBMIT, before and before.submit_acl, after and after.submit_acl),
-            (Access.ADMIN, before and before.admin_acl, after and after.admin_acl),
-        ):
-            changes = ", ".join(_changes(was or EMPTY, now or EMPTY))
-            if changes:
-                yield Difference(partition, path, f"{access} ACL: {changes}", access)
+def _queues(name: str, old: Partition | None, new: Partition | None) -> Iterator[Difference]:
+    before, after = (each.queues if each else {} for each in (old, new))
+    was, now = _acls(old), _acls(new)
+    for path in sorted({*before, *after}):
+        if path not in before or path not in after:
+            change = "removed" if path in before else "added"
+            yield Difference(AclKey(name, path, None), change)
+        for access in Access:
+            key = AclKey(name, path, access)
+            if changes := ", ".join(_changes(was.get(key, EMPTY), now.get(key, EMPTY))):
+                yield Difference(key, f"{access} ACL: {changes}")
 
 
 def _templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
@@ -312,31 +301,26 @@ def _templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Dif
             creator = second or first
             is_managed = creator is not None and creator.is_managed
             kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.ANY
-            yield Difference(partition, path, f"{change} {_in_words(second)}", None, kind)
-    parse_old, parse_new = (each.parse_acl if each else parse_acl for each in (before, after))
-    acls_old, acls_new = (_template_acls(partition, creation) for creation in (was, now))
-    for key in sorted({**acls_old, **acls_new}, key=lambda key: (key.queue, key.template)):
-        text, other = acls_old.get(key), acls_new.get(key)
-        change = ", ".join(_changes(parse_old(text or ""), parse_new(other or "")))
-        if text is None:
+            key = AclKey(partition, path, None, kind)
+            yield Difference(key, f"{change} {_in_words(second)}")
+    acls_old, acls_new = _acls(before), _acls(after)
+    keys = (key for key in {**acls_old, **acls_new} if key.template)
+    for key in sorted(keys, key=lambda key: (key.queue, key.template)):
+        change = ", ".join(_changes(acls_old.get(key, EMPTY), acls_new.get(key, EMPTY)))
+        if key not in acls_old:
             action = " takes effect" if key in old.positions else " added"
-        elif other is None:
+        elif key not in acls_new:
             action = " no longer takes effect" if key in new.positions else " removed"
         elif change:
             action = ""
         else:
             continue
         change = f"{key.template}: {key.access} ACL{action}{': ' * bool(change)}{change}"
-        yield Difference(partition, key.queue, change, key.access, key.template)
+        yield Difference(key, change)
 
 
-def _template_acls(partition: str, creation: QueueCreation) -> Mapping[AclKey, str]:
-    return {
-        AclKey(partition, path, access, kind): text
-        for kind, path, *texts in creation.templates
-        for access, text in zip(Access, texts, strict=True)
-        if text is not None
-    }
+def _acls(partition: Partition | None) -> Mapping[AclKey, Acl]:
+    return dict(acls_by_key(partition)) if partition else {}
 
 
 def _in_words(creator: Creator | None) -> str:

@@ -1,8 +1,9 @@
 """Finds ACL positions in a policy's text, because loaded policies do not keep them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from queuegate.policy.acl import Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
@@ -38,7 +39,6 @@ class Place(NamedTuple):
     column: int = 0
 
     def __str__(self) -> str:
-        """Return `file:line:column`."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
@@ -60,6 +60,20 @@ def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclK
         if template and created.path == queue:
             return AclKey(partition.name, template.path, access, template.kind)
     return AclKey(partition.name, queue, access)
+
+
+def acls_by_key(partition: Partition) -> Iterator[tuple[AclKey, Acl]]:
+    """Yield all ACLs in effect in a partition, with their keys."""
+    name = partition.name
+    for path, queue in partition.queues.items():
+        yield AclKey(name, path, Access.SUBMIT), queue.submit_acl
+        yield AclKey(name, path, Access.ADMIN), queue.admin_acl
+    for kind, path, *texts in partition.creation.templates if partition.creation else ():
+        for access, text in zip(Access, texts, strict=True):
+            if text is not None:
+                yield AclKey(name, path, access, kind), partition.parse_acl(text)
+    if partition.cluster is not None:
+        yield AclKey(name, CLUSTER, Access.ADMIN), partition.cluster.admins
 
 
 def acl_positions(
