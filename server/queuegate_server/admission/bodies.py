@@ -31,10 +31,9 @@ _RESPONSE_SECONDS: Final = 2.0
 
 
 class RequestRefusal(Exception):
-    """The request is rejected with an HTTP error."""
+    """The request is rejected with an HTTP error. `outcome` is used for metrics."""
 
     def __init__(self, status: int, outcome: str, message: str) -> None:
-        """Create an error with a status, an outcome for metrics, and a response text."""
         super().__init__(message)
         self.status = status
         self.outcome = outcome

@@ -66,7 +66,8 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
     job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
-    message = "\n".join(_first(errors))
+    more = len(errors) - _MAX_LINES
+    message = "\n".join([*errors[:_MAX_LINES], *([f"and {more} more"] if more > 0 else [])])
     return AdmissionResponse(allowed=not errors, message=message, warnings=tuple(warnings))
 
 
@@ -116,9 +117,3 @@ def _name(request: AdmissionRequest) -> object:
 
 def _is_texts(data: object) -> bool:
     return isinstance(data, Mapping) and all(isinstance(value, str) for value in data.values())
-
-
-def _first(lines: list[str]) -> tuple[str, ...]:
-    if len(lines) <= _MAX_LINES:
-        return tuple(lines)
-    return (*lines[:_MAX_LINES], f"and {len(lines) - _MAX_LINES} more")

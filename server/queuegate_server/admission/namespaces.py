@@ -83,37 +83,33 @@ class NamespaceCache:
         return annotations
 
 
-class ApiServer:
-    """A Kubernetes API client that uses the pod's service account. Thread-safe."""
+def fetch_annotations(url: str, account: Path, namespace: str) -> Mapping[str, str]:
+    """Return a namespace's annotations. Blocks. Thread-safe. Raises NamespaceError.
 
-    def __init__(self, url: str, account: Path) -> None:
-        """Create a client. `account` is the folder that contains `token` and `ca.crt`."""
-        self._url = url.rstrip("/")
-        self._account = account
-
-    def fetch(self, namespace: str) -> Mapping[str, str]:
-        """Return a namespace's annotations. Blocks. Raises NamespaceError."""
-        try:
-            # Read both files each time, because Kubernetes rotates them.
-            token = (self._account / "token").read_text(encoding="ascii").strip()
-            context = ssl.create_default_context(cafile=self._account / "ca.crt")
-            request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
-                f"{self._url}/api/v1/namespaces/{quote(namespace, safe='')}",
-                headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
-            )
-            with urllib.request.urlopen(  # noqa: S310 - as above
-                request, timeout=_SOCKET_SECONDS, context=context
-            ) as response:
-                read: Any = json.loads(response.read(_MAX_BYTES))
-            annotations = read["metadata"].get("annotations") or {}
-            return {str(key): str(value) for key, value in annotations.items()}
-        except HTTPError as error:
-            error.close()
-            if error.code == _NOT_FOUND:
-                return {}
-            raise NamespaceError(f"the API server responded with status {error.code}") from None
-        except URLError as error:
-            raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
-        except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-            # The last four exceptions mean that the response does not describe a namespace.
-            raise NamespaceError(f"the API server cannot be reached: {error}") from None
+    `url` is the URL of the Kubernetes API. `account` is the folder that contains the `token` and
+    `ca.crt` of the pod's service account.
+    """
+    try:
+        # Read both files each time, because Kubernetes rotates them.
+        token = (account / "token").read_text(encoding="ascii").strip()
+        context = ssl.create_default_context(cafile=account / "ca.crt")
+        request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
+            f"{url.rstrip('/')}/api/v1/namespaces/{quote(namespace, safe='')}",
+            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+        )
+        with urllib.request.urlopen(  # noqa: S310 - as above
+            request, timeout=_SOCKET_SECONDS, context=context
+        ) as response:
+            read: Any = json.loads(response.read(_MAX_BYTES))
+        annotations = read["metadata"].get("annotations") or {}
+        return {str(key): str(value) for key, value in annotations.items()}
+    except HTTPError as error:
+        error.close()
+        if error.code == _NOT_FOUND:
+            return {}
+        raise NamespaceError(f"the API server responded with status {error.code}") from None
+    except URLError as error:
+        raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
+    except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
+        # The last four exceptions mean that the response does not describe a namespace.
+        raise NamespaceError(f"the API server cannot be reached: {error}") from None

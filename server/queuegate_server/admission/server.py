@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import error_response
 from queuegate_server.admission.connections import WebhookConnection, WebhookConnections
-from queuegate_server.admission.namespaces import ApiServer, NamespaceCache
+from queuegate_server.admission.namespaces import NamespaceCache, fetch_annotations
 from queuegate_server.admission.settings import (
     AdmissionSettings,
     decode_settings,
@@ -91,8 +92,8 @@ async def serve_admission(
     metrics = AdmissionMetrics(settings, certificate)
     namespaces = None
     if options.namespace_annotations:
-        api_server = ApiServer(options.api_server, options.service_account)
-        namespaces = NamespaceCache(api_server.fetch, time.monotonic)
+        fetch = partial(fetch_annotations, options.api_server, options.service_account)
+        namespaces = NamespaceCache(fetch, time.monotonic)
     webhook = Webhook(lambda: settings.value, namespaces, metrics, options.acl_names)
     stop = asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)
@@ -120,7 +121,6 @@ async def serve_admission(
 def _read_settings(
     values: Mapping[str, bytes], environment: Mapping[str, str]
 ) -> AdmissionSettings:
-    """Parse the settings and log probable mistakes."""
     texts = decode_settings(values)
     warnings = lint_settings(texts, environment)
     for warning in warnings[:_MAX_LOGGED_WARNINGS]:
@@ -135,7 +135,6 @@ class WebhookServer:
     """The webhook's HTTPS server. Limits the resources that clients can use."""
 
     def __init__(self, connections: WebhookConnections, routes: list[web.RouteDef]) -> None:
-        """Create a server for the given routes and connections."""
         self._connections = connections
         self._in_flight = 0
         self._idle = asyncio.Event()

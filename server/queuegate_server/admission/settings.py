@@ -57,7 +57,6 @@ class Patterns:
     _compiled: tuple[Any, ...]
 
     def __bool__(self) -> bool:
-        """Return whether there are any patterns."""
         return bool(self._compiled)
 
     def match(self, text: str) -> bool:

@@ -48,7 +48,6 @@ class AffectedPeople:
     """The exceptions, if everyone else is affected."""
 
     def __bool__(self) -> bool:
-        """Return whether anybody is affected."""
         return self.everyone or bool(self.subjects)
 
     def in_words(self, sign: str) -> str:
@@ -87,22 +86,12 @@ class AccessChange:
     def __str__(self) -> str:
         """Describe the change and its queue in one line."""
         where = f"partition {quoted(self.partition)}, queue {quoted(self.queue)}"
-        return f"{where}: {self.in_words()}"
-
-    def in_words(self) -> str:
-        """Describe the change without naming its queue."""
-        parts = [
-            side.in_words(sign) for side, sign in ((self.gained, "+"), (self.lost, "-")) if side
-        ]
-        text = f"{self.access}: {', '.join(parts)}"
-        if self.gained and not self.unexpected:
-            text += " (allowed)"
-        return f"{text}{self.in_words_below()}"
-
-    def in_words_below(self) -> str:
-        """Describe how many queues inherit the change."""
+        sides = ((self.gained, "+"), (self.lost, "-"))
+        people = ", ".join(side.in_words(sign) for side, sign in sides if side)
+        allowed = " (allowed)" if self.gained and not self.unexpected else ""
         counts = ((self.below, "it"), (self.partly_below, "part of it"))
-        return "".join(f"; {_queues_inherit(count)} {what}" for count, what in counts if count)
+        below = "".join(f"; {_queues_inherit(count)} {what}" for count, what in counts if count)
+        return f"{where}: {self.access}: {people}{allowed}{below}"
 
     def document(self) -> dict[str, Any]:
         """Return the change as JSON-serializable data."""

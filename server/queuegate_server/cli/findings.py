@@ -136,7 +136,9 @@ def _sarif(command: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 
 def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(diagnostic.file)}}
+    path = Path(diagnostic.file)
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if diagnostic.line:
         place["region"] = {"startLine": diagnostic.line, "startColumn": diagnostic.column}
     return {
@@ -145,8 +147,3 @@ def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
         "message": {"text": _message(diagnostic)},
         "locations": [{"physicalLocation": place}],
     }
-
-
-def _uri(file: str) -> str:
-    path = Path(file)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())

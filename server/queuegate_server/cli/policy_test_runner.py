@@ -1,7 +1,7 @@
 """Runs policy tests with the server's code."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from queuegate.policy.names import partition_name
 from queuegate_server.cli.command import Failure, read_or_fail
 from queuegate_server.engine import Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
-from queuegate_server.formats.policy_tests import Expectation, PolicyTests, load_tests
+from queuegate_server.formats.policy_tests import Expectation, load_tests
 from queuegate_server.identity import resolver
 from queuegate_server.identity.registry import YARN_DEFAULT, YUNIKORN_DEFAULT
 from queuegate_server.server.offline import CannotServe
@@ -67,10 +67,11 @@ def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
         without = dict(_without_resolver(settings, client.snapshot))
         for test in tests.tests:
             start = time.perf_counter()
-            results = [
-                _failure(client, name, each, _given_groups(tests, each, without))
-                for each in test.expectations
-            ]
+            results = []
+            for each in test.expectations:
+                # Without a resolver to replace, the request must contain the groups.
+                sent = tests.users if partition_name(each.partition) in without else {}
+                results.append(_failure(client, name, each, sent.get(each.user) or None))
             seconds = time.perf_counter() - start
             failures = [failure for failure in results if failure]
             outcomes.append(Outcome(name, test.name, test.line, len(results), seconds, failures))
@@ -102,14 +103,6 @@ def _notes(file: str, settings: Settings, without: Mapping[str, str]) -> Iterato
             f"{file}: partition {quoted(name)} has no resolver: {condition}"
             f"a server gives each user {groups}"
         )
-
-
-def _given_groups(
-    tests: PolicyTests, expected: Expectation, without: Collection[str]
-) -> tuple[str, ...] | None:
-    """Return the groups to send in the request: the file's groups, or None to use the resolver."""
-    is_without = partition_name(expected.partition) in without
-    return (tests.users.get(expected.user) or None) if is_without else None
 
 
 def _failure(

@@ -34,7 +34,6 @@ class Diagnostic:
     queue: str = ""
 
     def __post_init__(self) -> None:
-        """Truncate overlong fields."""
         for name, most in (("message", MAX_MESSAGE), ("remedy", MAX_MESSAGE), ("queue", MAX_PATH)):
             if len(text := getattr(self, name)) > most:
                 object.__setattr__(self, name, shortened(text, most))
@@ -105,7 +104,6 @@ class Diagnostics:
         """Start handling errors; see `__exit__`."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        """Record and suppress a ParseError; suppress TooManyErrors."""
         del kind, traceback
         if isinstance(error, ParseError):
             with self:

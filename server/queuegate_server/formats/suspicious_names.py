@@ -98,15 +98,7 @@ _EVERYONE_WORDS: Final = frozenset(
 
 
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
-    """Yield the likely mistakes in an ACL's text.
-
-    If the text is not a list of names, yields only that mistake, because splitting it would produce
-    meaningless names.
-    """
-    whole = not_a_list(text, wording)
-    if whole is not None:
-        yield whole
-        return
+    """Yield the likely mistakes in an ACL's text for which `not_a_list` returns None."""
     space = wording.white_space.search(text)
     if space and text.strip(WHITE_SPACE) != WILDCARD:
         kind = _WHITE_SPACE_NAMES.get(space[0], f"U+{ord(space[0]):04X}")

@@ -69,9 +69,7 @@ class _Builder:
         finally:
             # Break the reference cycle with the parser. Otherwise, all elements would stay in
             # memory until garbage collection.
-            parser.StartElementHandler = parser.EndElementHandler = None
-            parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
-            parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = None
+            del self._parser
         if self._root is None:
             raise ParseError(Position(1, 1), "the document has no element", "add one")
         return self._root

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from queuegate_server.admission.namespaces import ApiServer, NamespaceCache, NamespaceError
+from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError, fetch_annotations
 from tests.support.fakes.kubernetes_api import KubernetesApi
 
 
@@ -106,23 +107,23 @@ def api() -> Iterator[KubernetesApi]:
 
 def test_the_api_server_is_asked(api: KubernetesApi, tmp_path: Path) -> None:
     api.namespaces = {"dev": {"a": "b"}}
-    server = ApiServer(api.url, api.write_account(tmp_path))
-    assert server.fetch("dev") == {"a": "b"}
-    assert server.fetch("gone") == {}
-    server.fetch("../../pods?x=#")
+    fetch = partial(fetch_annotations, api.url, api.write_account(tmp_path))
+    assert fetch("dev") == {"a": "b"}
+    assert fetch("gone") == {}
+    fetch("../../pods?x=#")
     assert api.asked[-1] == "..%2F..%2Fpods%3Fx%3D%23"
     api.failing = True
     with pytest.raises(NamespaceError, match="the API server responded with status 500"):
-        server.fetch("dev")
+        fetch("dev")
     api.failing = False
     api.babbling = True
     with pytest.raises(NamespaceError, match="cannot be reached"):
-        server.fetch("dev")
+        fetch("dev")
     api.babbling = False
     (tmp_path / "account/token").write_text("wrong")
     with pytest.raises(NamespaceError, match="the API server responded with status 401"):
-        server.fetch("dev")
+        fetch("dev")
     with pytest.raises(NamespaceError, match="cannot be reached"):
-        ApiServer("https://127.0.0.1:1", tmp_path / "account").fetch("dev")
+        fetch_annotations("https://127.0.0.1:1", tmp_path / "account", "dev")
     with pytest.raises(NamespaceError, match="cannot be reached"):
-        ApiServer(api.url, tmp_path / "nowhere").fetch("dev")
+        fetch_annotations(api.url, tmp_path / "nowhere", "dev")

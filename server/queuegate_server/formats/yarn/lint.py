@@ -9,9 +9,9 @@ from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 from queuegate_server.formats.yarn.queue_mappings import check_mappings
-from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS, QueueEntry, SchedulerFile
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.formats.yarn.templates import template_property
+from queuegate_server.formats.yarn.templates import TemplateEntry, template_property
 from queuegate_server.formats.yarn.variables import Text
 
 
@@ -30,11 +30,10 @@ def lint_scheduler(
         scheduler = invalid
     else:
         return ()
-    acls = [(each.path, (each.submit, each.admin)) for each in scheduler.queues]
-    acls += [(each.path, (each.submit, each.admin)) for each in scheduler.templates.entries]
-    for path, texts in acls:
-        for text in filter(None, texts):
-            _lint_acl(text, path, options.semantics, diagnostics)
+    entries: list[QueueEntry | TemplateEntry] = [*scheduler.queues, *scheduler.templates.entries]
+    for entry in entries:
+        for text in filter(None, (entry.submit, entry.admin)):
+            _lint_acl(text, entry.path, options.semantics, diagnostics)
     return diagnostics.sorted()
 
 

@@ -37,11 +37,9 @@ class Configuration:
         return Configuration(values, final, not_plain, [*self._files])
 
     def __contains__(self, name: str) -> bool:
-        """Return whether a property is set."""
         return name in self._values
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the properties that are set."""
         return iter(self._values)
 
     def position(self, name: str) -> Text | None:

@@ -321,12 +321,13 @@ def _check_keys(
 ) -> None:
     for key in (ENABLE, ADMINS, *sorted(overrides.KEYS)):
         text = properties.get(key)
-        if text is not None and _is_here(text, diagnostics):
+        if text is not None and text.file == diagnostics.file:
             message = f"{key} has no effect in this file: Hadoop reads it before this one"
             diagnostics.warning(text, message, "set it in yarn-site.xml")
     for key, text in properties.items():
         path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
-        if last in {SUBMIT, ADMIN} and not key.startswith(PREFIX) and _is_here(text, diagnostics):
+        is_here = text.file == diagnostics.file
+        if last in {SUBMIT, ADMIN} and not key.startswith(PREFIX) and is_here:
             message = f"{quoted(key)} is not a key of a queue: it is ignored"
             diagnostics.warning(text, message, f"write {PREFIX}QUEUE.{last}")
         meant = intended_key(last, SUBMIT, ADMIN)
@@ -363,11 +364,6 @@ def _unlisted_queue(
     kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
     access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
     return message, f"write {template_property(parent_path(path), kind, access)}"
-
-
-def _is_here(text: Text, diagnostics: Diagnostics) -> bool:
-    """Return whether the value is from the file being read, not from a file that it overrides."""
-    return text.file == diagnostics.file
 
 
 _Reader = Callable[[bytes, Diagnostics, Configuration], SchedulerFile | None]

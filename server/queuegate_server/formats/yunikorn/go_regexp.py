@@ -38,9 +38,6 @@ def compile_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options=options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise BadPattern(_reason(error)) from None
-
-
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else ""
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(error)
+        reason = error.args[0] if error.args else ""
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(error)
+        raise BadPattern(text) from None

@@ -234,10 +234,12 @@ def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
     Cached, because aliases can repeat a long ACL many times, each time as the same `Acl` object.
     """
     messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
-    if not acl.allows_all:
-        messages += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
-        if not_a_list(acl.text, YUNIKORN) is None:
-            messages += islice(_unlikely_names(acl, names), _MAX_REPORTED)
+    if acl.allows_all:
+        return tuple(messages)
+    if whole := not_a_list(acl.text, YUNIKORN):
+        return (*messages, whole[:2])
+    messages += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
+    messages += islice(_unlikely_names(acl, names), _MAX_REPORTED)
     return tuple(messages)
 
 

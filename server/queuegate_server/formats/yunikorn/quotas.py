@@ -81,10 +81,7 @@ def smaller(one: Amounts, other: Amounts) -> Amounts:
     """Return the smaller amount of each resource. Keep an amount given in only one argument."""
     if not one or not other:
         return one or other
-    result = one | other
-    for resource in one.keys() & other.keys():
-        result[resource] = min(one[resource], other[resource])
-    return result
+    return one | {name: min(value, one.get(name, value)) for name, value in other.items()}
 
 
 def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
