@@ -11,7 +11,7 @@ from queuegate_server.admin import http
 from queuegate_server.admission import bodies, connections, review
 from queuegate_server.admission import settings as admission
 from queuegate_server.config_fields import written_size
-from queuegate_server.console import app, forms, sessions, turns, views
+from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
 from queuegate_server.files import configmap, watcher
 from queuegate_server.formats import diagnostics, source_text, xml_reader, yaml_reader
@@ -198,7 +198,7 @@ def _console() -> list[tuple[str, str]]:
         ("Form", _size(views.SMALL_FORM_BYTES)),
         ("Form on the Change page, with its file", _size(change.MAX_FORM_BYTES)),
         ("Claims on the Change page", _size(change.MAX_CLAIMS_BYTES)),
-        ("Proposals being compared (one at a time) or waiting", _count(turns.MAX_WAITING)),
+        ("Proposals being compared (one at a time) or waiting", _count(forms.MAX_WAITING)),
         ("Result of comparing a proposal", _size(proposal.MAX_RESULT_BYTES)),
         ("Fields in a form", _count(forms.MAX_FIELDS)),
         ("Time for a form to arrive", f"{forms.READ_SECONDS:g} s"),

@@ -24,7 +24,7 @@ from queuegate_server.console.callers import (
     is_loopback_host,
     is_own_origin,
 )
-from queuegate_server.console.forms import Steps, first_values, posted_fields
+from queuegate_server.console.forms import first_values, posted_fields
 from queuegate_server.console.pages import PAGES
 from queuegate_server.console.rendering import environment, render
 from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, Sessions
@@ -112,7 +112,7 @@ class Console:
         self._failures = FailedAttempts(time.monotonic)
         self._templates = environment()
         self._rendering = asyncio.Lock()
-        self._form_steps = Steps()
+        self._form_steps = asyncio.Lock()
         port = services.settings.ops.listener
         self._local_port = port is not None and port.parsed.is_local
         self._secure = port is not None and port.tls is not None
@@ -337,7 +337,6 @@ class Console:
     async def _error(
         self, request: web.Request, error: Exception, principal: Principal | None = None
     ) -> web.Response:
-        """Return the page that reports an exception."""
         if isinstance(error, web.HTTPException):
             return await self._message(
                 request, error.status, _EXPLANATIONS.get(error.status, ""), principal

@@ -4,6 +4,7 @@ import ipaddress
 import re
 import ssl
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
@@ -19,36 +20,31 @@ _HOST: Final = re.compile(
 """A host name or address, with an optional port."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class HttpCall:
     """An adapter that gives an HTTP request the interface of a gRPC call."""
 
-    def __init__(self, request: web.Request, token: str | None, *, local_port: bool) -> None:
-        """Wrap a request.
-
-        Args:
-            request: The request.
-            token: The session's token, if any.
-            local_port: Whether the operations port is on loopback.
-        """
-        self._request = request
-        self._token = token
-        self._local_port = local_port
+    request: web.Request
+    token: str | None = field(repr=False)
+    """The session's token, if any."""
+    local_port: bool
+    """Whether the operations port is on loopback."""
 
     @property
     def has_authorization(self) -> bool:
         """Whether the request's headers contain credentials."""
-        return "Authorization" in self._request.headers
+        return "Authorization" in self.request.headers
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
         """Return the authorization headers, or the session's token if there are none."""
-        values = self._request.headers.getall("Authorization", [])
-        if not values and self._token is not None:
-            values = [f"Bearer {self._token}"]
+        values = self.request.headers.getall("Authorization", [])
+        if not values and self.token is not None:
+            values = [f"Bearer {self.token}"]
         return [("authorization", value) for value in values]
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """Return the verified client certificate and its subject; empty if there is none."""
-        transport = self._request.transport
+        transport = self.request.transport
         connection = transport and transport.get_extra_info("ssl_object")
         der = connection and connection.getpeercert(binary_form=True)
         if not der:
@@ -63,7 +59,7 @@ class HttpCall:
 
         The origin is known only on a loopback port, and only if no proxy forwarded the request.
         """
-        if not self._local_port or any(name in self._request.headers for name in _FORWARDED):
+        if not self.local_port or any(name in self.request.headers for name in _FORWARDED):
             return ""
         address = self.address
         return f"ipv6:[{address}]:" if ":" in address else f"ipv4:{address}:"
@@ -71,7 +67,7 @@ class HttpCall:
     @property
     def address(self) -> str:
         """The peer's IP address."""
-        transport = self._request.transport
+        transport = self.request.transport
         name = transport and transport.get_extra_info("peername")
         return str(name[0]) if name else ""
 

@@ -6,7 +6,8 @@ separately and log the text of each error.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -14,10 +15,13 @@ from urllib.parse import unquote_to_bytes
 from aiohttp import web
 
 from queuegate_server.admin.headers import media_type
+from queuegate_server.rpc.errors import Overloaded
 
 MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
 """The time limit for receiving a form, in seconds."""
+MAX_WAITING: Final = 4
+"""The maximum number of requests, running or waiting."""
 _DRAIN_FACTOR: Final = 4
 """Oversized forms up to this multiple of the limit are still read to the end."""
 _PIECE_BYTES: Final = 8 * 1024
@@ -40,32 +44,41 @@ _ESCAPE_BYTES: Final = 2
 Fields = Sequence[tuple[str, str]]
 
 
-class Steps:
-    """Limits form processing to one step per event-loop iteration, for all forms together.
+class Turns:
+    """A bounded FIFO queue that lets one request run at a time."""
 
-    Threads would cause longer delays, because OpenSSL releases the GIL for each record and a busy
-    thread would then hold it for 5 ms.
-    """
-
-    def __init__(self) -> None:
-        """Create a limiter with no waiting callers."""
+    def __init__(self, name: str) -> None:
+        """Create a queue. `name` is a plural noun for error messages."""
+        self._name = name
         self._lock = asyncio.Lock()
+        self._waiting = 0
 
-    async def step(self) -> None:
-        """Wait for the next step. Callers proceed in FIFO order."""
-        async with self._lock:
-            await asyncio.sleep(0)
+    def check(self) -> None:
+        """Raise Overloaded if too many requests are waiting."""
+        if self._waiting >= MAX_WAITING:
+            raise Overloaded(f"{MAX_WAITING} {self._name} are being assessed or waiting")
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a turn and hold it. Raises Overloaded if too many requests are waiting."""
+        self.check()
+        self._waiting += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._waiting -= 1
 
 
 async def posted_fields(
-    request: web.Request, max_bytes: int, steps: Steps, *, with_files: bool = False
+    request: web.Request, max_bytes: int, steps: asyncio.Lock, *, with_files: bool = False
 ) -> Fields:
     """Return a form's fields and values. A file's value is its content.
 
     Args:
         request: The request.
         max_bytes: The maximum size of the body, in bytes.
-        steps: The step limiter, shared by all forms.
+        steps: The lock for processing steps, shared by all forms.
         with_files: Whether the form may be `multipart/form-data`.
 
     Raises:
@@ -84,6 +97,16 @@ async def posted_fields(
     return await parse(body, steps)
 
 
+async def _step(steps: asyncio.Lock) -> None:
+    """Wait for the next step. One step runs per event-loop iteration, for all forms together.
+
+    Threads would cause longer delays, because OpenSSL releases the GIL for each record and a busy
+    thread would then hold it for 5 ms.
+    """
+    async with steps:
+        await asyncio.sleep(0)
+
+
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the first value of each name in a form or query, with lone surrogates replaced."""
     values: dict[str, str] = {}
@@ -94,7 +117,7 @@ def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _parser(
     request: web.Request, *, with_files: bool
-) -> Callable[[bytes, Steps], Awaitable[Fields]]:
+) -> Callable[[bytes, asyncio.Lock], Awaitable[Fields]]:
     if "Content-Encoding" not in request.headers:
         if media_type(request) == _URLENCODED:
             return _parse_urlencoded
@@ -106,7 +129,7 @@ def _parser(
     raise web.HTTPUnsupportedMediaType
 
 
-async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
+async def _read(request: web.Request, max_bytes: int, steps: asyncio.Lock) -> bytes:
     """Read the body. Moderately oversized forms are also read to the end before they are rejected,
     because a browser that cannot finish sending may not show the response.
     """
@@ -121,7 +144,7 @@ async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
                     elif size > max_bytes * _DRAIN_FACTOR:
                         break
                     # Yield, so that the event loop can decrypt the next chunk.
-                    await steps.step()
+                    await _step(steps)
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         except (OSError, web.RequestPayloadError):  # the client may have disconnected
@@ -131,7 +154,7 @@ async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
     raise web.HTTPRequestEntityTooLarge(max_bytes, size)
 
 
-async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
+async def _parse_urlencoded(body: bytes, steps: asyncio.Lock) -> Fields:
     pairs = body.split(b"&", MAX_FIELDS)
     if len(pairs) > MAX_FIELDS:
         raise ValueError("too many fields")
@@ -142,12 +165,12 @@ async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
     ]
 
 
-async def _unquoted(text: bytes, steps: Steps) -> str:
+async def _unquoted(text: bytes, steps: asyncio.Lock) -> str:
     """Unescape text in steps to bound memory. Each escape creates a 100-byte temporary object."""
     unquoted = bytearray()
     for piece in _pieces(text):
         if unquoted:
-            await steps.step()
+            await _step(steps)
         unquoted += unquote_to_bytes(piece.replace(b"+", b" "))
     return unquoted.decode()
 
@@ -163,11 +186,11 @@ def _pieces(text: bytes) -> Iterator[bytes]:
         start = end
 
 
-async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
+async def _parse_multipart(boundary: bytes, body: bytes, steps: asyncio.Lock) -> Fields:
     """Parse a multipart form (RFC 7578) as browsers send it: with CR LF line breaks, and without
     text before the first or after the last boundary. Splitting the body takes one step.
     """
-    await steps.step()
+    await _step(steps)
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)
     if first or not parts or parts.pop().rstrip(b"\r\n") != b"--":
         raise ValueError(

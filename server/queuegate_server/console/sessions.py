@@ -23,7 +23,6 @@ evict other callers' sessions."""
 FAILURES_PER_SECOND: Final = 0.2
 FAILURES_AT_ONCE: Final = 10
 MAX_PEERS: Final = 10_000
-"""The maximum number of addresses tracked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,5 @@ class FailedAttempts:
 
     def add(self, peer: str) -> None:
         """Record a failed attempt from an address."""
-        bucket = self._buckets.get(peer)
-        if bucket is None:
-            bucket = TokenBucket(FAILURES_PER_SECOND, FAILURES_AT_ONCE, self._clock)
-            self._buckets[peer] = bucket
-        bucket.charge()
+        bucket = TokenBucket(FAILURES_PER_SECOND, FAILURES_AT_ONCE, self._clock)
+        self._buckets.setdefault(peer, bucket).charge()

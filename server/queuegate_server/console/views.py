@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from queuegate.policy.decision import Access
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.console.annotations import Annotator
-from queuegate_server.console.turns import Turns
+from queuegate_server.console.forms import Turns
 from queuegate_server.decisions.core import DecisionCore
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.rpc.access_service import AccessServicer
@@ -63,7 +63,6 @@ class Visit:
     query: Mapping[str, str]
     """The URL's parameters, each with its first value."""
     form: Mapping[str, str]
-    """The form fields."""
 
     @property
     def access(self) -> Access:

@@ -81,9 +81,11 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         return self.value.not_after
 
     def _load(self, contents: tuple[bytes, ...]) -> ServerCertificate:
+        from cryptography import x509  # noqa: PLC0415 - see above
+
         chain, key, *authorities = contents
         try:
-            leaf, *_ = certificates = _parse(chain)
+            leaf, *_ = certificates = x509.load_pem_x509_certificates(chain)
         except ValueError:
             raise BadFile(f"{self._certificate_file}: {_NO_CERTIFICATE}") from None
         loaded = ServerCertificate(
@@ -129,9 +131,3 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             )
         elif loaded.not_after <= time.time():
             _LOG.warning("the certificate has expired: clients refuse to connect", extra=fields)
-
-
-def _parse(pem: bytes) -> "list[Certificate]":
-    from cryptography import x509  # noqa: PLC0415 - see above
-
-    return x509.load_pem_x509_certificates(pem)

@@ -9,7 +9,10 @@ import os
 import stat
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
 
 PUBLICLY_WRITABLE: Final = stat.S_IWOTH
 PUBLIC: Final = stat.S_IROTH | stat.S_IWOTH
@@ -24,13 +27,6 @@ _REMEDIES: Final = {
     errno.EACCES: _CHECK_RIGHTS,
     errno.EPERM: _CHECK_RIGHTS,
 }
-
-
-class ByteStream(Protocol):
-    """A readable stream."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, or no bytes at the end of the stream."""
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -65,7 +61,7 @@ def file_status(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
+def read_at_most(stream: "SupportsRead[bytes]", max_bytes: int) -> bytes:
     """Return the rest of the stream, truncated to `max_bytes` + 1 bytes.
 
     The extra byte shows that the limit was exceeded. Data is read in steps because `read` allocates

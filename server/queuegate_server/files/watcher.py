@@ -238,7 +238,6 @@ class FileWatcher(Generic[T]):
         return not unchanged and self._has_changed()
 
     def _has_changed(self) -> bool:
-        """Return whether the contents differ from the last read."""
         last = self._seen
         try:
             _, current = self._read()

@@ -44,10 +44,6 @@ class StoreUnavailable(Exception):
     """A command failed or timed out. It may have been executed anyway."""
 
 
-class StoreRefusal(StoreUnavailable):
-    """Redis refused a command, or `fleet.url` is wrong. An operator must intervene."""
-
-
 class Script:
     """A Lua script, sent to each server once and then run by its hash."""
 
@@ -174,7 +170,7 @@ class StoreConnection:
         except Exception as error:  # some of the driver's errors are not RedisErrors
             if sentence := refusal(command, error):
                 self._refusals.add(key or command, sentence)
-                raise StoreRefusal(sentence) from error
+                raise StoreUnavailable(sentence) from error
             raise self._failure(unreachable(error)) from error
         self._refusals.discard(key or command)
         self._mistake = ""
@@ -183,7 +179,7 @@ class StoreConnection:
     def _failure(self, text: str) -> StoreUnavailable:
         """Return the error for a failed command, and probe for a wrong scheme in `fleet.url`."""
         if self._mistake:
-            return StoreRefusal(self._mistake)
+            return StoreUnavailable(self._mistake)
         now = asyncio.get_running_loop().time()
         if self._probe is None and now >= self._probed_at + PROBE_INTERVAL:
             self._probed_at = now

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from queuegate_server.fleet.connection import StoreUnavailable
@@ -20,27 +21,22 @@ CATCH_UP_SECONDS: Final = 0.05
 RETRY_SECONDS: Final = 0.2
 
 
+@dataclass(slots=True, eq=False)
 class Follower:
-    """A loop that waits for events and applies them. Not thread-safe."""
+    """A loop that waits for events and applies them. Idle until `join`. Not thread-safe."""
 
-    def __init__(
-        self,
-        session: FleetSession,
-        stream: Stream,
-        local: LocalChanges,
-        clock: Callable[[], float],
-        wake: Callable[[], None],
-    ) -> None:
-        """Create a follower that is idle until `join`. `wake` triggers a heartbeat."""
-        self._session = session
-        self._stream = stream
-        self._local = local
-        self._clock = clock
-        self._wake = wake
-        self._following = asyncio.Event()
-        self._applied = asyncio.Event()
-        self._work: set[asyncio.Task[None]] = set()
-        session.lease.on_end(self._lease_ended)
+    _session: FleetSession
+    _stream: Stream
+    _local: LocalChanges
+    _clock: Callable[[], float]
+    _wake: Callable[[], None]
+    """Triggers a heartbeat."""
+    _following: asyncio.Event = field(default_factory=asyncio.Event)
+    _applied: asyncio.Event = field(default_factory=asyncio.Event)
+    _work: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._session.lease.on_end(self._lease_ended)
 
     async def run(self) -> None:
         """Apply the events of the followed history as they arrive."""

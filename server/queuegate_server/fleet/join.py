@@ -49,10 +49,10 @@ class GroupSharing:
         return PartitionGroups(
             self.store,
             ValueCodec(self._signer, self._keys, partition, resolver, self._wall),
-            fence=self._session.fence,
-            lease=self._session.lease,
-            counts=self.counts,
-            clock=self._clock,
+            self._session.fence,
+            self._session.lease,
+            self.counts,
+            self._clock,
         )
 
     @property

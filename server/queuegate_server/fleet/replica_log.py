@@ -7,6 +7,7 @@ stream was trimmed, Redis was emptied or restored, or a new history has started.
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate_server.fleet.events import Event
@@ -236,6 +237,7 @@ def _contiguous_suffix(events: list[Event], head: LogPosition) -> list[Event]:
     return known[::-1]
 
 
+@dataclass(slots=True, eq=False)
 class ReplicaLease:
     """The lease on all of a replica's caches; implements `identity.shared.CacheLease`.
 
@@ -243,18 +245,13 @@ class ReplicaLease:
     notice the expiry before it responds.
     """
 
-    __slots__ = ("_on_end", "ends_at", "generation", "max_age")
-
-    def __init__(self, max_age: float = math.inf) -> None:
-        """Start with a lease that never expires."""
-        self.ends_at = math.inf
-        """When the lease expires, on the caches' monotonic clock."""
-        self.max_age = max_age
-        """The maximum age of a result in seconds; see `CacheLease`."""
-        self.generation = 0
-        """The number of ended leases. A lookup belongs to the lease that was valid when it
-        started."""
-        self._on_end: list[Callable[[], None]] = []
+    max_age: float = math.inf
+    """The maximum age of a result in seconds; see `CacheLease`."""
+    ends_at: float = math.inf
+    """When the lease expires, on the caches' monotonic clock."""
+    generation: int = 0
+    """The number of ended leases. A lookup belongs to the lease that was valid when it started."""
+    _on_end: list[Callable[[], None]] = field(default_factory=list)
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Register a callback for the end of each lease. It runs before the next response."""

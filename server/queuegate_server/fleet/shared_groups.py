@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -76,28 +77,22 @@ class GroupCounts:
         self.refused: Final = dict.fromkeys(("mac", "format", "settings", "expired", "outdated"), 0)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class PartitionGroups:
     """Implements `identity.shared.SharedGroups` for one partition."""
 
-    def __init__(
-        self,
-        store: ValueStore,
-        codec: "ValueCodec",
-        *,
-        fence: Fence,
-        lease: ReplicaLease,
-        counts: GroupCounts,
-        clock: Callable[[], float],
-    ) -> None:
-        """Create a partition's shared groups. `clock` is the cache lease's clock, in seconds."""
-        self.resolver_fingerprint: Final = codec.resolver_fingerprint
+    _store: ValueStore
+    _codec: "ValueCodec"
+    _fence: Fence
+    _lease: ReplicaLease
+    _counts: GroupCounts
+    _clock: Callable[[], float]
+    """The cache lease's clock, in seconds."""
+
+    @property
+    def resolver_fingerprint(self) -> bytes:
         """Identifies the resolver's settings; see `SharedGroups`."""
-        self._store = store
-        self._codec = codec
-        self._fence = fence
-        self._lease = lease
-        self._counts = counts
-        self._clock = clock
+        return self._codec.resolver_fingerprint
 
     async def get(self, user: str) -> SharedResult | None:
         """Return a currently valid lookup result, or None."""

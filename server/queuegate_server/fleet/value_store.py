@@ -43,11 +43,9 @@ class BatchingStore:
         self.is_available = False
         """Whether the circuit is closed."""
         self.circuit_openings = 0
-        """The number of times the circuit has opened."""
         self.failed_reads = 0
         """The number of batch reads that failed or timed out."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
-        """The number of writes by result."""
         self._connection = connection
         self._read_timeout = read_timeout
         self._reads: _Batch = {}

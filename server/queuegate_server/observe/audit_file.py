@@ -24,7 +24,6 @@ class Target(Protocol):
     """A destination for audit lines. Methods may raise OSError; all are called from one thread."""
 
     failed_rotations: int
-    """The number of failed rotations."""
 
     def write(self, lines: bytes) -> None:
         """Write newline-terminated lines."""
@@ -122,7 +121,6 @@ class AuditFile:
         return descriptor
 
     def _reopen_if_moved(self) -> None:
-        """Reopen the file if it has been moved or deleted."""
         if self._descriptor >= 0:
             try:
                 there = self._path.stat()

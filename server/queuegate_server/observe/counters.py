@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
@@ -29,7 +30,6 @@ class Histogram:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
-        """The sum of all durations."""
 
     def add(self, seconds: float) -> None:
         """Record a duration."""
@@ -42,20 +42,18 @@ class Histogram:
         return list(zip(bounds, accumulate(self._counts), strict=True))
 
 
+@dataclass(slots=True, eq=False)
 class MethodCounters:
     """Counters for one method's calls."""
 
-    __slots__ = ("codes", "durations", "kind", "method", "service", "started")
-
-    def __init__(self, kind: str, service: str, method: str) -> None:
-        """Create counters. `kind` is `unary` or `bidi_stream`."""
-        self.kind = kind
-        self.service = service
-        self.method = method
-        self.started = 0
-        self.codes = dict.fromkeys(INITIAL_CODES, 0)
-        """The number of completed calls by status name."""
-        self.durations = Histogram(CALL_BUCKETS)
+    kind: str
+    """`unary` or `bidi_stream`."""
+    service: str
+    method: str
+    started: int = 0
+    codes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(INITIAL_CODES, 0))
+    """The number of completed calls by status name."""
+    durations: Histogram = field(default_factory=lambda: Histogram(CALL_BUCKETS))
 
     def end(self, code: str, seconds: float) -> None:
         """Record a completed call."""

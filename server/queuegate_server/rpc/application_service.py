@@ -32,7 +32,7 @@ from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.batch import CheckSteps, decide_each, encode, error_reasons, reasons_of
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest
-from queuegate_server.rpc.messages import REASONS, explain_groups
+from queuegate_server.rpc.messages import decision_message, explain_groups
 from queuegate_server.rpc.response_cache import CheckResponse, cacheable
 
 _Check = access_pb2.CheckApplicationAccessRequest
@@ -256,14 +256,8 @@ def _decision(
     evaluated_queue = ""
     if query.queue and decision is not UNKNOWN_QUEUE:
         evaluated_queue = evaluated_instead(query.served.partition, query.queue, decision)
-    return access_pb2.CheckApplicationAccessResponse(
-        allowed=decision.allowed,
-        reason=REASONS[decision.reason],
-        matched_queue=decision.matched_queue,
-        matched_subject=decision.matched_subject,
-        policy_revision=revision,
-        evaluated_queue=evaluated_queue,
-    )
+    message = access_pb2.CheckApplicationAccessResponse
+    return decision_message(message, decision, evaluated_queue, revision)
 
 
 def _explanation(

@@ -78,7 +78,6 @@ class Authorizer:
 
     authenticator: Authenticator
     rates: RateLimiter | None = None
-    """The callers' rate limits, if any."""
 
     def unary(self, method: str, serve: ServicerMethod) -> UnaryMethod:
         """Add role and rate checks to a unary method. Raises KeyError if the method has no role."""

@@ -2,7 +2,7 @@
 
 import bisect
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -18,6 +18,8 @@ from queuegate_server.engine import E, ExplainResult, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yarn.templates import template_property
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+
+R = TypeVar("R", access_pb2.CheckQueueAccessResponse, access_pb2.CheckApplicationAccessResponse)
 
 REASONS: Final = {reason: access_pb2.Reason.Value(f"REASON_{reason.name}") for reason in OUTCOMES}
 REASON_OF: Final = {number: reason for reason, number in REASONS.items()}
@@ -46,11 +48,11 @@ _SEVERITIES: Final = {
 
 
 def decision_message(
-    decision: Decision, evaluated_queue: str, revision: int
-) -> access_pb2.CheckQueueAccessResponse:
+    message: type[R], decision: Decision, evaluated_queue: str, revision: int
+) -> R:
     """Build a check response from a decision, the evaluated queue and the policy's revision."""
     allowed, reason, matched_queue, matched_subject = decision
-    return access_pb2.CheckQueueAccessResponse(
+    return message(
         allowed=allowed,
         reason=REASONS[reason],
         matched_queue=matched_queue,
@@ -66,8 +68,9 @@ def explanation_message(
     """Build the response to an explain request."""
     decision = result.decision
     instead = evaluated_instead(query.served.partition, query.path, decision)
+    check = access_pb2.CheckQueueAccessResponse
     return access_pb2.ExplainQueueAccessResponse(
-        decision=decision_message(decision, instead, revision),
+        decision=decision_message(check, decision, instead, revision),
         steps=[_step(step) for step in result.evaluation.steps],
         groups=explain_groups(result),
         evaluated_queue=result.evaluation.evaluated_queue,

@@ -35,7 +35,6 @@ class ReportRecorder:
 
     _call_log: CallLog
     _rates: RateLimiter | None
-    """The callers' rate limits, if any."""
     _counts: MutableMapping[str, int]
     """The number of `recorded` and `refused` decisions."""
     _clock: Callable[[], float]

@@ -168,5 +168,6 @@ def cacheable(response: bytes, decision: Decision) -> CachedResponse:
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
     """Encode a decision as a response without a group-cache entry. Memoized for speed."""
-    response = decision_message(decision, evaluated_queue, revision).SerializeToString()
-    return cacheable(response, decision)
+    message = access_pb2.CheckQueueAccessResponse
+    response = decision_message(message, decision, evaluated_queue, revision)
+    return cacheable(response.SerializeToString(), decision)

@@ -47,7 +47,6 @@ class SyncServicer:
     max_streams: int
     max_streams_per_caller: int
     local_decisions: bool
-    """Whether callers may decide locally."""
 
     async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
         """Send policies, groups and changes until the caller closes the stream. Raises Draining."""

@@ -141,7 +141,8 @@ class UserLister:
                 response.users.append(_user(name, outcome, grants[name]))
             await slot.pause_if_due()
         if has_more:
-            response.next_page_token = _token(query, snapshot, names[-1])
+            token = _fingerprint(query, snapshot) + names[-1].encode()
+            response.next_page_token = base64.urlsafe_b64encode(token).decode()
         return response
 
     async def _candidates(
@@ -235,11 +236,6 @@ def _note_missing(
     response.incomplete.extend(list(reasons)[:_MAX_REASONS])
     if len(reasons) > _MAX_REASONS:
         response.incomplete.append(f"and {len(reasons) - _MAX_REASONS} more reasons")
-
-
-def _token(query: UsersQuery, snapshot: Snapshot, last: str) -> str:
-    """Return the token of the page that starts after user `last`."""
-    return base64.urlsafe_b64encode(_fingerprint(query, snapshot) + last.encode()).decode()
 
 
 def _after(query: UsersQuery, snapshot: Snapshot) -> str:

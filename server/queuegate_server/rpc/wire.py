@@ -21,7 +21,6 @@ from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest, Unreadabl
 M = TypeVar("M", bound=Message)
 
 MAX_BATCH: Final = 10_000
-"""The maximum number of items in a batch."""
 
 _VARINT: Final = 0
 _LENGTH_DELIMITED: Final = 2

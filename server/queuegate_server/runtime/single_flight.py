@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -15,18 +16,16 @@ class FlightCancelled(Exception):
     """The work was cancelled by `close`."""
 
 
+@dataclass(slots=True, eq=False)
 class Flight:
     """Work in progress for a key."""
 
-    __slots__ = ("_siblings", "is_outdated", "key", "started_at")
-
-    def __init__(self, key: str, started_at: float, siblings: "list[Flight]") -> None:
-        self.key = key
-        self.started_at = started_at
-        """When the work started, on the monotonic clock of its `SingleFlight`."""
-        self.is_outdated = False
-        """Whether new callers must not use the result."""
-        self._siblings = siblings
+    key: str
+    started_at: float
+    """When the work started, on the monotonic clock of its `SingleFlight`."""
+    _siblings: "list[Flight]"
+    is_outdated: bool = False
+    """Whether new callers must not use the result."""
 
     def supersede(self) -> None:
         """Mark earlier work for the key as outdated, so that new callers get this newer result."""

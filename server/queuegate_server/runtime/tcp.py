@@ -2,8 +2,7 @@
 
 import errno
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final
 
@@ -25,15 +24,7 @@ class UnusableFile(CannotListen):
 
 def open_tcp(host: str, port: int) -> socket.socket:
     """Open a listening socket. With port 0, the system chooses a port. Raises CannotListen."""
-    with _listen_errors(host, port):
-        opened = _bind(host, port)
-        try:
-            # If another server is listening on the port, binding succeeds but listening fails.
-            opened.listen()
-        except OSError:
-            opened.close()
-            raise
-    return opened
+    return _bind(host, port, shared=False)
 
 
 def reserve_tcp(host: str, port: int) -> socket.socket:
@@ -43,8 +34,7 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
     port, because otherwise the two would share it.
     """
     check_free(host, port)
-    with _listen_errors(host, port):
-        return _bind(host, port, shared=True)
+    return _bind(host, port, shared=True)
 
 
 def check_free(host: str, port: int) -> None:
@@ -78,26 +68,23 @@ def address_of(opened: socket.socket) -> str:
 _address_infos = partial(socket.getaddrinfo, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
 
 
-def _bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    family, kind, protocol, _, address = _address_infos(host, port)[0]
-    opened = socket.socket(family, kind, protocol)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        opened.bind(address)
-    except OSError:
-        opened.close()
-        raise
+def _bind(host: str, port: int, *, shared: bool) -> socket.socket:
+    """Bind a socket; unless it is shared, also listen. Raises CannotListen."""
+    with ExitStack() as on_error:
+        try:
+            family, kind, protocol, _, address = _address_infos(host, port)[0]
+            opened = on_error.enter_context(socket.socket(family, kind, protocol))
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            opened.bind(address)
+            if not shared:
+                # If another server is listening on the port, binding succeeds but listening fails.
+                opened.listen()
+        except OSError as error:
+            raise CannotListen(_failure(host, port, error)) from None
+        on_error.pop_all()
     return opened
-
-
-@contextmanager
-def _listen_errors(host: str, port: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CannotListen(_failure(host, port, error)) from None
 
 
 def _failure(host: str, port: int, error: OSError, at: str = "") -> str:

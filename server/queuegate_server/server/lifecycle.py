@@ -153,9 +153,7 @@ async def _open_admin_port(
         return metrics, None
     from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow
 
-    site = None
-    if settings.console.enabled:
-        site = _console(settings, parts)
+    site = _console(settings, parts) if settings.console.enabled else None
     admin = AdminServer(
         parse_host_port(settings.ops.listen),
         _SingleProcess(parts.readiness, metrics),

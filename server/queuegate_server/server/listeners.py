@@ -49,7 +49,6 @@ class Listeners:
             self.certificates.append(self.ops_certificate)
         self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
         self.rates: RateLimiter | None = None
-        """The callers' rate limits, if any."""
         if limits.caller_rate:
             self.rates = RateLimiter(limits.caller_rate, limits.caller_burst, clock)
         self.authorizer = Authorizer(self._authenticator, self.rates)

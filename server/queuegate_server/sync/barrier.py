@@ -6,6 +6,7 @@ matter, because their pongs follow the change on the same stream (`session.py`).
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
@@ -80,23 +81,20 @@ class Leases:
         return max((each.until for each in self._unexpired(now)), default=None)
 
     def _unexpired(self, now: float) -> list[_Lease]:
-        """Return the leases that have not expired."""
         return [each for each in (*map(_lease, self._open), *self._closed) if now < each.until]
 
 
+@dataclass(slots=True, eq=False)
 class Barrier:
     """Waits out the leases of callers that might still be using the state from before a change."""
 
-    def __init__(
-        self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
-    ) -> None:
-        """Create a barrier. `earlier` is when an earlier process's unexpired leases expire."""
-        self._leases = leases
-        self._sequence = sequence
-        self._waiting = waiting
-        self._earlier = earlier
-        self.waited_out: list[str] = []
-        """The names of callers whose lease expired before they applied the change."""
+    _leases: Leases
+    _sequence: int
+    _waiting: list[_Lease]
+    _earlier: float | None
+    """When an earlier process's unexpired leases expire."""
+    waited_out: list[str] = field(default_factory=list)
+    """The names of callers whose lease expired before they applied the change."""
 
     def next_end(self, now: float) -> float | None:
         """Return when the next lease to wait for expires; None if no caller uses the old state.

@@ -34,10 +34,8 @@ _STEP_TEXT: Final = 65_536
 _STEP_NAMES: Final = 4_096
 """The maximum number of names from one list that are sorted or numbered per step."""
 _REASONS: Final = {
-    Reason.WILDCARD: access_pb2.REASON_WILDCARD,
-    Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
-    Reason.ACLS_DISABLED: access_pb2.REASON_ACLS_DISABLED,
-    Reason.NO_MATCH: access_pb2.REASON_NO_MATCH,
+    reason: access_pb2.Reason.Value(f"REASON_{reason.name}")
+    for reason in (Reason.WILDCARD, Reason.CLUSTER_ADMIN, Reason.ACLS_DISABLED, Reason.NO_MATCH)
 }
 
 _LEVEL_COLUMNS: Final = ("above", "depth", "users", "groups", "services")
@@ -221,7 +219,6 @@ class ChainCompiler:
         return Link(number, None if level.groups else above.otherwise)
 
     def _end(self, decision: Decision | None, depth: int) -> Link:
-        """Append the end of a chain."""
         if decision is None:
             raise AssertionError("the end of a chain has a decision")
         self._end_reasons.append(_REASONS[decision.reason])

@@ -6,6 +6,7 @@ This module performs no I/O. Its inputs are messages and times, and its outputs 
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from queuegate.policy.decision import RULES
@@ -88,50 +89,43 @@ class FleetEvents(Protocol):
         """
 
 
+@dataclass(eq=False)
 class Session:
     """The state of one stream."""
 
-    def __init__(
-        self,
-        log: GateLog,
-        policies: Policies,
-        rights: SyncRights,
-        caller: str = "",
-        fleet_events: FleetEvents | None = None,
-    ) -> None:
-        self.name = ""
-        self.caller: Final = caller
-        self.instance = b""
-        """Identifies the caller's state across its streams; empty if unspecified."""
-        self.applied = 0
-        """The caller has applied all changes up to this number."""
-        self.lease_until = 0.0
-        """When the last granted lease expires, on the server's clock."""
-        self.has_released = False
-        """Whether the caller has released its leases and stopped deciding."""
-        self._behind: tuple[int, float] | None = None
-        self.invalidated: list[tuple[str, str]] = []
-        """The (partition, user) pairs whose groups were invalidated before being sent."""
-        self._log = log
-        self._policies = policies
-        self._rights = rights
-        self._fleet_events = fleet_events
-        self._partitions: frozenset[str] = frozenset()
-        self._is_open = False
-        self._is_draining = False
-        self._sent: dict[str, tuple[bytes, int]] = {}
-        """The checksum and revision (0: unconfirmed) of each policy sent to the caller."""
-        self._position = 0
-        """All changes up to this number have been sent or queued in `_changes`."""
-        self._changes: deque[sync_pb2.SyncResponse | str] = deque()
-        """Messages to send. To save memory, removals of policies are stored as partition names."""
-        self._sent_cursor: cursor_pb2.Cursor | None = None
-        """The fleet cursor of the newest checkpoint."""
-        self._ping: tuple[int, float] | None = None
-        self._groups: deque[tuple[sync_pb2.UserGroups, int]] = deque()
-        self.offered_bytes = 0
-        """The number of bytes of unsent groups."""
-        self._confirmed: sync_pb2.SyncReported | None = None
+    _log: GateLog
+    _policies: Policies
+    _rights: SyncRights
+    caller: str = ""
+    _fleet_events: FleetEvents | None = None
+    name: str = ""
+    instance: bytes = b""
+    """Identifies the caller's state across its streams; empty if unspecified."""
+    applied: int = 0
+    """The caller has applied all changes up to this number."""
+    lease_until: float = 0.0
+    """When the last granted lease expires, on the server's clock."""
+    has_released: bool = False
+    """Whether the caller has released its leases and stopped deciding."""
+    invalidated: list[tuple[str, str]] = field(default_factory=list)
+    """The (partition, user) pairs whose groups were invalidated before being sent."""
+    offered_bytes: int = 0
+    """The number of bytes of unsent groups."""
+    _behind: tuple[int, float] | None = None
+    _partitions: frozenset[str] = frozenset()
+    _is_open: bool = False
+    _is_draining: bool = False
+    _sent: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    """The checksum and revision (0: unconfirmed) of each policy sent to the caller."""
+    _position: int = 0
+    """All changes up to this number have been sent or queued in `_changes`."""
+    _changes: deque[sync_pb2.SyncResponse | str] = field(default_factory=deque)
+    """Messages to send. To save memory, removals of policies are stored as partition names."""
+    _sent_cursor: cursor_pb2.Cursor | None = None
+    """The fleet cursor of the newest checkpoint."""
+    _ping: tuple[int, float] | None = None
+    _groups: deque[tuple[sync_pb2.UserGroups, int]] = field(default_factory=deque)
+    _confirmed: sync_pb2.SyncReported | None = None
 
     def receive(
         self, request: sync_pb2.SyncRequest, now: float
@@ -328,9 +322,7 @@ class Session:
             lease_millis=int(LEASE * 1_000),
             ping_interval_millis=int(PING_INTERVAL * 1_000),
             partitions=sorted(self._wanted()),
-            local_decisions=self._rights.local_decisions,
-            assert_groups=self._rights.assert_groups,
-            report_decisions=self._rights.report_decisions,
+            **self._rights._asdict(),
             keep_groups_of=keep_groups_of,
         )
         return sync_pb2.SyncResponse(opened=opened)

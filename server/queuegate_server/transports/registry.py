@@ -1,7 +1,7 @@
 """Chooses and builds a transport, and configures gRPC for either transport."""
 
 from collections.abc import MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.limits import Connections, Limits
@@ -10,8 +10,8 @@ from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import native
 
 if TYPE_CHECKING:  # commands that only check files must not import gRPC
-    import grpc
-
+    from queuegate_server.transports.grpcio import GrpcioServer
+    from queuegate_server.transports.native.server import NativeServer
     from queuegate_server.transports.stalls import Refusal
 
 GRPC_ENVIRONMENT: Final = {
@@ -23,28 +23,8 @@ GRPC_ENVIRONMENT: Final = {
 }
 
 
-class Server(Protocol):
-    """The subset of `grpc.aio.Server` that a transport provides."""
-
-    def add_generic_rpc_handlers(self, handlers: "Sequence[grpc.GenericRpcHandler]", /) -> None:
-        """Add the handlers of services."""
-
-    def add_registered_method_handlers(
-        self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
-    ) -> None:
-        """Register a service's methods, for transports that dispatch calls by method name."""
-
-    def add_insecure_port(self, address: str, /) -> int:
-        """Bind an address and return its port. Raises RuntimeError."""
-
-    def add_secure_port(self, address: str, /, server_credentials: "grpc.ServerCredentials") -> int:
-        """Bind an address with TLS and return its port. Raises RuntimeError."""
-
-    async def start(self) -> None:
-        """Start serving."""
-
-    async def stop(self, grace: float | None, /) -> None:
-        """Stop accepting calls, and give calls in progress up to `grace` seconds to finish."""
+Server: TypeAlias = "GrpcioServer | NativeServer"
+"""A server with the subset of `grpc.aio.Server` that all transports provide."""
 
 
 def set_grpc_environment(environment: MutableMapping[str, str]) -> None:

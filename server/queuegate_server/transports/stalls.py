@@ -45,7 +45,6 @@ class Refusal(NamedTuple):
 
     message: str
     trailing: tuple[tuple[str, str | bytes], ...]
-    """The trailing metadata."""
     counts: MutableMapping[str, int]
     """The number of refused calls, by limit."""
 
@@ -188,28 +187,26 @@ def shut_down(peers: Iterable[str]) -> None:
     """Shut down the TCP connections of peers such as `ipv4:127.0.0.1:1234`. Thread-safe."""
     wanted = {address for peer in peers if (address := _parse_peer(peer)) is not None}
     for connection in _connections():
-        with connection:
-            try:
-                host, port, *_ = connection.getpeername()
-                if (_unmap(host), port) in wanted:
-                    connection.shutdown(socket.SHUT_RDWR)
-            except (OSError, ValueError):  # closed or listening
-                continue
+        try:
+            host, port, *_ = connection.getpeername()
+            if (_unmap(host), port) in wanted:
+                connection.shutdown(socket.SHUT_RDWR)
+        except (OSError, ValueError):  # closed or listening
+            continue
 
 
 def acknowledged_bytes() -> dict[str, int]:
     """Return how many bytes the peer of each TCP connection has acknowledged, by peer."""
     bytes_by_peer = {}
     for connection in _connections():
-        with connection:
-            try:
-                host, port, *_ = connection.getpeername()
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
-            except OSError:  # closed or listening
-                continue
-            kind = "ipv6" if ":" in host else "ipv4"
-            peer = f"[{host}]:{port}" if kind == "ipv6" else f"{host}:{port}"
-            bytes_by_peer[f"{kind}:{peer}"] = int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
+        try:
+            host, port, *_ = connection.getpeername()
+            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
+        except OSError:  # closed or listening
+            continue
+        kind = "ipv6" if ":" in host else "ipv4"
+        peer = f"[{host}]:{port}" if kind == "ipv6" else f"{host}:{port}"
+        bytes_by_peer[f"{kind}:{peer}"] = int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
     return bytes_by_peer
 
 
@@ -225,10 +222,9 @@ def _connections() -> Iterator[socket.socket]:
         except OSError:  # not a socket
             os.close(copy)
             continue
-        if connection.family in {socket.AF_INET, socket.AF_INET6}:
-            yield connection
-        else:
-            connection.close()
+        with connection:
+            if connection.family in {socket.AF_INET, socket.AF_INET6}:
+                yield connection
 
 
 def _parse_peer(peer: str) -> tuple[IPv4Address | IPv6Address, int] | None:

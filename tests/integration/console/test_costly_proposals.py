@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from queuegate_server.console.turns import MAX_WAITING
+from queuegate_server.console.forms import MAX_WAITING
 from tests.support.console_http import FORM, Answer, Browser
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.admin_port import ops_address

@@ -44,10 +44,10 @@ class Replica:
         return PartitionGroups(
             self._fleet.store,
             self._codec,
-            fence=self.order,
-            lease=lease,
-            counts=self.counts,
-            clock=self._fleet.clock,
+            self.order,
+            lease,
+            self.counts,
+            self._fleet.clock,
         )
 
     async def groups(self, user: str = "sue") -> str:

@@ -75,8 +75,9 @@ async def _decided(engine: Engine, data: bytes, *, trusted: bool) -> bytes | str
     except (InvalidRequest, UnknownPartition) as error:
         return str(to_status(error).proto.message)
     verdict = engine.check(query) or await engine.resolve_and_check(query)
+    message = access_pb2.CheckQueueAccessResponse
     return messages.decision_message(
-        verdict.decision, verdict.evaluated_queue, 1
+        message, verdict.decision, verdict.evaluated_queue, 1
     ).SerializeToString()
 
 

@@ -232,7 +232,10 @@ class CachedResponses(RuleBasedStateMachine):
         except GroupsUnavailable as error:
             return error
         message = messages.decision_message(
-            verdict.decision, verdict.evaluated_queue, snapshot.policy.revision
+            access_pb2.CheckQueueAccessResponse,
+            verdict.decision,
+            verdict.evaluated_queue,
+            snapshot.policy.revision,
         )
         return message.SerializeToString()
 

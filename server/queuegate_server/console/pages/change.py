@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.access_changes import GroupsByUser
-from queuegate_server.console.turns import Turns
+from queuegate_server.console.forms import Turns
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.files.safe_open import read_regular, remedy
@@ -28,6 +28,8 @@ MAX_SHOWN_TEXT: Final = 256 * 1024
 """The maximum length of a policy echoed in the form."""
 MAX_REASONS: Final = 10
 _CLAIMS_NAME: Final = "claims.yaml"
+# Cached because discovering entry points takes up to 20 ms.
+_resolver_types: Final = functools.cache(types)
 _WITHOUT_PROPOSAL: Final[Mapping[str, object]] = {
     "text": "",
     "text_not_shown": False,
@@ -173,12 +175,6 @@ async def _job(
         people=None,
         wants_groups=False,
     )
-
-
-@functools.cache
-def _resolver_types() -> frozenset[str]:
-    # Cached because discovering entry points takes up to 20 ms.
-    return types()
 
 
 async def _people(

@@ -11,7 +11,7 @@ from queuegate_server.admin.readiness import versions
 from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
-from queuegate_server.fleet.view import FleetView, ReplicaView
+from queuegate_server.fleet.view import FleetView
 from queuegate_server.observe.counters import Histogram
 from queuegate_server.sync.hub import LAG_SECONDS
 
@@ -29,6 +29,7 @@ async def health(visit: Visit) -> View:
     fleet = None if member is None else member.view()
     gates = [(each.lag(now), each) for each in services.core.sync.leases]
     gates.sort(key=lambda each: (-each[0], each[1].name))
+    replicas = () if fleet is None else fleet.replicas
     page = {
         **versions(),
         "phase": str(services.readiness.phase),
@@ -42,7 +43,7 @@ async def health(visit: Visit) -> View:
         "gates": gates[:MAX_GATES],
         "gates_not_shown": max(0, len(gates) - MAX_GATES),
         "fleet": fleet,
-        "replicas": [] if fleet is None else sorted(fleet.replicas, key=_order)[:MAX_REPLICAS],
+        "replicas": sorted(replicas, key=lambda each: (not each.is_self, each.name))[:MAX_REPLICAS],
         "own_checksum": "" if member is None else member.status.checksum,
         "unsent": 0 if member is None else len(member.session.unsent),
         "certificates": [(each, (each.expires - wall) / _DAY) for each in services.certificates],
@@ -92,10 +93,6 @@ def _partitions(snapshot: Snapshot) -> Iterator[dict[str, object]]:
             "hit_percent": 100.0 * from_cache / lookups if lookups else None,
             "misses": misses,
         }
-
-
-def _order(replica: ReplicaView) -> tuple[bool, str]:
-    return not replica.is_self, replica.name
 
 
 def _problems(

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -44,23 +45,17 @@ Metadata = Sequence[tuple[str, str | bytes]]
 Details = tuple[tuple[tuple[str, str | bytes], ...], str, float | None]
 
 
+@dataclass(slots=True, eq=False)
 class NativeContext:
     """The subset of grpc.aio's ServicerContext used by this server's handlers."""
 
-    __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
-
-    def __init__(self, details: Details, arrived: float) -> None:
-        """Create the context of a call that arrived at the monotonic time `arrived`.
-
-        `details` are the call's metadata, peer and remaining seconds.
-        """
-        self._details = details
-        self.arrived = arrived
-        remaining = details[2]
-        self._deadline = None if remaining is None else arrived + remaining
-        self._code: grpc.StatusCode | None = None
-        self._message = ""
-        self._trailing: Metadata = ()
+    _details: Details
+    """The call's metadata, peer and remaining seconds."""
+    arrived: float
+    """The monotonic time when the call arrived."""
+    _code: grpc.StatusCode | None = None
+    _message: str = ""
+    _trailing: Metadata = ()
 
     def peer(self) -> str:
         """Return the client's address, such as `ipv4:127.0.0.1:1234`."""
@@ -76,9 +71,10 @@ class NativeContext:
 
     def time_remaining(self) -> float:
         """Return the seconds until the deadline."""
-        if self._deadline is None:
+        remaining = self._details[2]
+        if remaining is None:
             return _NO_DEADLINE
-        return max(0.0, self._deadline - time.monotonic())
+        return max(0.0, self.arrived + remaining - time.monotonic())
 
     def code(self) -> grpc.StatusCode | None:
         """Return the status set by `abort`, or None."""
