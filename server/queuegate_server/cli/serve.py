@@ -149,6 +149,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - slow
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - slow
     from queuegate_server.server import lifecycle  # noqa: PLC0415 - slow, not for --help
+    from queuegate_server.server.offline import CannotServe  # noqa: PLC0415 - slow
     from queuegate_server.supervisor.worker_client import WorkerClient  # noqa: PLC0415 - slow
 
     def announce(addresses: list[str], policy: Policy) -> list[str]:
@@ -172,9 +173,8 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
         raise Failure(f"cannot listen on {error}") from None
     except CannotAudit as error:
         raise Failure(f"cannot write the audit log {error}") from None
-    except lifecycle.CannotStart as error:
-        diagnostics = "\n".join(str(diagnostic) for diagnostic in error.diagnostics)
-        raise Failure(f"the policy cannot be served\n{diagnostics}") from None
+    except CannotServe as error:
+        raise Failure(f"the policy cannot be served\n{error}") from None
 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from queuegate.policy.tree import Policy
 from queuegate_server.admin.readiness import Phase, Readiness
-from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.observe import logs
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import check_free
+from queuegate_server.server.offline import CannotServe
 from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.listeners import ListenAddress, parse_host_port
 from queuegate_server.settings.model import Settings
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from queuegate_server.admin.http import AdminServer, Site
 
 _LOG = logging.getLogger("queuegate_server.server.lifecycle")
-
-
-class CannotStart(Exception):
-    """The initial policy is invalid."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        super().__init__(f"{len(diagnostics)} diagnostics")
-        self.diagnostics = diagnostics
 
 
 async def serve(
@@ -57,7 +49,7 @@ async def serve(
 
     Raises:
         CannotListen: An address or file is unusable.
-        CannotStart: The policy is invalid.
+        CannotServe: The policy is invalid.
         CannotAudit: The audit log is unusable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
@@ -245,7 +237,7 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Setti
 
 
 async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the policy. Return False if stopped meanwhile. Raises CannotStart."""
+    """Join the fleet and load the policy. Return False if stopped meanwhile. Raises CannotServe."""
     if parts.core.fleet is not None:
         parts.core.fleet.start()
     if parts.core.sharing is not None:
@@ -259,7 +251,7 @@ async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
         return False
     state = loading.result()
     if not state.succeeded:
-        raise CannotStart(state.diagnostics)
+        raise CannotServe(state.diagnostics)
     return True
 
 
