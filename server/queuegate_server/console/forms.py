@@ -21,7 +21,7 @@ MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
 """The time limit for receiving a form, in seconds."""
 MAX_WAITING: Final = 4
-"""The maximum number of requests, running or waiting."""
+"""The maximum number of requests in `Turns`, running or waiting."""
 _DRAIN_FACTOR: Final = 4
 """Oversized forms up to this multiple of the limit are still read to the end."""
 _PIECE_BYTES: Final = 8 * 1024
