@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -109,30 +110,21 @@ class _Reloads(Collector):
         yield reloads
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Webhook:
     """Handles admission reviews."""
 
-    def __init__(
-        self,
-        settings: Callable[[], AdmissionSettings],
-        namespaces: NamespaceCache | None,
-        metrics: AdmissionMetrics,
-        acl_names: AclNames,
-    ) -> None:
-        """Create the handler.
-
-        Args:
-            settings: Returns the current settings.
-            namespaces: The cache of namespace annotations; None to ignore namespace annotations.
-            metrics: The webhook's metrics.
-            acl_names: Which names are allowed in queue ACLs.
-        """
-        self._settings = settings
-        self._namespaces = namespaces
-        self._metrics = metrics
-        self._acl_names = acl_names
-        self._checks = asyncio.Semaphore(_MAX_CONFIG_MAP_CHECKS)
-        self._turn = asyncio.Lock()
+    _settings: Callable[[], AdmissionSettings]
+    """Returns the current settings."""
+    _namespaces: NamespaceCache | None
+    """The cache of namespace annotations; None to ignore namespace annotations."""
+    _metrics: AdmissionMetrics
+    _acl_names: AclNames
+    """Which names are allowed in queue ACLs."""
+    _checks: asyncio.Semaphore = field(
+        init=False, default_factory=partial(asyncio.Semaphore, _MAX_CONFIG_MAP_CHECKS)
+    )
+    _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the web application's routes."""

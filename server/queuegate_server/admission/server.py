@@ -54,7 +54,6 @@ class AdmissionOptions:
     config_maps: tuple[Path, ...]
     """The folders where ConfigMaps are mounted. Later folders override earlier ones."""
     namespace_annotations: bool
-    """Whether to look up namespace annotations."""
     api_server: str
     """The URL of the Kubernetes API."""
     service_account: Path
@@ -191,12 +190,12 @@ class WebhookServer:
         response.headers["Server"] = "queuegate"
 
 
+@dataclass(frozen=True, slots=True)
 class _AdminSource:
     """Readiness and metrics for the operations port."""
 
-    def __init__(self, metrics: AdmissionMetrics, stop: asyncio.Event) -> None:
-        self._metrics = metrics
-        self._stop = stop
+    _metrics: AdmissionMetrics
+    _stop: asyncio.Event
 
     async def readiness(self) -> dict[str, Any]:
         return {"ready": not self._stop.is_set()}

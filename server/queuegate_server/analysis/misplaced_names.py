@@ -34,16 +34,11 @@ def _advice(
     acl: Acl, only_groups: set[str], only_users: set[str], policy: PolicyFile
 ) -> Iterator[tuple[str, str]]:
     quotes = ", in quotes" if policy.is_yunikorn else ""
+    for_groups = f"for groups write a space before the list{quotes}, or after the users"
     if names := acl.users & only_groups:
-        yield (
-            _listed_as(names, "user", "group"),
-            f"for groups write a space before the list{quotes}, or after the users",
-        )
+        yield _listed_as(names, "user", "group"), for_groups
     if names := acl.groups & only_users:
-        yield (
-            _listed_as(names, "group", "user"),
-            "write users before the space",
-        )
+        yield _listed_as(names, "group", "user"), "write users before the space"
 
 
 def _listed_as(names: frozenset[str], listed: str, existing: str) -> str:

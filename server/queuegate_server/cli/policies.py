@@ -18,12 +18,13 @@ from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.settings.source_map import Override
 
-BESIDE_CONFIG: Final = "--config, whose settings determine how to read policies"
 _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
 """The options for reading policies."""
 
 
-def refuse_reading_options(beside: str = BESIDE_CONFIG) -> None:
+def refuse_reading_options(
+    beside: str = "--config, whose settings determine how to read policies",
+) -> None:
     """Raise click.UsageError if the command line contains options for reading policies.
 
     `beside` describes the argument with which these options cannot be combined.

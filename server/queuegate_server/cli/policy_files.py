@@ -119,17 +119,15 @@ def validate(
     """
     if config is not None and are_settings:
         raise _wrong_usage("--config and --settings cannot be used together")
-    if config is not None or are_settings:
-        policies.refuse_reading_options(
-            "--settings, which reads no policy" if config is None else policies.BESIDE_CONFIG
-        )
     results: Iterable[FileResult]
     if config is not None:
+        policies.refuse_reading_options()
         _refuse_standard_input(files)
         results = check_start(config, files)
     elif not files:
         raise _wrong_usage(_NO_FILE)
     elif are_settings:
+        policies.refuse_reading_options("--settings, which reads no policy")
         results = _check_each(files, check_settings)
     else:
         results = _check_each(files, functools.partial(_check_policy_alone, format_name, options))
@@ -170,7 +168,7 @@ def lint(
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 incorrect usage or a file that cannot be read.
     """
     if config is not None:
-        policies.refuse_reading_options(policies.BESIDE_CONFIG)
+        policies.refuse_reading_options()
         _refuse_standard_input(files)
     elif not files:
         raise _wrong_usage(_NO_FILE)
