@@ -1,5 +1,6 @@
 """A server with capacity-scheduler.xml over yarn-site.xml: what it answers, watches and reports."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -110,6 +111,23 @@ def test_another_file_in_place_of_yarn_site_does_not_open_the_cluster(
     assert allowed(client) == ["alice"]
     replace(site, text(ON + BOB))
     eventually(lambda: allowed(client), ["bob"])
+
+
+def test_a_compressed_site_is_reloaded(client: queuegate.Client, folder: Path) -> None:
+    site = folder / "yarn-site.xml"
+    packed = gzip.compress(text(ON + BOB).encode())
+    replace(site, packed.decode(errors="surrogateescape"))
+    assert client.reload().succeeded
+    assert allowed(client) == ["bob"]
+    replace(site, packed[:-9].decode(errors="surrogateescape"))
+    result = client.reload()
+    [error] = [one for one in result.diagnostics if one.severity == "error"]
+    assert (error.file, error.message) == (str(site), "the compressed file is truncated")
+    assert allowed(client) == ["bob"]
+    lines = "".join(f"    {line}\n" for line in text(ON).splitlines())
+    replace(site, f"apiVersion: v1\nkind: ConfigMap\ndata:\n  yarn-site.xml: |\n{lines}")
+    assert client.reload().succeeded
+    assert allowed(client) == ["alice"]
 
 
 def test_what_else_decides_is_reported(

@@ -17,7 +17,7 @@ from queuegate.policy.worlds import Person
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_key, acl_positions
 from queuegate_server.formats.diagnostics import quoted
-from queuegate_server.formats.envelope import open_envelope
+from queuegate_server.formats.envelope import SITE_KEY, open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 
 STDIN_NAME: Final = "<stdin>"
@@ -48,11 +48,10 @@ class PolicyFile:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return the position of the ACL that grants access to `path`, or only the ACL's file if
-        the position is unknown.
+        """Return the position of the ACL or setting that grants access to `path`, or only its file
+        if the position is unknown.
         """
-        access = grant.acl or Access.ADMIN
-        key = acl_key(self.partitions[partition], path, grant.queue, access)
+        key = acl_key(self.partitions[partition], path, grant.queue, grant.acl)
         return self.positions.get(key) or Place(self.name)
 
     def command(self, partition: str, person: Person, answer: Answer) -> str:
@@ -127,7 +126,7 @@ class PolicyFile:
     def _texts(self) -> bytes:
         """All text that may contain user names, searched to find an unused name."""
         yarn = self.options.yarn
-        site = yarn.site[0] if yarn.site else b""
+        site = open_envelope(*yarn.site, key=SITE_KEY).data if yarn.site else b""
         return b"\n".join(
             (open_envelope(self.data, self.name).data, site, yarn.daemon_user.encode())
         )

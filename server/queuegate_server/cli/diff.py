@@ -269,7 +269,7 @@ def _clusters(partition: str, old: Cluster | None, new: Cluster | None) -> Itera
     key = AclKey(partition, "", Access.ADMIN)
     if old.acls_enabled is not new.acls_enabled:
         change = f"{str(old.acls_enabled).lower()} becomes {str(new.acls_enabled).lower()}"
-        yield Difference(key, f"{ENABLE}: {change}")
+        yield Difference(key._replace(access=None), f"{ENABLE}: {change}")
     if change := ", ".join(_changes(old.admins, new.admins)):
         yield Difference(key, f"{ADMINS}: {change}")
 

@@ -14,6 +14,7 @@ from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
+from queuegate_server.formats.yarn.variables import Text
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.model import decode
 
@@ -25,8 +26,9 @@ class AclKey(NamedTuple):
     queue: str
     """The queue's path; empty for the cluster's administrators."""
     access: Access | None
-    """The kind of ACL. None identifies the queue itself, the partition (if `queue` is empty), or
-    the property that enables creation from the template (if `template` is set)."""
+    """The kind of ACL. None identifies the queue itself, the partition or YARN's `yarn.acl.enable`
+    (if `queue` is empty), or the property that enables creation from the template (if `template`
+    is set)."""
     template: TemplateKind | None = None
     """The kind of template at this path; None for the queue's own ACL."""
 
@@ -48,7 +50,7 @@ class DefaultPlace(Place):
     __slots__ = ()
 
 
-def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
+def acl_key(partition: Partition, path: str, queue: str, access: Access | None) -> AclKey:
     """Return the key of `queue`'s ACL or, if YARN creates `queue` on demand, its template's ACL.
 
     `path` is the queue to which access is requested: `queue` itself or a queue below it. Neither
@@ -116,7 +118,7 @@ def acl_positions(
         for (path, kind), switch in scheduler.templates.switches.items() if scheduler else ():
             add(AclKey(name, path, None, kind), switch)
         if options.yarn.site is not None:
-            key = AclKey(name, CLUSTER, Access.ADMIN)
-            positions[key] = DefaultPlace(options.yarn.site[1])
-            add(key, site.admins_position)
+            unset = Text(0, 0, "", options.yarn.site[1])
+            add(AclKey(name, CLUSTER, None), site.switch_position, unset)
+            add(AclKey(name, CLUSTER, Access.ADMIN), site.admins_position, unset)
     return positions

@@ -95,7 +95,9 @@ class Diagnostics:
 
     def __init__(self, file: str) -> None:
         """Create an empty collection. `file` is the file name shown in diagnostics."""
-        self.file: Final = file
+        self.file = file
+        self.indent = 0
+        """The number of columns by which the lines of an XML text were dedented."""
         self._kept: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
         self._has_more_errors = False
         self._suppressed_warnings = 0

@@ -32,6 +32,7 @@ FORMATS_BY_KEY: Final[Mapping[str, str]] = {
     "capacity-scheduler.xml": "capacity-scheduler",
 }
 """Policy formats by key in a ConfigMap or chart values."""
+SITE_KEY: Final = "yarn-site.xml"
 SETTINGS_KEY: Final = "queuegate.yaml"
 """The ConfigMap key for queuegate-server's settings."""
 _KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -49,7 +50,7 @@ _MAX_LAYERS: Final = 3
 """The maximum number of nested envelopes: gzip, a manifest, and gzip within the manifest."""
 _MAX_BLANKS: Final = 1_024
 _MAX_DEPTH: Final = 16
-_KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, _CHART_KEY)))
+_KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, SITE_KEY, _CHART_KEY)))
 _KEY: Final = re.compile(
     rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
 )
@@ -103,8 +104,8 @@ class _Value(NamedTuple):
     section: _Section
 
 
-def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
-    """Extract the policy from its envelope; return bare text unchanged.
+def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES, key: str = "") -> Policy:
+    """Extract the policy, or the text at `key`, from its envelope; return bare text unchanged.
 
     `file` is the name shown in diagnostics. Raises ParseError if the envelope is invalid, contains
     several policies, or exceeds `max_bytes` when decompressed.
@@ -113,7 +114,7 @@ def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
     for _ in range(_MAX_LAYERS):
         if opened.data.startswith(_GZIP_MAGIC):
             opened = opened._replace(data=_decompressed(opened.data, max_bytes))
-        elif _may_hold_policy(opened.data) and (inner := _chosen(opened)) is not None:
+        elif _may_hold_policy(opened.data) and (inner := _chosen(opened, key)) is not None:
             opened = inner
         else:
             break
@@ -171,15 +172,15 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
         raise ParseError(None, "the compressed file is truncated", "copy it again") from None
     except ValueError:
         message = "the file looks like gzip, but cannot be decompressed"
-        raise ParseError(None, message, "compress the policy again") from None
+        raise ParseError(None, message, "compress it again") from None
     if len(text) > max_bytes:
         message = f"the compressed file holds more than {max_bytes} bytes"
-        raise ParseError(None, message, "split the policy")
+        raise ParseError(None, message, "split it, or remove what is not needed")
     return text
 
 
-def _chosen(envelope: Policy) -> Policy | None:
-    """Return the only policy in a manifest or chart values; None for any other text.
+def _chosen(envelope: Policy, key: str) -> Policy | None:
+    """Return the only policy, or text at `key`, in a manifest or chart values; None for other text.
 
     Raises ParseError if the policy is missing or ambiguous, or cannot be decoded.
     """
@@ -199,20 +200,21 @@ def _chosen(envelope: Policy) -> Policy | None:
         value
         for each in sections
         for value in _values_of(
-            each, flattened if each.config_map in {CONFIGS, DEFAULTS} else each.group
+            each, flattened if each.config_map in {CONFIGS, DEFAULTS} else each.group, key
         )
     ]
     # As in the scheduler, yunikorn-configs overrides yunikorn-defaults.
     values = [each for each in values if each.section.config_map == CONFIGS] or values
     if not values:
         group = flattened or next(iter(groups.values()), "")
-        if not (group or any(map(_has_config_map, documents))):
+        if not (key or group or any(map(_has_config_map, documents))):
             return None
-        message = f"no ConfigMap or chart value here has the key {_queues_key(group)}"
-        if group:
+        message = f"no ConfigMap or chart value here has the key {key or _queues_key(group)}"
+        if group and not key:
             message += f", which {POLICY_GROUP} names"
-        raise ParseError(None, message, "use the file that contains the policy")
-    return _unwrapped(envelope, _only(values, "policies", diagnostics))
+        raise ParseError(None, message, f"use the file that contains {key or 'the policy'}")
+    content = f"versions of {key}" if key else "policies"
+    return _unwrapped(envelope, _only(values, content, diagnostics))
 
 
 def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Value:
@@ -283,12 +285,13 @@ def _sections_of_object(node: MappingNode, sections: Mapping[str, bool]) -> Iter
         yield _Section(values, name, is_binary, is_chart=False, group=group)
 
 
-def _values_of(section: _Section, group: str) -> Iterator[_Value]:
+def _values_of(section: _Section, group: str, only: str) -> Iterator[_Value]:
     queues = _queues_key(group)
     wanted = {queues, *FORMATS_BY_KEY} - ({QUEUES_KEY} if queues != QUEUES_KEY else set())
+    wanted = {only} if only else wanted
     for key, (_, value) in section.values.entries.items():
         plain = decompressed_key(key)
-        is_chart = key == _CHART_KEY and "partitions:" in _text(value)
+        is_chart = key == _CHART_KEY and not only and "partitions:" in _text(value)
         if (plain in wanted or is_chart) and isinstance(value, ScalarNode):
             yield _Value(key, value, section)
     # Chart values may be embedded as text, as in an Argo CD Application.

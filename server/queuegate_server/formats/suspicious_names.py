@@ -231,11 +231,20 @@ _NAME_RULES: Final = (
     _NameRule(re.compile("^([^/]*)/"), _NO_SHORT_NAME, _IF_NAME, may_exist=True, only=YARN),
 )
 """The rules in order of precedence."""
+_QUEUE_RULES: Final = (
+    *_NAME_RULES[:2],
+    _NameRule(
+        re.compile(f"[ ,|{_SEPARATOR.pattern[1:-1]}{OTHER_WHITE_SPACE.pattern[1:]}"),
+        '{name} is one queue: a "{text}" does not separate queues',
+        "separate queues with commas in a list, or give each its own element",
+    ),
+)
 
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    """Return the likely mistake in a name from an ACL, or None. `kind` is `user` or `group`."""
-    for pattern, message, remedy, may_exist, only in _NAME_RULES:
+    """Return the likely mistake in a name, or None. `kind` is `user`, `group` or `queue`."""
+    rules = _QUEUE_RULES if kind == "queue" else _NAME_RULES
+    for pattern, message, remedy, may_exist, only in rules:
         if only in {None, wording} and (match := pattern.search(name)):
             words = {
                 "kind": kind,

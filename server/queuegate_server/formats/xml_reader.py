@@ -34,12 +34,13 @@ class Element:
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
     """Parse a document and return its root element; on failure, add an error and return None."""
     with diagnostics:
-        return _Builder().build(data)
+        return _Builder(diagnostics.indent).build(data)
     return None
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, indent: int) -> None:
+        self._indent = indent
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._open: list[Element] = []
@@ -60,7 +61,7 @@ class _Builder:
         try:
             parser.Parse(data, True)
         except expat.ExpatError as error:
-            position = Position(error.lineno, error.offset + 1)
+            position = Position(error.lineno, error.offset + 1 + self._indent)
             message = f"invalid XML: {expat.ErrorString(error.code)}"
             remedy = "check the tags, quotes and ampersands here and in the lines above"
             raise ParseError(position, message, remedy) from None
@@ -75,7 +76,8 @@ class _Builder:
         return self._root
 
     def _position(self) -> Position:
-        return Position(self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1)
+        column = self._parser.CurrentColumnNumber + 1 + self._indent
+        return Position(self._parser.CurrentLineNumber, column)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         position = self._position()

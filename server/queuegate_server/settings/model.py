@@ -50,8 +50,8 @@ class PolicySource(Section):
     """The partition for a YARN cluster's queues; a YuniKorn file names its own partitions."""
     yarn_site: FilePath | None = None
     """The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and the keys that
-    apply in addition to capacity-scheduler.xml. If unset, ACLs are enforced and the cluster has no
-    administrators."""
+    apply in addition to capacity-scheduler.xml. It may be gzipped or in a ConfigMap manifest. If
+    unset, ACLs are enforced and the cluster has no administrators."""
     spark_defaults: FilePath | None = None
     """The spark-defaults.conf for Spark applications in these partitions."""
     daemon_user: str = ""

@@ -1,5 +1,8 @@
 """Every command that reads a capacity scheduler's file reads it over yarn-site.xml."""
 
+import base64
+import gzip
+import json
 import shlex
 import subprocess
 import sys
@@ -250,3 +253,124 @@ def test_reading_options_are_refused_beside_settings(
     result = CliRunner().invoke(command, [*arguments, "--config", "q.yaml", *option.split()])
     assert f"{option.split(maxsplit=1)[0]}: not allowed with --config" in result.stderr
     assert result.exit_code == 2
+
+
+def envelopes(text: str) -> dict[str, bytes]:
+    """Return a yarn-site.xml in each kind of envelope, by file name."""
+    lines = "".join(f"    {line}\n" for line in text.splitlines())
+    manifest = f"apiVersion: v1\nkind: ConfigMap\ndata:\n  yarn-site.xml: |\n{lines}"
+    packed = {"yarn-site.xml.gz": base64.b64encode(gzip.compress(text.encode())).decode()}
+    return {
+        "yarn-site.xml": text.encode(),
+        "yarn-site.xml.gz": gzip.compress(text.encode()),
+        "site.yaml": manifest.encode(),
+        "site.json": json.dumps(
+            {"apiVersion": "v1", "kind": "ConfigMap", "data": {"yarn-site.xml": text}}
+        ).encode(),
+        "packed.json": json.dumps(
+            {"apiVersion": "v1", "kind": "ConfigMap", "binaryData": packed}
+        ).encode(),
+        "values.yaml": f"hadoop:\n  yarn-site.xml: |\n{lines}".encode(),
+    }
+
+
+NAMES = [*envelopes("")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_opens_the_site(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = folder / f"packed-{name}"
+    packed.write_bytes(envelopes((folder / "yarn-site.xml").read_text())[name])
+    policy, site = str(folder / "cs.xml"), ("--yarn-site", str(packed))
+    claims = folder / "claims.yaml"
+    claims.write_text("claims: [only user:bob may submit root.etl]")
+    for command, files, status in (
+        (validate, [policy], 0),
+        (lint, [policy], 1),
+        (convert, [policy], 0),
+        (diff, [policy, policy, "--old-yarn-site", str(packed)], 0),
+        (prove, [policy, str(claims)], 0),
+    ):
+        result = CliRunner().invoke(command, [*files, *site, *HADOOP])
+        assert (result.exit_code, " error: " in result.output) == (status, False), result.output
+    for decision in ("check", "explain"):
+        asked = ("bob", "root.etl", "--group", "g", "--policy", policy, *site, *HADOOP)
+        assert main([decision, *asked]) == 0
+    assert "submit ACL 'bob'" in capsys.readouterr().out
+
+
+POSITIONS = {"yarn-site.xml": "{}:2:39", "yarn-site.xml.gz": "{}:2:39"}
+POSITIONS |= {"site.yaml": "{} (yarn-site.xml):6:43", "values.yaml": "{} (yarn-site.xml):4:43"}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_in_an_envelope(name: str, folder: Path) -> None:
+    packed = folder / f"packed-{name}"
+    switch = prop("yarn.acl.enable", "yes")
+    packed.write_bytes(envelopes(f"<configuration>\n{switch}\n</configuration>\n")[name])
+    place = POSITIONS[name].format(packed)
+    site = ("--yarn-site", str(packed))
+    for command in (validate, lint):
+        result = CliRunner().invoke(command, [str(folder / "cs.xml"), *site, *HADOOP])
+        assert f'{place}: warning: yarn.acl.enable is "yes"' in result.stdout
+
+
+def test_one_manifest_with_both_files(folder: Path) -> None:
+    site = f"<configuration>\n{SITE.replace('yarn<', 'yarn;x<')}</configuration>"
+    scheduler = (folder / "cs.xml").read_text()
+    lines = ["apiVersion: v1", "kind: ConfigMap", "data:"]
+    for key, text in (("yarn-site.xml", site), ("capacity-scheduler.xml", scheduler)):
+        lines += [f"  {key}: |-", *(f"      {line}" for line in text.splitlines())]
+    manifest = folder / "both.yaml"
+    manifest.write_text("\n".join(lines))
+    result = CliRunner().invoke(lint, [str(manifest), "--yarn-site", str(manifest), *HADOOP])
+    shown = result.stdout.splitlines()
+    final, separator = next(line for line in shown if "is final" in line), shown[-1]
+    column = SITE.index("<value>", SITE.index("admin")) + 7
+    assert separator.startswith(f"{manifest} (yarn-site.xml):6:{column}: warning: ")
+    assert 'a ";" does not separate names' in separator
+    column = BASE.rindex("<property>") + 7
+    assert final.startswith(f"{manifest}:9:{column}: warning: ")
+    assert f"is final in {manifest} (yarn-site.xml):6:" in final
+    assert len(shown) == 2
+
+
+def test_an_envelope_without_a_site(folder: Path) -> None:
+    small = gzip.compress(b"<configuration/>")
+    bomb = gzip.compress(bytes(65 * 1024 * 1024))
+    manifest = b"apiVersion: v1\nkind: ConfigMap\ndata: {capacity-scheduler.xml: x}"
+    for content, message in (
+        (small, ":1:1: error: this is not a yarn-site.xml"),
+        (small[:-9], ": error: the compressed file is truncated (copy it again)"),
+        (b"\x1f\x8bx", ": error: the compressed file is truncated (copy it again)"),
+        (bomb, ": error: the compressed file holds more than 67108864 bytes"),
+        (manifest, ": error: no ConfigMap or chart value here has the key yarn-site.xml"),
+    ):
+        file = folder / "broken"
+        file.write_bytes(content)
+        result = CliRunner().invoke(validate, [str(folder / "cs.xml"), "--yarn-site", str(file)])
+        assert result.exit_code == 1
+        assert f"{file}{message}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("switch", "where"),
+    [(prop("yarn.acl.enable", "false"), ":2:39"), (prop("yarn.resourcemanager.hostname", "x"), "")],
+)
+@pytest.mark.parametrize("semantics", ["documented", "hadoop"])
+def test_the_position_of_the_switch(switch: str, where: str, semantics: str, folder: Path) -> None:
+    scheduler, off = str(folder / "cs.xml"), folder / "off.xml"
+    off.write_text(f"<configuration>\n{switch}\n{prop('yarn.admin.acl', 'x')}</configuration>")
+    options = ["--yarn-site", str(off), "--semantics", semantics]
+    (folder / "claims.yaml").write_text("claims: [nobody may submit root.etl]")
+    result = CliRunner().invoke(prove, [scheduler, str(folder / "claims.yaml"), *options])
+    assert f"\n  {off}{where}: somebody may submit root.etl: yarn.acl.enable is" in result.stdout
+    options += ["--old-yarn-site", str(folder / "yarn-site.xml")]
+    place = f"file={off}{',line=2,col=39' if where else ''},title=queuegate diff::"
+    for people in ([], ["--people"]):
+        result = CliRunner().invoke(diff, [scheduler, scheduler, *options, *people, "-o", "github"])
+        lines = [each for each in result.stdout.splitlines() if "root.etl" not in each]
+        assert lines
+        assert all(place in each for each in lines if "yarn.admin.acl" not in each)

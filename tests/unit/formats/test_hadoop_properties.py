@@ -44,6 +44,20 @@ def test_warnings_about_yarn_site(properties: str, expected: list[str]) -> None:
         assert any(words in diagnostic.message and diagnostic.remedy for diagnostic in found)
 
 
+@pytest.mark.parametrize("admins", ["", prop("yarn.admin.acl", "*")])
+@pytest.mark.parametrize(
+    ("semantics", "words"),
+    [
+        (Semantics.DOCUMENTED, "everyone administers the cluster, and no queue is protected"),
+        (Semantics.HADOOP, "everyone may view and change every application"),
+    ],
+)
+def test_open_administrators(admins: str, semantics: Semantics, words: str) -> None:
+    data = f"<configuration>{prop('yarn.acl.enable', 'true')}{admins}</configuration>".encode()
+    _, [warning] = read_site((data, "s"), semantics)
+    assert warning.message.endswith(f": {words}")
+
+
 @pytest.mark.parametrize(
     ("value", "others", "expected"),
     [

@@ -202,6 +202,40 @@ def test_a_key_of_a_queue_without_its_prefix() -> None:
     assert "is not a key of a queue: it is ignored" in found.message
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a;b", 'a ";" does not separate queues'),
+        ("a b", 'a " " does not separate queues'),
+        ("a\tb", "does not separate queues"),
+        ("a\nb", "does not separate queues"),
+        ("a\xa0b", "does not separate queues"),
+        ("a\u3000b", "does not separate queues"),
+        ("a|b", 'a "|" does not separate queues'),
+        ("a\uff0cb", 'a "\uff0c" does not separate queues'),
+        ("a\u200b", "invisible character, U+200B"),
+        ('"a"', "quotes"),
+        ("a-b_c@d", ""),
+        ("r\xe9sum\xe9", ""),
+    ],
+)
+def test_names_of_queues(name: str, words: str) -> None:
+    closed = "".join(
+        f"<property><name>{PREFIX}.{key}</name><value> </value></property>"
+        for key in ("acl_submit_applications", "acl_administer_queue")
+    )
+    queues = f"<property><name>{PREFIX}.queues</name><value>x, {name}</value></property>"
+    lists = f"<configuration>{closed}\n{queues}</configuration>"
+    acls = "<aclSubmitApps> </aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
+    stated = escape(name).replace("\t", "&#9;").replace("\n", "&#10;")
+    element = f'<allocations><queue name="root">{acls}\n<queue name="{stated}"/>'
+    element += "</queue></allocations>"
+    for format_name, text in ((CAPACITY, lists), (FAIR, element)):
+        warnings = check_file(format_name, text.encode(), "f", with_lint=True)
+        assert [words in each.message for each in warnings] == [True] * bool(words)
+        assert all(each.line == 2 and each.queue == f"root.{name}" for each in warnings)
+
+
 def test_the_site_file() -> None:
     values = {"yarn.acl.enable": "true", "yarn.admin.acl": "yarn;alice"}
     lines = (f"<property><name>{n}</name><value>{v}</value></property>" for n, v in values.items())

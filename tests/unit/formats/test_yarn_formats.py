@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.registry import (
     FormatOptions,
     check_file,
@@ -187,6 +187,66 @@ def test_misspelled_acls_are_reported() -> None:
         assert f"<{name}> is unknown" in diagnostic.message
         assert diagnostic.remedy == "did you mean aclSubmitApps?"
     assert not loaded.partitions["default"].queues["root.a"].submit_acl.users
+
+
+FIELDS = """minResources maxResources maxChildResources maxContainerAllocation
+maxRunningApps maxAMShare weight schedulingPolicy schedulingMode
+minSharePreemptionTimeout fairSharePreemptionTimeout
+fairSharePreemptionThreshold allowPreemptionFrom reservation
+aclAdministerReservations aclListReservations aclSubmitReservations"""
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Queue", "queue"),
+        ("queues", "queue"),
+        ("QUEUE", "queue"),
+        ("que", "queue"),
+        ("Pool", "pool"),
+        ("pools", "pool"),
+        ("maxRunningApp", "maxRunningApps"),
+        ("MaxResources", "maxResources"),
+        ("aclListReservation", "aclListReservations"),
+        ("banana", ""),
+        ("x:queue", "queue"),
+        *((name, None) for name in FIELDS.split()),
+    ],
+)
+def test_unknown_elements_in_a_queue_are_reported(name: str, meant: str | None) -> None:
+    child = f"\n <{name} name='b'><aclSubmitApps>eve</aclSubmitApps></{name}>"
+    names = "xmlns:x='urn:x' name='a'"
+    data = f"<allocations><queue name='root'>{CLOSED}<queue {names}>{child}{END}</allocations>"
+    warnings = [(each.line, each.queue, each.message, each.remedy) for each in lint(data)]
+    remedy = f"did you mean {meant}?" if meant else "correct its name or remove it"
+    message = f"<{name}> is unknown in a queue and is ignored"
+    assert warnings == ([] if meant is None else [(2, "root.a", message, remedy)])
+
+
+@pytest.mark.parametrize("name", ["queue", "pool", "ue", "e"])
+def test_names_that_hadoop_accepts_for_a_queue(name: str) -> None:
+    child = f"<{name} name='b'>{CLOSED}</{name}>"
+    assert not lint(f"<allocations><queue name='root'>{CLOSED}{child}</queue></allocations>")
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("Queue", "did you mean queue?"),
+        ("pools", "did you mean pool?"),
+        ("queuePlacementpolicy", "did you mean queuePlacementPolicy?"),
+        ("maxRunningApps", "write maxRunningApps inside a queue"),
+        ("aclSubmitApp", "write aclSubmitApps inside a queue"),
+        ("banana", "correct its name or remove it"),
+    ],
+)
+def test_unknown_elements_outside_queues_are_reported(name: str, remedy: str) -> None:
+    warnings = lint(f"<allocations><queue name='root'>{CLOSED}</queue><{name}/></allocations>")
+    assert [each.remedy for each in warnings] == [remedy]
+
+
+def lint(text: str) -> list[Diagnostic]:
+    return check_file(FAIR, text.encode(), "f", with_lint=True)
 
 
 @pytest.mark.parametrize("acl", ["\n  bob, ann g h\n", "a, b *,c d", "*,b g ~x"])

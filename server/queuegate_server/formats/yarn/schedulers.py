@@ -35,10 +35,16 @@ from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues, 
 from queuegate_server.formats.yarn.variables import Text
 
 _FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
-_OTHER_FAIR_ACLS: Final = frozenset(
-    {"aclAdministerReservations", "aclListReservations", "aclSubmitReservations"}
-)
 _QUEUE_ELEMENTS: Final = ("queue", "pool")
+_OTHER_QUEUE_FIELDS: Final = frozenset(
+    {
+        *("aclAdministerReservations", "aclListReservations", "aclSubmitReservations"),
+        *("minResources", "maxResources", "maxChildResources", "maxContainerAllocation"),
+        *("maxRunningApps", "maxAMShare", "weight", "schedulingPolicy", "schedulingMode"),
+        *("minSharePreemptionTimeout", "fairSharePreemptionTimeout"),
+        *("fairSharePreemptionThreshold", "allowPreemptionFrom", "reservation"),
+    }
+)
 _TOP_LEVEL_ELEMENTS: Final = frozenset(
     {
         *(*_QUEUE_ELEMENTS, "user", "queuePlacementPolicy", "defaultQueueSchedulingPolicy"),
@@ -126,19 +132,30 @@ def _read_fair_scheduler(
     for element in top.children:
         if element.name not in _TOP_LEVEL_ELEMENTS:
             message = f"<{element.name}> is unknown here and is ignored"
-            meant = element.name if element.name in _FAIR_ACLS else _fair_acl(element.name)
-            remedy = f"write {meant} inside a queue" if meant else "correct its name or remove it"
+            meant = _intended_element(element.name, _TOP_LEVEL_ELEMENTS)
+            remedy = f"did you mean {meant}?" if meant else "correct its name or remove it"
+            if not meant and (meant := _intended_field(element.name)):
+                remedy = f"write {meant} inside a queue"
             diagnostics.warning(element, message, remedy)
     queues = [element for element in top.children if element.name in _QUEUE_ELEMENTS]
     return _FairSchedulerReader(diagnostics, top).read(queues)
 
 
-def _fair_acl(name: str) -> str:
-    """Return the ACL element that `name` probably misspells; empty if none."""
-    if name in _OTHER_FAIR_ACLS:
-        return ""
-    similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
-    return intended_key(name, *_FAIR_ACLS) or similar
+def _intended_element(name: str, known: Iterable[str]) -> str:
+    """Return the known element that `name` is or probably misspells; empty if none."""
+    elements = {each.lower(): each for each in known}
+    return elements.get(similar_name(name.lower(), elements), "")
+
+
+def _intended_field(name: str) -> str:
+    """Return the element of a queue that `name` is or probably misspells; empty if none."""
+    fields = (*_FAIR_ACLS, *_OTHER_QUEUE_FIELDS, *_QUEUE_ELEMENTS)
+    return intended_key(name, *_FAIR_ACLS) or _intended_element(name, fields)
+
+
+def _is_queue(child: Element) -> bool:
+    """Return whether a queue's child is a queue. As in Hadoop, any suffix of "queue" is a name."""
+    return "queue".endswith(child.name) or child.name == "pool"
 
 
 class _FairSchedulerReader:
@@ -166,8 +183,7 @@ class _FairSchedulerReader:
             element, path = stack.pop()
             self._read_queue(element, path)
             for child in reversed(element.children):
-                # As in Hadoop, any suffix of "queue" is accepted as the element's name.
-                if "queue".endswith(child.name) or child.name == "pool":
+                if _is_queue(child):
                     self._push(stack, child, path)
         queues = list(self._queues.values())
         submit, admin = _FAIR_ACLS
@@ -191,11 +207,10 @@ class _FairSchedulerReader:
         for child in element.children:
             attribute = _FAIR_ACLS.get(child.name)
             if attribute is None:
-                meant = _fair_acl(child.name)
-                if meant or ("acl" in child.name.lower() and child.name not in _OTHER_FAIR_ACLS):
+                if child.name not in _OTHER_QUEUE_FIELDS and not _is_queue(child):
+                    meant = _intended_field(child.name)
                     message = f"<{child.name}> is unknown in a queue and is ignored"
-                    remedy = f"did you mean {meant}?" if meant else ""
-                    remedy = remedy or f"write {' or '.join(_FAIR_ACLS)}"
+                    remedy = f"did you mean {meant}?" if meant else "correct its name or remove it"
                     self._diagnostics.warning(child, message, remedy, path)
             elif child.children or not child.is_plain:
                 # Reject it, because Hadoop would fail or read only part of the text.

@@ -8,6 +8,7 @@ from queuegate.policy.acl import WILDCARD
 from queuegate.policy.names import SEPARATOR
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
+from queuegate_server.formats.envelope import SITE_KEY, open_envelope
 from queuegate_server.formats.yarn.properties import Configuration, boolean
 from queuegate_server.formats.yarn.variables import Text
 
@@ -29,6 +30,7 @@ class Site(NamedTuple):
     admins: str
     configuration: Configuration
     """All properties. A capacity-scheduler.xml overrides them."""
+    switch_position: Text | None = None
     admins_position: Text | None = None
 
 
@@ -37,18 +39,21 @@ def read_site(
 ) -> tuple[Site, tuple[Diagnostic, ...]]:
     """Return the settings in yarn-site.xml, and all diagnostics.
 
-    `site` is the file's contents and name. `format_name` is the format of the scheduler's file;
-    empty if unknown. Unset properties have Hadoop's defaults: ACLs are disabled and everyone
-    administers the cluster. Without a file, ACLs are enforced and nobody administers the cluster.
+    `site` is the file's contents and name. The file may be compressed or in a manifest.
+    `format_name` is the format of the scheduler's file; empty if unknown. Unset properties have
+    Hadoop's defaults: ACLs are disabled and everyone administers the cluster. Without a file, ACLs
+    are enforced and nobody administers the cluster.
     """
     configuration = Configuration()
     enforced = Site(acls_enabled=True, admins=NOBODY, configuration=Configuration())
     if site is None:
         return enforced, ()
-    data, file = site
-    diagnostics = Diagnostics(file)
+    diagnostics = Diagnostics(site[1])
     properties = None
     with diagnostics:
+        data, file, diagnostics.indent, key = open_envelope(*site, key=SITE_KEY)
+        # The scheduler's file may be in the same manifest, but needs a different name.
+        diagnostics.file = f"{file} ({key})" if key and file == site[1] else file
         is_readable = configuration.add(data, diagnostics, is_read=_is_read)
         _check_keys(configuration, diagnostics)
         if is_readable and _is_site(configuration, diagnostics):
@@ -70,9 +75,13 @@ def read_site(
     text = admins.text if admins else WILDCARD
     if stated and text.strip() == WILDCARD:
         message = f"{ADMINS} is {'*' if admins else 'not set and defaults to *'}:"
-        message += " everyone administers the cluster, and no queue is protected"
+        message += (
+            " everyone may view and change every application"
+            if semantics is Semantics.HADOOP
+            else " everyone administers the cluster, and no queue is protected"
+        )
         diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
-    return Site(bool(stated), text, configuration, admins), diagnostics.sorted()
+    return Site(bool(stated), text, configuration, switch, admins), diagnostics.sorted()
 
 
 def _is_site(configuration: Configuration, diagnostics: Diagnostics) -> bool:
