@@ -45,15 +45,16 @@ class Browser:
     def get(self, path: str = "", **headers: str) -> Answer:
         return self._ask("GET", path, None, headers)
 
-    def post(self, path: str, form: Mapping[str, str], **headers: str) -> Answer:
-        """Post a form. An underscore in a header name stands for a hyphen."""
-        return self._ask("POST", path, urlencode(form), {"Content_Type": FORM, **headers})
+    def post(self, path: str, form: Mapping[str, str] | bytes, **headers: str) -> Answer:
+        """Post a form, or a body. An underscore in a header name stands for a hyphen."""
+        body = form if isinstance(form, bytes) else urlencode(form).encode()
+        return self._ask("POST", path, body, {"Content_Type": FORM, **headers})
 
     def sign_in(self, token: str, **form: str) -> Answer:
         fields = {"token": token, "form_token": self.get("sign-in").form_token, **form}
         return self.post("sign-in", fields)
 
-    def _ask(self, method: str, path: str, body: str | None, fields: Mapping[str, str]) -> Answer:
+    def _ask(self, method: str, path: str, body: bytes | None, fields: Mapping[str, str]) -> Answer:
         parts = urlsplit(self.url + path if not path.startswith("/") else path)
         host = urlsplit(self.url).netloc
         if self.context is None:

@@ -211,7 +211,7 @@ class Console:
             raise PermissionDenied("the form was sent by another site")
         try:
             posted = posted_fields(request, max_bytes, self._form_steps, with_files=with_files)
-            fields = first_values(await posted)
+            fields = dict(reversed(await posted))  # the first value of each name
         except ValueError:
             raise web.HTTPBadRequest from None
         session = cookie(request, COOKIE) or ""

@@ -146,6 +146,10 @@ class PolicyLoader:
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
         """The policies' names, for display."""
 
+    def format_of(self, source: PolicySource) -> str:
+        """Return the configured or previously detected format; empty if neither exists."""
+        return source.format or self._formats.get(policy_files(source).name, "")
+
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
 
@@ -183,7 +187,7 @@ class PolicyLoader:
         texts = (
             PolicyText(
                 files[policy],
-                stated.format or self._formats.get(policy.name, ""),
+                self.format_of(stated),
                 stated.partition,
                 stated.daemon_user,
                 stated.for_yarn,

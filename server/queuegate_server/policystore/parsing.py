@@ -222,19 +222,25 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
     except ParseError as error:
         format_name = text.format or detect_bare_format(data)
         return format_name, LoadResult({}, (error.diagnostic(name),))
-    format_name = text.format or format_of(opened)
+    detected = format_of(opened)
+    format_name = text.format or detected
     message = remedy = ""
     if format_name == YUNIKORN and text.yarn_keys:
         keys = ", ".join(text.yarn_keys)
         message = f"this is a YuniKorn queues.yaml, but the settings contain: {keys}"
         remedy = "remove these settings, or name a YARN scheduler file"
-    elif format_name == YUNIKORN and format_of(opened) != YUNIKORN:
-        message = "this is XML, but the settings or the previous file call for a queues.yaml"
-        remedy = "restore the queues.yaml, or correct the settings and restart the server"
-    if message:
-        wrong = Diagnostic(name, 1, 1, Severity.ERROR, message, remedy)
-        return format_name, LoadResult({}, (wrong,))
-    return format_name, load_opened(format_name, opened, options)
+    elif format_name != detected and opened.data.strip():
+        message = f"the settings or the previous file call for the format {format_name}, but this"
+        message += f" file looks like {detected}"
+        remedy = "restore the file, or correct the settings and restart the server"
+    wrong = (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),) if message else ()
+    if message and format_name == YUNIKORN:
+        return format_name, LoadResult({}, wrong)
+    loaded = load_opened(format_name, opened, options)
+    # The detected format may be wrong if the file can be loaded in the expected one.
+    if has_errors(loaded.diagnostics):
+        loaded = LoadResult({}, (*wrong, *loaded.diagnostics))
+    return format_name, loaded
 
 
 def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:

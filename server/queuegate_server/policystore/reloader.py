@@ -94,6 +94,7 @@ class Reloader:
 
     def __post_init__(self) -> None:
         self._loader = PolicyLoader(self.settings)
+        self.format_of = self._loader.format_of
         self._lock = asyncio.Lock()
         self._next: asyncio.Task[ReloadState] | None = None
         self._running: asyncio.Task[ReloadState] | None = None

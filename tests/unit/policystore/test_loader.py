@@ -261,7 +261,7 @@ async def test_each_read_has_a_time_limit(
         ("capacity.xml", FAIR, "not <configuration>"),
         ("capacity.xml", "<configuration/>", "lists no queue"),
         ("capacity.xml", QUEUES.format("default"), "invalid XML"),
-        ("queues.yaml", FAIR, "this is XML"),
+        ("queues.yaml", FAIR, "format yunikorn, but this file looks like fair-scheduler"),
     ],
 )
 async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, words: str) -> None:
@@ -271,9 +271,10 @@ async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, w
     (folder / first).write_text(text)
     found = await one.load(in_child=False)
     assert not found.partitions
-    (problem,) = found.diagnostics
-    assert words in problem.message
-    assert problem.remedy
+    changed = [each for each in found.diagnostics if "the previous file call for" in each.message]
+    assert len(changed) == (text.strip() not in {"", "<configuration/>"})
+    assert words in "\n".join(each.message for each in found.diagnostics)
+    assert all(each.remedy for each in found.diagnostics)
     (folder / first).write_text(before)
     assert (await one.load(in_child=False)).partitions
 

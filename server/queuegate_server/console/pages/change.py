@@ -11,7 +11,7 @@ from queuegate_server.console.forms import Turns
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.files.safe_open import read_regular, remedy
-from queuegate_server.formats.registry import YUNIKORN, detect_bare_format
+from queuegate_server.formats.registry import YUNIKORN
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.registry import types
@@ -58,8 +58,9 @@ async def form(visit: Visit) -> View:
 async def assess(visit: Visit) -> View:
     """Assess a proposal and show the result."""
     posted, services = visit.form, visit.services
-    # Undo browsers' conversion of line breaks to CR LF.
-    text = (posted.get("file") or posted.get("policy", "")).replace("\r\n", "\n")
+    # Undo browsers' conversion of line breaks in text areas to CR LF.
+    pasted = posted.get("policy", "").replace("\r\n", "\n")
+    text = posted.get("file", "").encode(errors="surrogateescape") or pasted.encode()
     claims = posted.get("claims", "").replace("\r\n", "\n")
     sources = services.settings.sources
     number = posted.get("source", "0")
@@ -68,7 +69,7 @@ async def assess(visit: Visit) -> View:
     assessment, error = None, ""
     if not text.strip():
         error = "Paste a policy, or choose a file."
-    elif len(text.encode()) > MAX_CONTENT_BYTES:
+    elif len(text) > MAX_CONTENT_BYTES:
         error = f"The policy is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server diff."
     elif len(claims.encode()) > MAX_CLAIMS_BYTES:
         error = f"The claims are longer than {MAX_CLAIMS_BYTES} bytes: run queuegate-server prove."
@@ -82,12 +83,13 @@ async def assess(visit: Visit) -> View:
             error = f"The policy cannot be assessed: {failure} ({failure.remedy})"
         except OSError as failure:
             error = f"The policy cannot be assessed: {failure.strerror} ({remedy(failure)})"
-    is_long = len(text) > MAX_SHOWN_TEXT
+    shown = text.decode(errors="replace") if len(text) <= MAX_SHOWN_TEXT else ""
+    is_shown = shown.encode() == text
     return _view(
         services,
         200 if assessment else 422,
-        text="" if is_long else text,
-        text_not_shown=is_long,
+        text=shown if is_shown else "",
+        text_not_shown=not is_shown,
         claims_text=claims,
         by_people=by_people,
         source=source,
@@ -106,11 +108,11 @@ def _view(services: Services, status: int = 200, **shown: object) -> View:
 
 
 async def _assessment(
-    services: Services, source: PolicySource, text: str, claims: str, *, by_people: bool
+    services: Services, source: PolicySource, text: bytes, claims: str, *, by_people: bool
 ) -> dict[str, Any]:
     """Assess a proposal with `proposal.run`. Return the template variables for the result."""
     snapshot = services.core.engine.snapshot
-    job = await _job(services, snapshot, source, text.encode(), claims)
+    job = await _job(services, snapshot, source, text, claims)
     job = job._replace(wants_groups=by_people)
     result = await proposal.run(job)
     incomplete: list[str] = []
@@ -140,12 +142,14 @@ async def _job(
     if source.yarn_site is not None:
         data = await asyncio.to_thread(read_regular, source.yarn_site, MAX_BYTES)
         site = File(str(source.yarn_site), data)
+    # Read the proposal in the same format as a reload would.
+    format_name = services.core.reloader.format_of(source)
     name = "queues.yaml"
-    if detect_bare_format(text) != YUNIKORN:
+    if format_name != YUNIKORN:
         name = source.path.name if source.path else "scheduler.xml"
     policy = PolicyText(
         File(name, text),
-        source.format or "",
+        format_name,
         source.partition,
         source.daemon_user,
         source.for_yarn,

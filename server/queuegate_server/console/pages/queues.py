@@ -91,7 +91,8 @@ async def show(visit: Visit) -> View:
     created = partition.created(selected) if selected else []
     in_tree = parent_path(created[-1].path) if created else selected
     if in_tree not in partition.queues:
-        missing = asked
+        missing = tree.ambiguity(partition, asked)
+        missing = missing or f"There is no queue {asked}; this is its nearest existing ancestor."
         selected = partition.nearest_path(selected) if selected else ROOT
         if selected not in partition.queues:
             selected = ROOT  # the short name is shared by several queues
