@@ -9,7 +9,7 @@ from queuegate.policy.chain import CLUSTER
 from queuegate.policy.created_queues import Template
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import ACLS_DISABLED, Access, Decision, Reason
-from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path
+from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path, shared_name
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
@@ -110,6 +110,12 @@ def explain(
         outcome = StepOutcome.EMPTY if acl.is_empty else StepOutcome.NO_MATCH
         steps.append(Step(queue, kind, acl, outcome, template=template))
     return Explanation(decision, evaluated, tuple(steps), bool(templates))
+
+
+def ambiguity(partition: Partition, name: str) -> str:
+    """Return a message if several queues share a short name; otherwise ""."""
+    is_shared = partition.short_names.get(name) == name
+    return shared_name(name, partition.paths) if is_shared else ""
 
 
 def groups_listed_as_users(text: str, groups: Sequence[str]) -> list[str]:

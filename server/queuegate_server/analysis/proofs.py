@@ -7,6 +7,7 @@ from functools import cache
 from queuegate.policy.claims import Answer, Refutation, Use, Uses, refute
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import IN_RECOVERY_QUEUE
+from queuegate.policy.explain import ambiguity
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.reach import grant_of
 from queuegate.policy.tree import Partition
@@ -108,12 +109,14 @@ class Prover:
         for use in (getattr(claim, name, None) for name in names):
             if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:
                 continue
-            text = f"{self.file}:{stated.line}: queue {quoted(use.queue)} does not exist"
-            if self.partition.chain(use.queue, use.access).otherwise is not IN_RECOVERY_QUEUE:
+            text = f"queue {quoted(use.queue)} does not exist"
+            if shared := ambiguity(self.partition, use.queue):
+                text = shared
+            elif self.partition.chain(use.queue, use.access).otherwise is not IN_RECOVERY_QUEUE:
                 nearest = self.partition.nearest_path(use.queue)
                 is_created = nearest == use.queue
                 text += "; YARN creates it" if is_created else f"; decided at {nearest}"
-            self.notes.append(text)
+            self.notes.append(f"{self.file}:{stated.line}: {text}")
 
     def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[Counterexample]:
         person = refutation.person

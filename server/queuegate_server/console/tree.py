@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
-from queuegate.policy.names import ROOT, SEPARATOR, parent_path, shared_name
+from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.tree import Partition
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
@@ -152,9 +152,3 @@ def openness(partition: Partition, path: str, access: Access) -> str:
     if chain.otherwise is not None and chain.otherwise.allowed:
         return "open"
     return "" if any(chain.levels()) else "closed"
-
-
-def ambiguity(partition: Partition, name: str) -> str:
-    """Return a message if several queues share a short name; otherwise ""."""
-    is_shared = partition.short_names.get(name) == name
-    return shared_name(name, partition.paths) if is_shared else ""

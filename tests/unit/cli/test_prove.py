@@ -310,3 +310,15 @@ def test_the_printed_command_with_a_service(capsys: pytest.CaptureFixture[str]) 
     assert done.exit_code == 1
     [answer] = run_printed(done, capsys)
     assert answer.startswith("allowed: ")
+
+
+def test_a_claim_about_a_name_of_several_queues() -> None:
+    key = "yarn.scheduler.capacity.root"
+    Path("cs.xml").write_text(
+        f"<configuration><property><name>{key}.queues</name><value>a,b</value></property>"
+        f"<property><name>{key}.b.queues</name><value>a,c</value></property></configuration>"
+    )
+    claims("only group:ml may submit a", "everyone may submit c")
+    done = prove("--semantics", "hadoop", policy="cs.xml")
+    shared = "a is the name of several queues: root.a, root.b.a (write the full path)"
+    assert done.stderr == f"note: claims.yaml:1: {shared}\n"

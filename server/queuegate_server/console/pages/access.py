@@ -7,11 +7,10 @@ from typing import Final
 from queuegate import _responses as responses
 from queuegate._types import Step
 from queuegate.cli.render import ORIGINS, reason_words
-from queuegate.policy.explain import StepOutcome, groups_listed_as_users
+from queuegate.policy.explain import StepOutcome, ambiguity, groups_listed_as_users
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.console import tree
 from queuegate_server.console.attention import failure_of
 from queuegate_server.console.commands import AccessQuery, command_line, grpcurl
 from queuegate_server.console.views import Page, Route, View, Visit, url
@@ -132,7 +131,7 @@ async def _decide(visit: Visit, asked: AccessQuery, snapshot: Snapshot) -> dict[
         entry = snapshot.find(asked.partition).groups.known(asked.user)
     return {
         "explanation": explanation,
-        "ambiguity": tree.ambiguity(snapshot.find(asked.partition).partition, asked.queue),
+        "ambiguity": ambiguity(snapshot.find(asked.partition).partition, asked.queue),
         "reason": reason_words(asked.partition, explanation.decision),
         "acls": acls,
         "origin": ORIGINS[explanation.groups.origin],

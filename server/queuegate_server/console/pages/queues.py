@@ -11,6 +11,7 @@ from queuegate.cli.render import grant_words
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import ACLS_DISABLED, Access
+from queuegate.policy.explain import ambiguity
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, parent_path
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
@@ -91,7 +92,7 @@ async def show(visit: Visit) -> View:
     created = partition.created(selected) if selected else []
     in_tree = parent_path(created[-1].path) if created else selected
     if in_tree not in partition.queues:
-        missing = tree.ambiguity(partition, asked)
+        missing = ambiguity(partition, asked)
         missing = missing or f"There is no queue {asked}; this is its nearest existing ancestor."
         selected = partition.nearest_path(selected) if selected else ROOT
         if selected not in partition.queues:
