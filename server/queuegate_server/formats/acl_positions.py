@@ -90,7 +90,7 @@ def acl_positions(
     def add(key: AclKey, *candidates: Positioned | None) -> None:
         if place := next(filter(None, candidates), None):
             other = getattr(place, "file", "")
-            column = place.column + (indent if not other or other == file else 0)
+            column = place.column + (indent if place.line and other in {"", file} else 0)
             kind = Place if candidates[0] else DefaultPlace
             positions[key] = kind(other or file, place.line, column)
 

@@ -1,10 +1,12 @@
 """The files of YARN's schedulers: errors with positions, bounds and warnings."""
 
+from unittest.mock import Mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.diagnostics import MAX_DIAGNOSTICS, Diagnostic, Severity
 from queuegate_server.formats.registry import (
     FormatOptions,
     check_file,
@@ -15,6 +17,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.xml_reader import MAX_DEPTH
+from queuegate_server.formats.yarn import schedulers
 from queuegate_server.formats.yarn.load import YarnOptions
 from tests.support.generators.yarn_files import CAPACITY, CLOSED, FAIR, prop
 
@@ -243,6 +246,15 @@ def test_names_that_hadoop_accepts_for_a_queue(name: str) -> None:
 def test_unknown_elements_outside_queues_are_reported(name: str, remedy: str) -> None:
     warnings = lint(f"<allocations><queue name='root'>{CLOSED}</queue><{name}/></allocations>")
     assert [each.remedy for each in warnings] == [remedy]
+
+
+@pytest.mark.parametrize("queue", ["<queue name='a'>{}</queue>", "{}"])
+def test_only_reported_elements_are_compared(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = Mock(return_value="")
+    monkeypatch.setattr(schedulers, "similar_name", compare)
+    elements = "".join(f"<x{number}/>" for number in range(MAX_DIAGNOSTICS + 5))
+    load_policy(FAIR, f"<allocations>{queue.format(elements)}</allocations>".encode(), "f")
+    assert compare.call_count == MAX_DIAGNOSTICS
 
 
 def lint(text: str) -> list[Diagnostic]:

@@ -36,8 +36,9 @@ from queuegate_server.formats.yarn.variables import Text
 
 _FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
 _QUEUE_ELEMENTS: Final = ("queue", "pool")
-_OTHER_QUEUE_FIELDS: Final = frozenset(
+_IN_QUEUE: Final = frozenset(
     {
+        *(*_QUEUE_ELEMENTS, *_FAIR_ACLS),
         *("aclAdministerReservations", "aclListReservations", "aclSubmitReservations"),
         *("minResources", "maxResources", "maxChildResources", "maxContainerAllocation"),
         *("maxRunningApps", "maxAMShare", "weight", "schedulingPolicy", "schedulingMode"),
@@ -45,7 +46,7 @@ _OTHER_QUEUE_FIELDS: Final = frozenset(
         *("fairSharePreemptionThreshold", "allowPreemptionFrom", "reservation"),
     }
 )
-_TOP_LEVEL_ELEMENTS: Final = frozenset(
+_TOP_LEVEL: Final = frozenset(
     {
         *(*_QUEUE_ELEMENTS, "user", "queuePlacementPolicy", "defaultQueueSchedulingPolicy"),
         *("queueMaxResourcesDefault", "queueMaxAppsDefault", "queueMaxAMShareDefault"),
@@ -130,32 +131,23 @@ def _read_fair_scheduler(
         diagnostics.error(top, message, remedy)
         return None
     for element in top.children:
-        if element.name not in _TOP_LEVEL_ELEMENTS:
-            message = f"<{element.name}> is unknown here and is ignored"
-            meant = _intended_element(element.name, _TOP_LEVEL_ELEMENTS)
-            remedy = f"did you mean {meant}?" if meant else "correct its name or remove it"
-            if not meant and (meant := _intended_field(element.name)):
-                remedy = f"write {meant} inside a queue"
-            diagnostics.warning(element, message, remedy)
+        if element.name not in _TOP_LEVEL:
+            _report_unknown(element, diagnostics)
     queues = [element for element in top.children if element.name in _QUEUE_ELEMENTS]
     return _FairSchedulerReader(diagnostics, top).read(queues)
 
 
-def _intended_element(name: str, known: Iterable[str]) -> str:
-    """Return the known element that `name` is or probably misspells; empty if none."""
-    elements = {each.lower(): each for each in known}
-    return elements.get(similar_name(name.lower(), elements), "")
-
-
-def _intended_field(name: str) -> str:
-    """Return the element of a queue that `name` is or probably misspells; empty if none."""
-    fields = (*_FAIR_ACLS, *_OTHER_QUEUE_FIELDS, *_QUEUE_ELEMENTS)
-    return intended_key(name, *_FAIR_ACLS) or _intended_element(name, fields)
-
-
-def _is_queue(child: Element) -> bool:
-    """Return whether a queue's child is a queue. As in Hadoop, any suffix of "queue" is a name."""
-    return "queue".endswith(child.name) or child.name == "pool"
+def _report_unknown(element: Element, diagnostics: Diagnostics, queue: str = "") -> None:
+    """Warn about an element that Hadoop ignores. `queue` is its queue's path, if any."""
+    message = f"<{element.name}> is unknown {'in a queue' if queue else 'here'} and is ignored"
+    remedy = "correct its name or remove it"
+    if diagnostics.remaining_warnings:  # Comparing names takes about 0.1 ms.
+        known = {each.lower(): each for each in _IN_QUEUE | (set() if queue else _TOP_LEVEL)}
+        similar = known.get(similar_name(element.name.lower(), known), "")
+        if meant := intended_key(element.name, *_FAIR_ACLS) or similar:
+            is_here = queue or meant in _TOP_LEVEL
+            remedy = f"did you mean {meant}?" if is_here else f"write {meant} inside a queue"
+    diagnostics.warning(element, message, remedy, queue)
 
 
 class _FairSchedulerReader:
@@ -183,7 +175,8 @@ class _FairSchedulerReader:
             element, path = stack.pop()
             self._read_queue(element, path)
             for child in reversed(element.children):
-                if _is_queue(child):
+                # As in Hadoop, any suffix of "queue" is accepted as the element's name.
+                if "queue".endswith(child.name) or child.name == "pool":
                     self._push(stack, child, path)
         queues = list(self._queues.values())
         submit, admin = _FAIR_ACLS
@@ -207,11 +200,8 @@ class _FairSchedulerReader:
         for child in element.children:
             attribute = _FAIR_ACLS.get(child.name)
             if attribute is None:
-                if child.name not in _OTHER_QUEUE_FIELDS and not _is_queue(child):
-                    meant = _intended_field(child.name)
-                    message = f"<{child.name}> is unknown in a queue and is ignored"
-                    remedy = f"did you mean {meant}?" if meant else "correct its name or remove it"
-                    self._diagnostics.warning(child, message, remedy, path)
+                if child.name not in _IN_QUEUE and not "queue".endswith(child.name):
+                    _report_unknown(child, self._diagnostics, path)
             elif child.children or not child.is_plain:
                 # Reject it, because Hadoop would fail or read only part of the text.
                 message = f"<{child.name}> is not plain text"
