@@ -119,4 +119,8 @@ def test_the_directory_is_asked_once_for_each_user(fleet: list[Replica]) -> None
     alone = sum(replica.reads("unavailable") for replica in fleet)
     assert sum(replica.searches for replica in fleet) - alone <= MAX_SEARCHES
     assert fleet[1].reads("hit") + fleet[2].reads("hit") >= 2 * USERS - 100 - alone
-    assert all(replica.count("queuegate_fleet_groups_refused_total") == 0 for replica in fleet)
+    for reason in ("mac", "format", "settings"):
+        refused = [
+            replica.count("queuegate_fleet_groups_refused_total", reason) for replica in fleet
+        ]
+        assert refused == [0, 0, 0]
