@@ -231,7 +231,7 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
         remedy = "remove these settings, or name a YARN scheduler file"
     elif format_name != detected and opened.data.strip():
         message = f"the settings or the previous file call for the format {format_name}, but this"
-        message += f" file looks like {detected}"
+        message += " file is not XML" if detected == YUNIKORN else f" file looks like {detected}"
         remedy = "restore the file, or correct the settings and restart the server"
     wrong = (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),) if message else ()
     if message and format_name == YUNIKORN:

@@ -87,7 +87,7 @@ LATIN = '<?xml version="1.0" encoding="ISO-8859-1"?>\n' + CAPACITY.replace("ann"
         pytest.param(LATIN.encode("latin-1")[45:], "error", id="not UTF-8"),
         pytest.param(FAIR.encode(), ROOT_ELEMENT, id="another format"),
         pytest.param(gzip.compress(FAIR.encode()), ROOT_ELEMENT, id="another format in gzip"),
-        pytest.param(YUNIKORN.encode(), "but this file looks like yunikorn", id="YAML"),
+        pytest.param(YUNIKORN.encode(), "but this file is not XML", id="YAML"),
     ],
 )
 def test_files(console: RunningConsole, data: bytes, expected: str) -> None:
