@@ -1,8 +1,8 @@
 """Parses the headers of untrusted requests in linear time.
 
 aiohttp parses content types with Python's email parser, which takes quadratic time in the number of
-parameters, so a single request could block the process for seconds. aiohttp also creates an object
-for each cookie.
+parameters, so a single request could block the process for seconds. Its cookie parser would
+create an object for each cookie.
 """
 
 from typing import Final

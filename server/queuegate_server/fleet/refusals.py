@@ -123,7 +123,7 @@ class Refusals:
         self._refused.pop(command, None)
 
     def note_probe(self, errors: Mapping[str, str]) -> None:
-        """Record a probe's results. `errors` maps each command to its error, "" if it succeeded."""
+        """Record a probe's results: `errors` maps each command to its error, or "" on success."""
         for command, error in errors.items():
             if error:
                 self.add(f"probe {command}", refusal(command, ResponseError(error)))

@@ -82,8 +82,8 @@ def search_budget() -> Budget:
 def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
     """Parse a request. Raises UnreadableRequest.
 
-    The exception names the fields that are not UTF-8, up to the budget. Callers pass the same
-    budget for all items of a request.
+    The exception names the fields found not to be UTF-8 before the search budget runs out. Callers
+    pass the same budget for all items of a request.
     """
     try:
         return message.FromString(data)

@@ -28,7 +28,7 @@ class Flight:
     """Whether new callers must not use the result."""
 
     def supersede(self) -> None:
-        """Mark earlier work for the key as outdated, so that new callers get this newer result."""
+        """Mark earlier work for the key as outdated, so that new callers do not join it."""
         for sibling in self._siblings[: self._siblings.index(self)]:
             sibling.is_outdated = True
 

@@ -148,10 +148,10 @@ def load_with_origins(
 def _replace_policy(
     tree: dict[str, Any], source_map: SourceMap, origins: Mapping[KeyPath, str]
 ) -> list[Diagnostic]:
-    """Make a policy file named on the command line replace a policy in ConfigMaps.
+    """Replace a policy in ConfigMaps with a policy file named on the command line.
 
     Returns an error if the settings contain `policies`, which a policy file cannot replace.
-    `origins` are the origins of the values that override the file.
+    `origins` are the origins of the values that override the settings file.
     """
     origin = origins.get(("policy", "path"), PREFIX)
     if origin.startswith(PREFIX):

@@ -6,7 +6,7 @@ defaults      default settings from presets and YuniKorn's Secret
 fields        validated types for the settings
 driver        checks that python-ldap and the libraries needed by the settings are installed
 directory     looks up users: chooses a server, and retries
-pool          the servers: background connections, failover, fail-back
+pool          the servers: background connections, failover, failback
 bind          opens and binds connections; runs kerberos_child for Kerberos binds
 bridge        TCP, StartTLS and TLS; relays data between the server and libldap
 messages      splits the server's stream into messages and checks them

@@ -1,4 +1,4 @@
-"""Connects to a directory's servers in the background, with failover and fail-back."""
+"""Connects to a directory's servers in the background, with failover and failback."""
 
 import asyncio
 import contextlib
