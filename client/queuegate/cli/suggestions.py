@@ -46,11 +46,13 @@ def ambiguous_name(
     if queue in {"", ROOT} or SEPARATOR in queue:
         return ""
     try:
+        policy = client.get_policy(partition, queue, timeout=timeout)
+        if policy.queues or policy.format != _CAPACITY_SCHEDULER:
+            return ""
         policy = client.get_policy(partition, timeout=timeout)
     except QueuegateError:
         return ""
-    has_short_names = policy.format == _CAPACITY_SCHEDULER
-    return shared_name(queue, [each.path for each in policy.queues]) if has_short_names else ""
+    return shared_name(queue, [each.path for each in policy.queues])
 
 
 def missing_queue(

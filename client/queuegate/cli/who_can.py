@@ -81,7 +81,8 @@ def who_can(
             timeout=session.timeout or LIST_TIMEOUT,
         )
         pages = list(iterator if all_pages else islice(iterator, 2))
-        ambiguity = ambiguous_name(client, queue, partition)
+        has_users = pages[0].users or pages[0].everyone_via
+        ambiguity = "" if has_users else ambiguous_name(client, queue, partition)
     has_more = not all_pages and len(pages) > 1
     if has_more:
         del pages[1:]

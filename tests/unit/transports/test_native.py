@@ -10,7 +10,7 @@ import pytest
 
 from queuegate_server.settings.limits import Limits
 from queuegate_server.throttling import ByteBudget
-from queuegate_server.transports.native.server import NativeServer
+from queuegate_server.transports.native.server import NativeContext, NativeServer
 from queuegate_server.transports.stalls import Refusal
 
 SERVICE = "test.Service"
@@ -81,3 +81,9 @@ async def test_each_call_ends_as_it_should_whatever_concurrent_calls_do(
     }
     found = await asyncio.gather(*(ended(channel, method, b"odd") for method in [*ends] * 10))
     assert found == [*ends.values()] * 10
+
+
+def test_a_context_does_not_show_credentials() -> None:
+    context = NativeContext(((("authorization", "Bearer secret"),), "ipv4:127.0.0.1:1", None), 0.0)
+    assert context.invocation_metadata() == (("authorization", "Bearer secret"),)
+    assert "secret" not in repr(context)

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -49,7 +49,7 @@ Details = tuple[tuple[tuple[str, str | bytes], ...], str, float | None]
 class NativeContext:
     """The subset of grpc.aio's ServicerContext used by this server's handlers."""
 
-    _details: Details
+    _details: Details = field(repr=False)
     """The call's metadata, peer and remaining seconds."""
     arrived: float
     """The monotonic time when the call arrived."""

@@ -50,7 +50,7 @@ _OTHER_TICKET_FAULT: Final = (
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Connector:
     """Opens and binds connections."""
 

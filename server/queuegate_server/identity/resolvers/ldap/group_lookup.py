@@ -55,7 +55,7 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
     return wanted
 
 
-@dataclass
+@dataclass(eq=False)
 class GroupLookup:
     """Looks up one user's groups. Raises SetupFault if there are more than `max_groups`."""
 

@@ -61,7 +61,7 @@ class _DirectMembers(NamedTuple):
     missing: str
 
 
-@dataclass
+@dataclass(eq=False)
 class MemberLookup:
     """Lists group members over one connection."""
 

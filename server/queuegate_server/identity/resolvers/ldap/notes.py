@@ -22,7 +22,7 @@ _MAX_DN_CHARS: Final = 200
 LookupFunction = Callable[[str, LdapConnection], Awaitable[Outcome]]
 
 
-@dataclass
+@dataclass(eq=False)
 class Notes:
     """Collects notes on a lookup by running additional searches on its connection."""
 
