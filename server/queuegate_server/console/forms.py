@@ -37,6 +37,8 @@ _BOUNDARY: Final = re.compile(
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
 """Matches the part header that contains the field name. Browsers encode quotation marks and line
 breaks in names as %22, %0D and %0A."""
+_FILE_FIELD: Final = b"file"
+"""The name of the only field in which a form may upload a file."""
 _FILE_NAME: Final = re.compile(rb"; *filename\*?=", re.IGNORECASE)
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 2
@@ -74,8 +76,8 @@ class Turns:
 async def posted_fields(
     request: web.Request, max_bytes: int, steps: asyncio.Lock, *, with_files: bool = False
 ) -> Fields:
-    """Return a form's fields and values. A file's value is its content, with bytes that are not
-    UTF-8 as surrogates (`surrogateescape`).
+    """Return a form's fields and values. The value of an uploaded `file` is its content, with bytes
+    that are not UTF-8 as surrogates (`surrogateescape`).
 
     Args:
         request: The request.
@@ -84,7 +86,7 @@ async def posted_fields(
         with_files: Whether the form may be `multipart/form-data`.
 
     Raises:
-        ValueError: The form is malformed, or a field that is not a file is not UTF-8.
+        ValueError: The form is malformed, or a field other than an uploaded `file` is not UTF-8.
         HTTPLengthRequired: The Content-Length header is missing. Browsers always send it.
         HTTPRequestEntityTooLarge: The form is too large.
         HTTPRequestTimeout: The form took too long to arrive.
@@ -212,5 +214,6 @@ def _part(part: bytes) -> tuple[str, str]:
     ]
     if len(names) != 1:
         raise ValueError("a part is not a form field")
-    errors = "surrogateescape" if _FILE_NAME.search(part, 2, end) else "strict"
+    is_file = names[0] == _FILE_FIELD and _FILE_NAME.search(part, 2, end)
+    errors = "surrogateescape" if is_file else "strict"
     return names[0].decode(), part[end + 4 :].decode(errors=errors)

@@ -48,12 +48,14 @@ def console(policy: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def upload(console: RunningConsole, data: bytes, name: str = "new.xml", **more: bytes) -> Answer:
+def upload(
+    console: RunningConsole, data: bytes, *, files: tuple[str, ...] = ("file",), **more: bytes
+) -> Answer:
     browser = Browser(console.url)
     token = browser.get("change").form_token.encode()
     body = b""
     for field, value in {"form_token": token, "policy": b"", **more, "file": data}.items():
-        file = f'; filename="{name}"\r\nContent-Type: text/xml' if field == "file" else ""
+        file = '; filename="new.xml"\r\nContent-Type: text/xml' if field in files else ""
         head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{field}"{file}\r\n\r\n'
         body += head.encode() + value + b"\r\n"
     body += f"--{BOUNDARY}--\r\n".encode()
@@ -100,8 +102,19 @@ def test_files(console: RunningConsole, data: bytes, expected: str) -> None:
     assert "unexpected error" not in "".join(console.server.errors)
 
 
-def test_other_fields_must_be_utf_8(console: RunningConsole) -> None:
-    assert upload(console, CAPACITY.encode(), claims=b"\xff").status == 400
+@pytest.mark.parametrize("has_file_name", [False, True], ids=["text", "file name"])
+@pytest.mark.parametrize("field", ["policy", "claims", "form_token", "source", "other"])
+@pytest.mark.parametrize("data", [b"", CAPACITY.encode()], ids=["no file", "file"])
+def test_other_fields_must_be_utf_8(
+    console: RunningConsole, data: bytes, field: str, *, has_file_name: bool
+) -> None:
+    files = ("file", field) if has_file_name else ("file",)
+    answer = upload(console, data, files=files, **{field: b"\xff\xfe"})
+    assert answer.status == 400
+    assert "unexpected error" not in "".join(console.server.errors)
+
+
+def test_files_need_not_be_utf_8(console: RunningConsole) -> None:
     shown = upload(console, LATIN.encode("latin-1"))
     assert "not shown here, because it is too long or not UTF-8 text" in words(shown)
 
