@@ -10,7 +10,7 @@ from queuegate_server.cli import EXIT_FAILURE, EXIT_NO
 from queuegate_server.cli.command import FILE, Failure, read_or_fail, reading_options, write_file
 from queuegate_server.formats.diagnostics import ParseError
 from queuegate_server.formats.envelope import open_envelope
-from queuegate_server.formats.registry import YUNIKORN, FormatOptions, detect_format
+from queuegate_server.formats.registry import YUNIKORN, FormatOptions, format_of
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 
@@ -62,21 +62,21 @@ def convert(
     expressed, 2 incorrect usage, or a file that cannot be read, converted or written.
     """
     data, name = read_or_fail(file)
-    detected = format_name or detect_format(data)
+    try:
+        opened = open_envelope(data, name)
+    except ParseError as error:
+        fault = error.diagnostic(name)
+        raise Failure(str(fault), [fault]) from None
+    detected = format_name or format_of(opened)
     if detected not in SCHEDULERS:
         raise Failure(
             f"{name}: not a YARN scheduler file: pass a fair-scheduler.xml or a"
             " capacity-scheduler.xml"
         )
-    try:
-        data, name, _, _ = open_envelope(data, name)
-    except ParseError as error:
-        fault = error.diagnostic(name)
-        raise Failure(str(fault), [fault]) from None
     result = convert_to_yunikorn(
-        detected, data, name, options.yarn, options.acl_names_of(DEFAULT_PARTITION)
+        detected, opened.data, opened.file, options.yarn, options.acl_names_of(DEFAULT_PARTITION)
     )
-    for diagnostic in (*result.diagnostics, *result.lost):
+    for diagnostic in opened.in_file((*result.diagnostics, *result.lost)):
         click.echo(str(diagnostic), err=True)
     if not result.text:
         sys.exit(EXIT_FAILURE)

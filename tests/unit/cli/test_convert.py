@@ -41,6 +41,13 @@ def test_losses_are_reported_on_stderr() -> None:
     assert not load_policy("yunikorn", result.stdout.encode(), "f").diagnostics
 
 
+def test_a_loss_in_a_manifest_has_the_columns_of_the_manifest() -> None:
+    manifest = "kind: ConfigMap\napiVersion: v1\ndata:\n  fair-scheduler.xml: |\n    "
+    result = run("-", stdin=manifest + TWINS)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("<stdin>:5:18: warning: ")
+
+
 def test_options_about_the_cluster(tmp_path: Path) -> None:
     site = tmp_path / "yarn-site.xml"
     site.write_text(Path("examples/yarn-site.xml").read_text())
