@@ -48,12 +48,12 @@ _SECTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_LAYERS: Final = 3
 """The maximum number of nested envelopes: gzip, a manifest, and gzip within the manifest."""
-_MAX_BLANKS: Final = 1_024
 _MAX_DEPTH: Final = 16
 _KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, SITE_KEY, _CHART_KEY)))
 _KEY: Final = re.compile(
     rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
 )
+_XML: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<")
 _PLAIN_POLICY: Final = re.compile(rb"^partitions[ \t]*:", re.MULTILINE)
 """The top-level key of a bare policy. Checked first, since a policy's comments may resemble an
 envelope."""
@@ -160,7 +160,7 @@ def is_manifest(document: Node | None) -> bool:
 
 def _may_hold_policy(data: bytes) -> bool:
     """Return whether the text may be a manifest or chart values with a policy."""
-    if data[:_MAX_BLANKS].lstrip()[:1] == b"<" or _PLAIN_POLICY.search(data):
+    if _XML.match(data) or _PLAIN_POLICY.search(data):
         return False
     return _KEY.search(data) is not None or _CONFIG_MAP.search(data) is not None
 

@@ -114,6 +114,26 @@ def detect_bare_format(data: bytes) -> str:
     return _OTHER_XML_FORMAT if _MARKUP.match(start) else YUNIKORN
 
 
+def format_mismatch(text: Policy, expected: str) -> str:
+    """Describe a policy that is not in the expected format; return "" if it may be.
+
+    The description completes the sentence `this file …`.
+    """
+    detected = format_of(text)
+    if detected == expected:
+        return ""
+    if detected == YUNIKORN:
+        return "is not XML"
+    if not text.key:
+        tag = _FIRST_TAG.match(text.data)
+        if tag is None:
+            return "is XML" if expected == YUNIKORN else ""
+        detected = _FORMAT_BY_FIRST_TAG.get(tag[1], "")
+        if detected == expected:  # The root element is beyond the part used for detection.
+            return ""
+    return f"looks like {detected}" if detected else "is XML that is not a scheduler's"
+
+
 def detect_file_format(data: bytes) -> str:
     """Return a file's format from `FILE_FORMATS`. The caveats in `detect_format` apply."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):

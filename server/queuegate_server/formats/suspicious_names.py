@@ -6,7 +6,7 @@ mistakes. Because the text is untrusted, all patterns run in linear time.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WHITE_SPACE, WILDCARD
@@ -41,6 +41,8 @@ class Wording:
     """How names are compared, such as `Hadoop compares short names`."""
     white_space: re.Pattern[str]
     """White space to report, because it does not separate names."""
+    separate_queues: str = "give each queue its own element"
+    """How to write several queues."""
 
 
 YUNIKORN: Final = Wording(
@@ -52,6 +54,7 @@ YUNIKORN: Final = Wording(
 YARN: Final = Wording(
     "write a single space", "write *", "Hadoop compares short names", _UNUSUAL_WHITE_SPACE
 )
+CAPACITY: Final = replace(YARN, separate_queues="separate queues with commas in a list")
 
 _INVISIBLE: Final = re.compile(
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
@@ -236,7 +239,7 @@ _QUEUE_RULES: Final = (
     _NameRule(
         re.compile(f"[ ,|{_SEPARATOR.pattern[1:-1]}{OTHER_WHITE_SPACE.pattern[1:]}"),
         '{name} is one queue: a "{text}" does not separate queues',
-        "separate queues with commas in a list, or give each its own element",
+        "{separate_queues}",
     ),
 )
 
@@ -254,6 +257,7 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
                 "code": ord(match[0][0]) if match[0] else 0,
                 "part": quoted(match[1]) if match.re.groups else "",
                 "compared": wording.compared,
+                "separate_queues": wording.separate_queues,
             }
             return Suspicion(message.format(**words), remedy.format(**words), may_exist)
     return None

@@ -24,6 +24,7 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
+    Diagnostics,
     ParseError,
     Severity,
     has_errors,
@@ -35,11 +36,13 @@ from queuegate_server.formats.registry import (
     LoadResult,
     check_file,
     detect_bare_format,
+    format_mismatch,
     format_of,
     load_opened,
     open_policy,
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
+from queuegate_server.formats.xml_reader import read_xml
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.formats.yunikorn.load import missing_default_partition, other_key
 
@@ -229,9 +232,9 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
         keys = ", ".join(text.yarn_keys)
         message = f"this is a YuniKorn queues.yaml, but the settings contain: {keys}"
         remedy = "remove these settings, or name a YARN scheduler file"
-    elif format_name != detected and opened.data.strip():
-        message = f"the settings or the previous file call for the format {format_name}, but this"
-        message += " file is not XML" if detected == YUNIKORN else f" file looks like {detected}"
+    elif opened.data.strip() and (mismatch := format_mismatch(opened, format_name)):
+        expected = "a queues.yaml" if format_name == YUNIKORN else f"the format {format_name}"
+        message = f"the settings or the previous file call for {expected}, but this file {mismatch}"
         remedy = "restore the file, or correct the settings and restart the server"
     wrong = (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),) if message else ()
     if message and format_name == YUNIKORN:
@@ -239,6 +242,8 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
     loaded = load_opened(format_name, opened, options)
     # The detected format may be wrong if the file can be loaded in the expected one.
     if has_errors(loaded.diagnostics):
+        if wrong and detected == YUNIKORN and read_xml(opened.data, Diagnostics(name)):
+            wrong = ()  # XML in an encoding that detection does not recognize, such as UTF-16
         loaded = LoadResult({}, (*wrong, *loaded.diagnostics))
     return format_name, loaded
 

@@ -141,7 +141,7 @@ def test_yunikorn_keeps_its_format(tmp_path: Path) -> None:
     with running_console(tmp_path) as console:
         page = words(upload(console, FAIR.encode()))
     assert "✗ Not valid" in page
-    assert "call for the format yunikorn, but this file looks like fair-scheduler" in page
+    assert "call for a queues.yaml, but this file looks like fair-scheduler" in page
 
 
 def test_a_name_of_several_queues(console: RunningConsole) -> None:

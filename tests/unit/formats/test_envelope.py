@@ -203,6 +203,17 @@ def test_a_comment_makes_no_envelope(text: str) -> None:
     assert detect_format(text.encode()) == "yunikorn"
 
 
+@pytest.mark.parametrize("start", ["", "\ufeff", " \n" * 600, "\ufeff" + "\n" * 70_000])
+@pytest.mark.parametrize(
+    "words", ["yarn-site.xml: ours", "fair-scheduler.xml: x", "kind: ConfigMap"]
+)
+def test_a_comment_in_xml_makes_no_envelope(start: str, words: str) -> None:
+    text = f"{start}<allocations>\n<!-- {words}\n-->\n<queue name='root'/></allocations>".encode()
+    assert open_envelope(text, "file").data == text
+    loaded = load_policy("fair-scheduler", text, "file")
+    assert list(loaded.partitions) == ["default"]
+
+
 def fault(data: bytes) -> str:
     [found] = load_policy("yunikorn", data, "file").diagnostics
     return str(found)

@@ -234,6 +234,10 @@ def test_names_of_queues(name: str, words: str) -> None:
         warnings = check_file(format_name, text.encode(), "f", with_lint=True)
         assert [words in each.message for each in warnings] == [True] * bool(words)
         assert all(each.line == 2 and each.queue == f"root.{name}" for each in warnings)
+        if "separate" in words:
+            in_list, in_element = "separate queues with commas in a list", "its own element"
+            assert (in_list in warnings[0].remedy) is (format_name == CAPACITY)
+            assert (in_element in warnings[0].remedy) is (format_name == FAIR)
 
 
 def test_the_site_file() -> None:

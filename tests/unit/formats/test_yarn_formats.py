@@ -226,6 +226,15 @@ def test_unknown_elements_in_a_queue_are_reported(name: str, meant: str | None) 
     assert warnings == ([] if meant is None else [(2, "root.a", message, remedy)])
 
 
+@pytest.mark.parametrize("name", ["acl", "acls", "aclFoo", "aclUser", "ACL", "userAcl"])
+def test_unclear_names_of_acls(name: str) -> None:
+    queue = f"<queue name='root'>{CLOSED}{{}}</queue>"
+    [warning] = lint(f"<allocations>{queue.format(f'<{name}/>')}</allocations>")
+    assert warning.remedy == "write aclSubmitApps or aclAdministerApps"
+    [warning] = lint(f"<allocations>{queue.format('')}<{name}/></allocations>")
+    assert warning.remedy == "write aclSubmitApps or aclAdministerApps inside a queue"
+
+
 @pytest.mark.parametrize("name", ["queue", "pool", "ue", "e"])
 def test_names_that_hadoop_accepts_for_a_queue(name: str) -> None:
     child = f"<{name} name='b'>{CLOSED}</{name}>"

@@ -154,3 +154,13 @@ def test_a_misspelled_key(name: str, meant: str, is_policy: bool) -> None:
     for each in warnings:
         assert each.message == f'"{name}" is not a property of YARN: it is ignored'
         assert (each.file, each.line, each.severity) == (site_file[1], 2, Severity.WARNING)
+
+
+@pytest.mark.parametrize("start", ["\ufeff", "\ufeff\n", " \n" * 600])
+@pytest.mark.parametrize("words", ["yarn-site.xml: ours", "kind: ConfigMap"])
+def test_a_comment_makes_no_manifest(start: str, words: str) -> None:
+    properties = prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "carol")
+    data = f"{start}{text(f'<!-- {words} -->{properties}')}".encode()
+    found, diagnostics = read_site((data, "yarn-site.xml"), Semantics.HADOOP)
+    assert diagnostics == ()
+    assert found.admins == "carol"

@@ -261,7 +261,11 @@ async def test_each_read_has_a_time_limit(
         ("capacity.xml", FAIR, "not <configuration>"),
         ("capacity.xml", "<configuration/>", "lists no queue"),
         ("capacity.xml", QUEUES.format("default"), "invalid XML"),
-        ("queues.yaml", FAIR, "format yunikorn, but this file looks like fair-scheduler"),
+        ("queues.yaml", FAIR, "call for a queues.yaml, but this file looks like fair-scheduler"),
+        ("queues.yaml", CAPACITY, "a queues.yaml, but this file looks like capacity-scheduler"),
+        ("queues.yaml", "<html/>", "a queues.yaml, but this file is XML that is not a scheduler's"),
+        ("queues.yaml", "<!-- no root -->", "call for a queues.yaml, but this file is XML"),
+        ("capacity.xml", "<html/>", "this file is XML that is not a scheduler's"),
     ],
 )
 async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, words: str) -> None:
@@ -277,6 +281,43 @@ async def test_a_policy_stays_what_it_was(folder: Path, first: str, text: str, w
     assert all(each.remedy for each in found.diagnostics)
     (folder / first).write_text(before)
     assert (await one.load(in_child=False)).partitions
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "words"),
+    [
+        ("capacity.xml", FAIR, "the root element is <allocations>, not <configuration>"),
+        ("fair.xml", CAPACITY, "the root element is <configuration>, not <allocations>"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+async def test_xml_in_utf_16_is_xml(
+    folder: Path, first: str, text: str, words: str, encoding: str
+) -> None:
+    one = sources(folder, {"path": first})
+    assert (await one.load(in_child=False)).partitions
+    (folder / first).write_bytes(text.encode(encoding))
+    found = await one.load(in_child=False)
+    assert not found.partitions
+    errors = [each for each in found.diagnostics if each.severity is Severity.ERROR]
+    assert [each.message for each in errors] == [words]
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (f"<!-- {'x' * 70_000} -->", "lists no queue"),
+        ("\n" * 70_000, "lists no queue"),
+        ("<!DOCTYPE configuration [<!ENTITY a 'b'>]>", "DOCTYPE"),
+    ],
+)
+async def test_a_late_root_element_is_no_other_format(folder: Path, start: str, words: str) -> None:
+    one = sources(folder, {"path": "capacity.xml"})
+    assert (await one.load(in_child=False)).partitions
+    (folder / "capacity.xml").write_text(f"{start}<configuration/>")
+    found = await one.load(in_child=False)
+    [error] = [each for each in found.diagnostics if each.severity is Severity.ERROR]
+    assert words in error.message
 
 
 async def test_a_file_that_was_never_served_may_become_any_format(folder: Path) -> None:

@@ -6,7 +6,7 @@ from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
-from queuegate_server.formats.suspicious_names import YARN, suspicious_name
+from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious_name
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 from queuegate_server.formats.yarn.queue_mappings import check_mappings
@@ -31,8 +31,9 @@ def lint_scheduler(
         scheduler = invalid
     else:
         return ()
+    wording = CAPACITY if format_name == "capacity-scheduler" else YARN
     for queue in scheduler.queues:
-        if fault := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], YARN):
+        if fault := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], wording):
             diagnostics.warning(queue.position, fault.message, fault.remedy, queue.path)
     entries: list[QueueEntry | TemplateEntry] = [*scheduler.queues, *scheduler.templates.entries]
     for entry in entries:

@@ -140,9 +140,13 @@ def _read_fair_scheduler(
 def _report_unknown(element: Element, diagnostics: Diagnostics, queue: str = "") -> None:
     """Warn about an element that Hadoop ignores. `queue` is its queue's path, if any."""
     message = f"<{element.name}> is unknown {'in a queue' if queue else 'here'} and is ignored"
+    is_acl = "acl" in element.name.lower()
     remedy = "correct its name or remove it"
+    if is_acl:
+        remedy = f"write {' or '.join(_FAIR_ACLS)}{'' if queue else ' inside a queue'}"
     if diagnostics.remaining_warnings:  # Comparing names takes about 0.1 ms.
-        known = {each.lower(): each for each in _IN_QUEUE | (set() if queue else _TOP_LEVEL)}
+        names = _IN_QUEUE | (set() if queue else _TOP_LEVEL)
+        known = {each.lower(): each for each in names if not is_acl or "acl" in each}
         similar = known.get(similar_name(element.name.lower(), known), "")
         if meant := intended_key(element.name, *_FAIR_ACLS) or similar:
             is_here = queue or meant in _TOP_LEVEL
