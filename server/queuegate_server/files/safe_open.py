@@ -9,10 +9,7 @@ import os
 import stat
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsRead
+from typing import IO, BinaryIO, Final
 
 PUBLICLY_WRITABLE: Final = stat.S_IWOTH
 PUBLIC: Final = stat.S_IROTH | stat.S_IWOTH
@@ -61,7 +58,7 @@ def file_status(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def read_at_most(stream: "SupportsRead[bytes]", max_bytes: int) -> bytes:
+def read_at_most(stream: IO[bytes] | io.BufferedIOBase, max_bytes: int) -> bytes:
     """Return the rest of the stream, truncated to `max_bytes` + 1 bytes.
 
     The extra byte shows that the limit was exceeded. Data is read in steps because `read` allocates
