@@ -4,5 +4,4 @@ from tests.resilience.history import faults
 
 
 def test_groups_that_an_event_has_made_outdated_are_found() -> None:
-    found = faults.kinds_found("fence_accepts_outdated_groups", 5, fleet=True)
-    assert "outdated groups" in found
+    assert faults.is_found("outdated groups", "fence_accepts_outdated_groups", 5, fleet=True)

@@ -4,4 +4,4 @@ from tests.resilience.history import faults
 
 
 def test_groups_that_outlive_an_invalidation_in_a_fleet_are_found() -> None:
-    assert "outdated groups" in faults.kinds_found("replica_ignores_others", 5, fleet=True)
+    assert faults.is_found("outdated groups", "replica_ignores_others", 5, fleet=True)

@@ -14,4 +14,4 @@ from tests.resilience.history import faults, rounds
     ],
 )
 def test_groups_that_outlive_an_invalidation_are_found(fault: str, workers: int) -> None:
-    assert "outdated groups" in faults.kinds_found(fault, workers=workers)
+    assert faults.is_found("outdated groups", fault, workers=workers)

@@ -16,4 +16,4 @@ from tests.resilience.history import faults
     ],
 )
 def test_a_fault_is_found(fault: str, kind: str) -> None:
-    assert kind in faults.kinds_found(fault)
+    assert faults.is_found(kind, fault)
