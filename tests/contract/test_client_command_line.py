@@ -263,7 +263,7 @@ def test_an_empty_list_says_so_beside_the_list(
     assert capsys.readouterr() == (heads, "alice may submit to none of the configured queues\n")
     server.script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse()
     assert main([*PATIENT, "policy", "--prefix", "root.x", "-o", output]) == 1
-    assert capsys.readouterr().err == "there is no queue root.x\n"
+    assert capsys.readouterr().err == "queue root.x does not exist\n"
 
 
 def test_queues_with_their_entries(server: ScriptedServer, capsys: Capture) -> None:

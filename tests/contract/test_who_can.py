@@ -99,7 +99,7 @@ OFFLINE: list[tuple[str, int, str, str]] = [
     ("who-can submit", 2, "", "QUEUE 'submit' is not a full queue path"),
     ("who-can nosuch", 2, "", "QUEUE 'nosuch' is not a full queue path"),
     ("who-can root --page-size 2000", 2, "", "2000 is not in the range 1<=x<=1000"),
-    ("tree --prefix root.nosuch", 1, "", "there is no queue root.nosuch"),
+    ("tree --prefix root.nosuch", 1, "", "queue root.nosuch does not exist"),
 ]
 
 

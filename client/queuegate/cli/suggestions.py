@@ -88,7 +88,7 @@ def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, par
     """Return a message if a policy lists no queue at or below `prefix`; otherwise ""."""
     if answer.queues:
         return ""
-    return ambiguous_name(client, prefix, partition) or f"there is no queue {prefix}"
+    return ambiguous_name(client, prefix, partition) or f"queue {prefix} does not exist"
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ def test_a_queue_below_which_others_are_created(browser: Browser) -> None:
 def test_a_queue_that_will_be_created(browser: Browser) -> None:
     page = words(browser, "queue=root.managed.new&who=1")
     assert "YARN creates this queue, with ACLs from a template" in page
-    assert "There is no queue" not in page
+    assert "does not exist; this is" not in page
     assert re.search(r"root\.managed\.new submit user alice", page)
     assert "alice the user in the submit ACL of root.managed.new" in page
     assert "root submit user sue" in page
@@ -51,7 +51,7 @@ def test_a_queue_that_will_be_created(browser: Browser) -> None:
 
 def test_a_queue_that_will_not_be_created(browser: Browser) -> None:
     page = words(browser, "queue=root.managed.new.below")
-    assert "There is no queue root.managed.new.below" in page
+    assert "Queue root.managed.new.below does not exist" in page
 
 
 def test_a_decision_about_a_queue_that_will_be_created(browser: Browser) -> None:

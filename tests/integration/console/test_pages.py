@@ -87,7 +87,8 @@ def test_search_and_missing_queues(browser: Browser) -> None:
     assert "root.engineering.training" in words(browser.get("queues?search=TRAIN"))
     assert "No path contains this text." in words(browser.get("queues?search=nonsense"))
     page = words(browser.get("queues?queue=root.engineering.x.y"))
-    assert "There is no queue root.engineering.x.y; this is its nearest existing ancestor." in page
+    missing = "Queue root.engineering.x.y does not exist; this is its nearest existing ancestor."
+    assert missing in page
     assert "engineering" in page
     assert words(browser.get("queues?queue=..")).startswith("Queues")
 

@@ -152,8 +152,8 @@ def test_a_name_of_several_queues(console: RunningConsole) -> None:
     assert "Evaluated ACLs" not in page
     page = words(browser.get("queues?queue=a"))
     assert SHARED in page
-    assert "There is no queue" not in page
+    assert "does not exist; this is" not in page
     page = words(browser.get("access?user=ann&queue=root.a&no_groups=1"))
     assert "✓ allowed" in page
     assert "several queues" not in page
-    assert "There is no queue nosuch" in words(browser.get("queues?queue=nosuch"))
+    assert "Queue nosuch does not exist" in words(browser.get("queues?queue=nosuch"))

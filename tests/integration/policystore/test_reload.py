@@ -298,7 +298,7 @@ def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Pa
 def test_a_misspelled_partition_is_refused(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that ignored it would trust the groups in requests. `validate` refuses it, too."""
+    """A server that ignored it would trust the groups in requests. `validate` also refuses it."""
     path, settings = tmp_path / "queues.yaml", tmp_path / "queuegate.yaml"
     path.write_text(ALICE)
     misspelled = "partitions: {defualt: {trust_provided_groups: false}}\n"

@@ -93,7 +93,7 @@ async def show(visit: Visit) -> View:
     in_tree = parent_path(created[-1].path) if created else selected
     if in_tree not in partition.queues:
         missing = ambiguity(partition, asked)
-        missing = missing or f"There is no queue {asked}; this is its nearest existing ancestor."
+        missing = missing or f"Queue {asked} does not exist; this is its nearest existing ancestor."
         selected = partition.nearest_path(selected) if selected else ROOT
         if selected not in partition.queues:
             selected = ROOT  # the short name is shared by several queues

@@ -101,7 +101,7 @@ func (u *users) drop(entry *userEntry) {
 	u.bytes -= entry.size()
 }
 
-// forget drops the named users of a partition, or if there are no names, all its users.
+// forget drops the named users of a partition, or all its users if no names are given.
 func (u *users) forget(partition string, names []string) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()

@@ -157,7 +157,7 @@ class GroupLookup:
         await self._add_entries(kind, entries)
 
     async def _add_gid_group(self, kind: GroupKind) -> None:
-        """Add the group with the user's gidNumber, or the number itself if there is no group."""
+        """Add the group with the user's gidNumber, or the number itself if no group has it."""
         gid = _gid(self.user)
         text = f"(&(objectClass=posixGroup)({_GID}={gid}))"
         entries = await self._search_primary_group(kind, text)
