@@ -47,7 +47,7 @@ def complete_headers(response: web.StreamResponse) -> None:
 class Connection(web.RequestHandler):
     """A connection that counts toward the limit from before its handshake until it is lost."""
 
-    __slots__ = ("_log", "_open", "task")
+    __slots__ = ("_limit", "_log", "_open", "task")
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Connection(web.RequestHandler):
         self._log = log
         self._open = connections
         self._open[self] = None
+        self._limit: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
         """The handshake's task."""
 
@@ -87,6 +88,18 @@ class Connection(web.RequestHandler):
     def forget(self) -> None:
         """Stop counting the connection."""
         self._open.pop(self, None)
+        self.clear_limit()
+
+    def cut_after(self, seconds: float) -> None:
+        """Set the time after which the connection is aborted, replacing any earlier time limit."""
+        self.clear_limit()
+        self._limit = asyncio.get_running_loop().call_later(seconds, self.cut)
+
+    def clear_limit(self) -> None:
+        """Remove the time limit, if any."""
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop counting the connection."""
@@ -164,10 +177,13 @@ class Connections(Generic[C]):
         self._open: dict[C, None] = {}
         self._accepting: asyncio.Task[None] | None = None
 
-    def start(self, server: web.Server) -> None:
-        """Start accepting connections and handling their requests with `server`."""
+    async def start(self, runner: web.BaseRunner) -> None:
+        """Set up the runner, and start accepting connections for its server."""
+        await runner.setup()
+        if runner.server is None:
+            raise AssertionError("the runner has no server")
         self.socket.listen(self._bounds.backlog)
-        self._accepting = asyncio.get_running_loop().create_task(self._accept(server))
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(runner.server))
 
     async def close(self) -> None:
         """Stop accepting connections, and cancel pending handshakes."""
@@ -225,7 +241,7 @@ class Connections(Generic[C]):
 class ProbeConnection(Connection):
     """A connection to the operations port, aborted after a time limit."""
 
-    __slots__ = ("_cut",)
+    __slots__ = ()
 
     def __init__(
         self, server: web.Server, connections: "dict[ProbeConnection, None]", line_bytes: int
@@ -244,7 +260,6 @@ class ProbeConnection(Connection):
             max_field_size=line_bytes,
             lingering_time=0,
         )
-        self._cut: asyncio.TimerHandle | None = None
         self.cut_after(CONNECTION_SECONDS)
 
     def admit(self, seconds: float) -> None:
@@ -258,19 +273,6 @@ class ProbeConnection(Connection):
         """Count the connection again, as the newest, while the client reads the response."""
         if self.transport is not None:
             self._open[self] = None
-
-    def cut_after(self, seconds: float) -> None:
-        """Set the time after which the connection is aborted, replacing any earlier time limit."""
-        if self._cut is not None:
-            self._cut.cancel()
-        self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)
-
-    def forget(self) -> None:
-        """Stop counting the connection."""
-        super().forget()
-        if self._cut is not None:
-            self._cut.cancel()
-            self._cut = None
 
 
 _PROBES: Final = Bounds(MAX_CONNECTIONS, backlog=512, handshake_seconds=3.0, handshake_pause=0.004)

@@ -95,11 +95,7 @@ class AdminServer:
 
     async def start(self) -> None:
         """Start serving."""
-        await self._runner.setup()
-        server = self._runner.server
-        if server is None:
-            raise AssertionError("the runner has no server")
-        self._connections.start(server)
+        await self._connections.start(self._runner)
         _LOG.info("operations port is open", extra={"address": self.address})
 
     async def close(self) -> None:

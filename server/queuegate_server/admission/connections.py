@@ -40,7 +40,7 @@ reference cycles, so their buffers would otherwise not be freed in time.
 class WebhookConnection(Connection):
     """A connection that is aborted if its first request does not arrive in time."""
 
-    __slots__ = ("_late",)
+    __slots__ = ()
 
     def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
         """Add this connection to `connections`, which is ordered by idle time (longest first)."""
@@ -51,32 +51,20 @@ class WebhookConnection(Connection):
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
         )
-        self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time limit for the first request."""
         super().connection_made(transport)
         # Cast, because the class of TLS transports is private.
         cast("Any", transport).set_read_buffer_limits(READ_BUFFER_BYTES)
-        loop = asyncio.get_running_loop()
-        self._late = loop.call_later(_FIRST_REQUEST_SECONDS, self.cut)
+        self.cut_after(_FIRST_REQUEST_SECONDS)
 
     def touch(self) -> None:
         """Reset the idle time at the start or end of a request."""
-        self._stop_waiting()
+        self.clear_limit()
         if self in self._open:
             del self._open[self]
             self._open[self] = None
-
-    def forget(self) -> None:
-        """Remove this connection from the open connections."""
-        super().forget()
-        self._stop_waiting()
-
-    def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
 
 
 class WebhookConnections(Connections[WebhookConnection]):

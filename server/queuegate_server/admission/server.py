@@ -146,11 +146,7 @@ class WebhookServer:
 
     async def start(self) -> None:
         """Start serving."""
-        await self._runner.setup()
-        server = self._runner.server
-        if server is None:
-            raise AssertionError("the runner has no server")
-        self._connections.start(server)
+        await self._connections.start(self._runner)
 
     async def close(self) -> None:
         """Stop listening, finish requests in progress, and close all connections."""

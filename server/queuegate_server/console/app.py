@@ -31,9 +31,9 @@ from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, S
 from queuegate_server.console.views import (
     PREFIX,
     SMALL_FORM_BYTES,
-    Redirect,
     Route,
     Services,
+    Url,
     View,
     Visit,
     url,
@@ -158,17 +158,15 @@ class Console:
             self._rates.acquire(principal.name)
         with request.app[ADMIT](request):
             result = await self._result(route, request, principal)
-        if isinstance(result, Redirect):
-            return _redirect(result.to)
+        if isinstance(result, Url):
+            return _redirect(result)
         async with self._rendering:
             page = await self._page(request, result, principal)
             # Leave time for RPCs on the event loop, however many pages are requested.
             await asyncio.sleep(_REST_SECONDS)
             return page
 
-    async def _result(
-        self, route: Route, request: web.Request, principal: Principal
-    ) -> View | Redirect:
+    async def _result(self, route: Route, request: web.Request, principal: Principal) -> View | Url:
         """Read the form, if any, and run the page's handler on the caller's behalf."""
         set_current_principal(principal)
         turns = route.large_forms

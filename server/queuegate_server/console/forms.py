@@ -48,18 +48,16 @@ Fields = Sequence[tuple[str, str]]
 
 
 class Turns:
-    """A bounded FIFO queue that lets one request run at a time."""
+    """A bounded FIFO queue that lets one proposal be assessed at a time."""
 
-    def __init__(self, name: str) -> None:
-        """Create a queue. `name` is a plural noun for error messages."""
-        self._name = name
+    def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._waiting = 0
 
     def check(self) -> None:
         """Raise Overloaded if too many requests are waiting."""
         if self._waiting >= MAX_WAITING:
-            raise Overloaded(f"{MAX_WAITING} {self._name} are being assessed or waiting")
+            raise Overloaded(f"{MAX_WAITING} proposals are being assessed or waiting")
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:

@@ -74,10 +74,6 @@ class Visit:
         """Whether to trust groups provided by the caller."""
         return self.principal.rights.assert_groups
 
-    def may(self, role: Role) -> bool:
-        """Return whether the caller has the given role."""
-        return role in self.principal.rights.roles
-
 
 class View(NamedTuple):
     """A template to render as a page, with its variables."""
@@ -89,13 +85,8 @@ class View(NamedTuple):
     status: int = 200
 
 
-class Redirect(NamedTuple):
-    """A redirect to a page after a change."""
-
-    to: Url
-
-
-Handler = Callable[[Visit], Awaitable[View | Redirect]]
+Handler = Callable[[Visit], Awaitable[View | Url]]
+"""Returns the page to show, or the URL to which to redirect after a change."""
 
 
 class Route(NamedTuple):

@@ -28,7 +28,7 @@ async def test_an_unexpected_error_does_not_end_the_accepting(
         return web.Response(text="ok")
 
     connections = probe_connections(HostPort("127.0.0.1", 0), None, 2_048)
-    connections.start(web.Server(answer))
+    await connections.start(web.ServerRunner(web.Server(answer)))
     try:
         host, _, port = connections.address.rpartition(":")
         async with asyncio.timeout(60):

@@ -215,7 +215,7 @@ PAGE: Final = Page(
             max_form_bytes=MAX_FORM_BYTES,
             # Limit concurrency, because each assessment runs a child process and may query
             # directories.
-            large_forms=Turns("proposals"),
+            large_forms=Turns(),
         ),
     ),
 )

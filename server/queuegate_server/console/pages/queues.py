@@ -37,23 +37,6 @@ MAX_PEOPLE: Final = 200
 MAX_FINDINGS: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRow:
-    """A row in the queue tree."""
-
-    depth: int
-    name: str
-    path: str
-    url: Url
-    is_queue: bool
-    is_open: bool
-    is_selected: bool
-    has_children: bool
-    openness: str
-    """`open`, `closed` or empty, as returned by `tree.openness`."""
-    findings: int
-
-
 class Chip(NamedTuple):
     """A name in an ACL, shown as a chip."""
 
@@ -163,24 +146,23 @@ class _Links(NamedTuple):
         row: tree.Row,
         selected: str,
         findings: Mapping[str, Sequence[Diagnostic]],
-    ) -> QueueRow:
+    ) -> dict[str, object]:
+        """Return a row's template variables."""
         path = row.path
         left_out = row.earlier or row.later
         name = path if path == ROOT else path.rpartition(SEPARATOR)[2]
         if left_out:
             name = "first queues" if row.earlier else "more queues"
-        return QueueRow(
-            depth=row.depth,
-            name=name,
-            path=path or left_out,
-            url=self.queue(path or left_out, row.start),
-            is_queue=not left_out,
-            is_open=row.is_open,
-            is_selected=path == selected,
-            has_children=row.has_children,
-            openness="" if left_out else tree.openness(partition, path, self.access),
-            findings=len(findings.get(path, ())) if path else 0,
-        )
+        return {
+            **row._asdict(),
+            "name": name,
+            "path": path or left_out,
+            "url": self.queue(path or left_out, row.start),
+            "is_queue": not left_out,
+            "is_selected": path == selected,
+            "openness": "" if left_out else tree.openness(partition, path, self.access),
+            "findings": len(findings.get(path, ())) if path else 0,
+        }
 
 
 def _acls(

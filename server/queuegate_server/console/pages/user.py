@@ -8,7 +8,7 @@ from queuegate.cli.render import UNRESOLVED, grant_words
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.console.views import Page, Redirect, Route, View, Visit, url
+from queuegate_server.console.views import Page, Route, Url, View, Visit, url
 from queuegate_server.engine import GroupsUnavailable, UnknownPartition
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.messages import ACCESS_TYPES
@@ -51,18 +51,18 @@ async def show(visit: Visit) -> View:
         "queues_error": queues_error,
         "next": following
         and url(PATH, partition=partition, user=user, access=visit.access, page=following),
-        "may_forget": visit.may(Role.ADMIN),
+        "may_forget": Role.ADMIN in visit.principal.rights.roles,
         "was_forgotten": "forgotten" in query,
     }
     return View("user.html", "User", page, status)
 
 
-async def forget(visit: Visit) -> Redirect:
+async def forget(visit: Visit) -> Url:
     """Invalidate a user's cached groups in this server and in every gate."""
     user, partition = visit.form.get("user", ""), visit.form.get("partition", "")
     request = user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=[user])
     await visit.services.user_groups.InvalidateUserGroups(request.SerializeToString())
-    return Redirect(url(PATH, partition=partition, user=user, forgotten=1))
+    return url(PATH, partition=partition, user=user, forgotten=1)
 
 
 async def _resolution(visit: Visit, user: str, partition: str) -> Resolution:
