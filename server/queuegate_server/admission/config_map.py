@@ -25,7 +25,7 @@ from queuegate_server.files.configmap import (
     queues_key,
 )
 from queuegate_server.formats.diagnostics import Severity, quoted
-from queuegate_server.formats.registry import YUNIKORN
+from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 
@@ -63,7 +63,8 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
     # Check all keys, because the scheduler's other ConfigMap may select any of them.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
     # Reject manifests and gzip data, because the scheduler does not accept them as values.
-    job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)
+    options = FormatOptions(acl_names, is_bare=True)
+    job = CheckJob(YUNIKORN, files, options, with_lint=False)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
     more = len(errors) - _MAX_LINES

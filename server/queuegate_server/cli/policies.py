@@ -12,7 +12,6 @@ from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli.command import STDIN, Failure, read_or_fail
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FormatOptions, detect_format, load_policy
-from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.registry import types
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import PolicySource, Settings
@@ -104,13 +103,5 @@ def reading_options_of(config: Settings, source: PolicySource | None = None) -> 
     Raises Failure if the policy's `yarn_site` cannot be read.
     """
     source = source or config.sources[0]
-    return FormatOptions(
-        acl_names={name: each.acl_names for name, each in config.partitions.items()},
-        resolver_types=types(),
-        yarn=YarnOptions(
-            source.partition,
-            config.partition(source.partition).semantics,
-            read_or_fail(source.yarn_site) if source.yarn_site else None,
-            source.daemon_user,
-        ),
-    )
+    site = read_or_fail(source.yarn_site) if source.yarn_site else None
+    return config.format_options(source, site, types())

@@ -18,7 +18,7 @@ from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import detect_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.loader import MAX_KEPT_BYTES
-from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText, format_options
+from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText
 
 _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
@@ -84,7 +84,7 @@ class Annotator:
         missing = ""
         try:
             for text in job.texts:
-                lint_job = await asyncio.to_thread(_lint_job, job, text)
+                lint_job = await asyncio.to_thread(_lint_job, text)
                 findings += await parser_process.check(lint_job)
         except OSError as error:
             reason = error.strerror or str(error)
@@ -100,7 +100,7 @@ def _is_large(job: ParseJob) -> bool:
     for text in job.texts:
         name, data = text.policy
         try:
-            left -= len(data if text.is_bare else open_envelope(data, name, left).data)
+            left -= len(data if text.options.is_bare else open_envelope(data, name, left).data)
         except ParseError:
             return True  # the served policy is valid, so it must exceed the limit
         if left < 0:
@@ -108,10 +108,9 @@ def _is_large(job: ParseJob) -> bool:
     return False
 
 
-def _lint_job(job: ParseJob, text: PolicyText) -> CheckJob:
+def _lint_job(text: PolicyText) -> CheckJob:
     file_format = text.format or detect_format(text.policy.data)
-    yarn = format_options(text, job).yarn
-    return CheckJob(file_format, (text.policy,), job.acl_names, yarn=yarn)
+    return CheckJob(file_format, (text.policy,), text.options)
 
 
 def _places(job: ParseJob) -> Mapping[AclKey, Place]:
@@ -119,5 +118,5 @@ def _places(job: ParseJob) -> Mapping[AclKey, Place]:
     for text in job.texts:
         name, data = text.policy
         format_name = text.format or detect_format(data)
-        positions |= acl_positions(format_name, data, name, format_options(text, job))
+        positions |= acl_positions(format_name, data, name, text.options)
     return positions

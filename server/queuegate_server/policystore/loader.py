@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.configmap import (
     POLICY_GROUP,
     BadCompression,
@@ -126,21 +125,13 @@ class PolicyLoader:
             for file in (policy, site, spark)
             if file is not None
         ]
-        self._acl_names = {
-            name: partition.acl_names for name, partition in settings.partitions.items()
-        }
-        self._semantics = {
-            name: partition.semantics
-            for name, partition in settings.partitions.items()
-            if partition.semantics is not Semantics.DOCUMENTED
-        }
+        self._settings = settings
         # Discover the resolver types only once, because this takes up to 20 ms.
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self._formats: dict[str, str] = {}
         """The formats by policy name. A policy keeps its format, since an accidental change of
         format could open closed queues."""
-        self._keeps_texts = settings.console.enabled
         self.texts: ParseJob | None = None
         """The texts from the last load, kept for the console unless they are large."""
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
@@ -159,7 +150,7 @@ class PolicyLoader:
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
-        self.texts = job if self._keeps_texts and size <= MAX_KEPT_BYTES else None
+        self.texts = job if self._settings.console.enabled and size <= MAX_KEPT_BYTES else None
         if in_child:
             parsed = await parser_process.parse(job)
         else:
@@ -188,19 +179,19 @@ class PolicyLoader:
             PolicyText(
                 files[policy],
                 self.format_of(stated),
-                stated.partition,
-                stated.daemon_user,
+                self._settings.format_options(
+                    stated,
+                    (files[site].data, files[site].name) if site else None,
+                    self._resolver_types,
+                    is_bare=source.is_key,
+                ),
                 stated.for_yarn,
-                files[site] if site else None,
                 files[spark] if spark else None,
                 source.key_instead,
-                source.is_key,
             )
             for stated, source, policy, site, spark in self._policies
         )
-        return ParseJob(
-            tuple(texts), combined, self._acl_names, self._semantics, self._resolver_types
-        )
+        return ParseJob(tuple(texts), combined, self._settings.yarn_partitions)
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:

@@ -18,10 +18,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition
-from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -31,6 +29,7 @@ from queuegate_server.formats.diagnostics import (
     sort_diagnostics,
 )
 from queuegate_server.formats.registry import (
+    DEFAULT_OPTIONS,
     YUNIKORN,
     FormatOptions,
     LoadResult,
@@ -43,7 +42,6 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.xml_reader import read_xml
-from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.formats.yunikorn.load import missing_default_partition, other_key
 
 T = TypeVar("T")
@@ -69,35 +67,26 @@ class File(NamedTuple):
 
 
 class PolicyText(NamedTuple):
-    """An unparsed policy, with its yarn-site.xml and Spark defaults, if any."""
+    """An unparsed policy, with its Spark defaults, if any."""
 
     policy: File
     format: str
     """The configured or previously detected format; empty to detect it."""
-    partition: str
-    """The partition for a YARN cluster's queues."""
-    daemon_user: str
-    yarn_keys: tuple[str, ...]
+    options: FormatOptions
+    yarn_keys: tuple[str, ...] = ()
     """The policy's settings that apply only to YARN formats."""
-    site: File | None
-    spark: File | None
+    spark: File | None = None
     key_instead: str = ""
     """The ConfigMap key that YuniKorn reads instead; empty if YuniKorn reads this key."""
-    is_bare: bool = False
-    """Whether the text is a ConfigMap key's value, in which YuniKorn does not open envelopes."""
 
 
 class ParseJob(NamedTuple):
-    """The policies to parse, and the settings that affect their parsing."""
+    """The policies to parse together."""
 
     texts: tuple[PolicyText, ...]
     checksum: str
-    acl_names: Mapping[str, AclNames]
-    """The names allowed in ACLs, by partition name; YuniKorn's by default."""
-    semantics: Mapping[str, Semantics]
-    """The semantics of YARN ACLs, by partition name; `DOCUMENTED` by default."""
-    resolver_types: frozenset[str]
-    """The resolver types allowed in a partition."""
+    yarn_partitions: frozenset[str] = frozenset()
+    """The partitions whose settings apply only to YARN."""
 
 
 class CheckJob(NamedTuple):
@@ -106,14 +95,9 @@ class CheckJob(NamedTuple):
     format: str
     """One of FILE_FORMATS; empty to detect the format of each file."""
     files: tuple[File, ...]
-    acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
-    """The names allowed in ACLs, for all partitions or by partition name."""
+    options: FormatOptions = DEFAULT_OPTIONS
     with_lint: bool = True
     """Whether to add lint warnings."""
-    yarn: YarnOptions = YarnOptions()
-    """Options for YARN formats."""
-    is_bare: bool = False
-    """Whether to read the files without opening envelopes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +121,10 @@ class ParsedPolicies:
 
 def check(job: CheckJob) -> ParsedPolicies:
     """Check all files. The result contains only diagnostics; all other fields are empty."""
-    options = FormatOptions(job.acl_names, yarn=job.yarn, is_bare=job.is_bare)
     diagnostics = tuple(
         diagnostic
         for name, data in job.files
-        for diagnostic in check_file(job.format, data, name, options, with_lint=job.with_lint)
+        for diagnostic in check_file(job.format, data, name, job.options, with_lint=job.with_lint)
     )
     return ParsedPolicies({}, {}, diagnostics, frozenset(), {}, {}, "")
 
@@ -156,14 +139,14 @@ def parse(job: ParseJob) -> ParsedPolicies:
     formats: dict[str, str] = {}
     for text in job.texts:
         name = text.policy.name
-        format_name, loaded = _load(text, job)
+        format_name, loaded = _load(text)
         diagnostics += loaded.diagnostics
         if loaded.partitions:
             formats[name] = format_name
         else:
             empty.add(name)
         for partition in loaded.partitions:
-            if format_name == YUNIKORN and partition in job.semantics:
+            if format_name == YUNIKORN and partition in job.yarn_partitions:
                 message = (
                     f"the settings set the semantics of partition {partition!r}, which only"
                     " apply to YARN"
@@ -217,11 +200,10 @@ def _yunikorn_warnings(
             )
 
 
-def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
+def _load(text: PolicyText) -> tuple[str, LoadResult]:
     name, data = text.policy
-    options = format_options(text, job)
     try:
-        opened = open_policy(data, name, options)
+        opened = open_policy(data, name, text.options)
     except ParseError as error:
         format_name = text.format or detect_bare_format(data)
         return format_name, LoadResult({}, (error.diagnostic(name),))
@@ -239,28 +221,13 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
     wrong = (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),) if message else ()
     if message and format_name == YUNIKORN:
         return format_name, LoadResult({}, wrong)
-    loaded = load_opened(format_name, opened, options)
+    loaded = load_opened(format_name, opened, text.options)
     # The detected format may be wrong if the file can be loaded in the expected one.
     if has_errors(loaded.diagnostics):
         if wrong and detected == YUNIKORN and read_xml(opened.data, Diagnostics(name)):
             wrong = ()  # XML in an encoding that detection does not recognize, such as UTF-16
         loaded = LoadResult({}, (*wrong, *loaded.diagnostics))
     return format_name, loaded
-
-
-def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
-    """Return the options for reading one of the job's policies."""
-    return FormatOptions(
-        acl_names=job.acl_names,
-        resolver_types=job.resolver_types,
-        is_bare=text.is_bare,
-        yarn=YarnOptions(
-            text.partition,
-            job.semantics.get(text.partition, Semantics.DOCUMENTED),
-            (text.site.data, text.site.name) if text.site else None,
-            text.daemon_user,
-        ),
-    )
 
 
 def run_child() -> None:

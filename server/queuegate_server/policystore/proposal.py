@@ -34,7 +34,7 @@ from queuegate_server.formats.diagnostics import (
     shortened,
     sort_diagnostics,
 )
-from queuegate_server.formats.registry import YUNIKORN, detect_format, lint_policy
+from queuegate_server.formats.registry import detect_format, lint_policy
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import (
     File,
@@ -42,7 +42,6 @@ from queuegate_server.policystore.parsing import (
     ParseJob,
     encode_result,
     end_child,
-    format_options,
     json_line,
     parse,
 )
@@ -191,12 +190,11 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
     [text] = job.texts
     name, data = text.policy
     format_name = text.format or detect_format(data)
-    options = format_options(text, job)
     parsed = parse(job)
     diagnostics = list(parsed.diagnostics)
     valid = not has_errors(diagnostics)
     if valid:
-        lint = lint_policy(format_name, data, name, options)
+        lint = lint_policy(format_name, data, name, text.options)
         # Remove duplicates, because the loader and the linter may report the same problem.
         diagnostics = sort_diagnostics(dict.fromkeys((*diagnostics, *lint)))
     result: dict[str, Any] = {
@@ -208,26 +206,18 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
     if not valid:
         return result
     served = asyncio.run(parser_process.decode(io.BytesIO(proposal.served))).partitions
+    new = PolicyFile(name, data, format_name, text.options, parsed.partitions)
     old = {
         each: partition
         for each, partition in served.items()
-        if proposal.replaces_all or each in parsed.partitions
+        # The proposal does not replace a policy for the other scheduler.
+        if (partition.cluster is None) is new.is_yunikorn
+        and (proposal.replaces_all or each in parsed.partitions)
     }
-    new = PolicyFile(name, data, format_name, options, parsed.partitions)
-    is_yarn = {each.cluster is not None for each in old.values()}
-    if is_yarn - {not new.is_yunikorn}:
-        result["not_comparable"] = (
-            "the served policy is for YARN" if new.is_yunikorn else
-            "the served policy is for YuniKorn"
-        )  # fmt: skip
-        old = {}
-    before = _ServedPolicy(
-        SERVED, proposal.served, YUNIKORN if new.is_yunikorn else format_name, options, old
-    )
-    if "not_comparable" not in result:
-        result |= _compared(before, new, proposal.people)
-        if proposal.wants_groups:
-            result["groups"] = _groups(before, new)
+    before = _ServedPolicy(SERVED, proposal.served, format_name, text.options, old)
+    result |= _compared(before, new, proposal.people)
+    if proposal.wants_groups:
+        result["groups"] = _groups(before, new)
     if proposal.claims is not None:
         result["claims"] = _proved(before, new, proposal.claims)
     return result

@@ -18,7 +18,7 @@ from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.fleet.view import ReplicaView
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
-from queuegate_server.formats.registry import FILE_FORMATS, YUNIKORN
+from queuegate_server.formats.registry import FILE_FORMATS, YUNIKORN, FormatOptions
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
@@ -125,7 +125,8 @@ class PolicyServicer:
         self._validations += 1
         try:
             async with self._validating:
-                job = CheckJob(request.format, (File(_CONTENT_NAME, content),), self._acl_names())
+                options = FormatOptions(self._acl_names())
+                job = CheckJob(request.format, (File(_CONTENT_NAME, content),), options)
                 diagnosed = await parser_process.check(job)
         except OSError as error:
             raise Overloaded(

@@ -13,6 +13,8 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Duration, Section, distinct_keys
+from queuegate_server.formats.registry import FormatOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.registry import (
     CHAIN,
@@ -196,6 +198,31 @@ class Settings(Section):
     def partition(self, name: str) -> PartitionSettings:
         """Return the partition's settings."""
         return self.partitions.get(name) or PartitionSettings()
+
+    def format_options(
+        self,
+        source: PolicySource,
+        site: tuple[bytes, str] | None,
+        resolver_types: frozenset[str],
+        *,
+        is_bare: bool = False,
+    ) -> FormatOptions:
+        """Return the options for reading a source's policy. `site` is its yarn-site.xml and name.
+
+        The other arguments are those of `FormatOptions`.
+        """
+        name = source.partition
+        yarn = YarnOptions(name, self.partition(name).semantics, site, source.daemon_user)
+        acl_names = {name: each.acl_names for name, each in self.partitions.items()}
+        return FormatOptions(acl_names, resolver_types, yarn, is_bare)
+
+    @property
+    def yarn_partitions(self) -> frozenset[str]:
+        """The names of partitions whose settings apply only to YARN."""
+        documented = Semantics.DOCUMENTED
+        return frozenset(
+            name for name, each in self.partitions.items() if each.semantics is not documented
+        )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

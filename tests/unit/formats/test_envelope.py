@@ -417,8 +417,8 @@ def test_an_envelope_is_opened_once(format_name: str, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(registry, "open_envelope", counted)
     file = parsing.File("manifest", config_map("queues.yaml", POLICY).encode())
-    text = parsing.PolicyText(file, format_name, "default", "", (), None, None)
-    parsed = parsing.parse(parsing.ParseJob((text,), "", {}, {}, frozenset()))
+    text = parsing.PolicyText(file, format_name, DEFAULT_OPTIONS)
+    parsed = parsing.parse(parsing.ParseJob((text,), ""))
     assert parsed.partitions
     assert opened == ["manifest"]
     opened.clear()

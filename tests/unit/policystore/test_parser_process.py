@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
+from queuegate_server.formats.registry import FormatOptions
+from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.policystore import parser_process, parsing
 from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import (
@@ -51,21 +53,27 @@ partitions:
 """
 
 
-def policy(name: str, data: bytes, **stated: Any) -> PolicyText:
-    plain = PolicyText(File(name, data), "", "yarn", "", (), None, None)
-    return plain._replace(**stated)
+def policy(
+    name: str,
+    data: bytes,
+    spark: File | None = None,
+    acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN,
+    **yarn: Any,
+) -> PolicyText:
+    yarn_options = YarnOptions(**{"partition": "yarn", **yarn})
+    options = FormatOptions(acl_names, frozenset({"static"}), yarn_options)
+    return PolicyText(File(name, data), "", options, spark=spark)
 
 
-def job(*texts: PolicyText, **options: Any) -> ParseJob:
-    return ParseJob(texts, "ABC", {}, {}, frozenset({"static"}))._replace(**options)
+def job(*texts: PolicyText) -> ParseJob:
+    return ParseJob(texts, "ABC")
 
 
 def example(name: str, **stated: Any) -> PolicyText:
     return policy(name, (EXAMPLES / name).read_bytes(), **stated)
 
 
-def beside(name: str) -> File:
-    return File(name, (EXAMPLES / name).read_bytes())
+SITE = (EXAMPLES / "yarn-site.xml").read_bytes(), "yarn-site.xml"
 
 
 def shown(partition: Partition) -> list[Any]:
@@ -105,7 +113,7 @@ JOBS = {
     "YuniKorn": job(example("queues.yaml")),
     "odd ACLs": job(policy("odd", ODD_ACLS.encode())),
     "extended names": job(
-        policy("odd", ODD_ACLS.encode()), acl_names={"default": AclNames.EXTENDED}
+        policy("odd", ODD_ACLS.encode(), acl_names={"default": AclNames.EXTENDED})
     ),
     "errors": job(policy("bad", b"partitions:\n - name: a\n   nosuch: 1\n - 7\n")),
     "nothing": job(policy("empty", b"partitions: []\n")),
@@ -126,11 +134,11 @@ JOBS = {
             "fair-scheduler.xml",
             partition="fair",
             daemon_user="yarn",
-            site=beside("yarn-site.xml"),
+            semantics=Semantics.HADOOP,
+            site=SITE,
             spark=File("spark", b"spark.acls.enable true\n"),
         ),
-        example("capacity-scheduler.xml", partition="capacity", site=beside("yarn-site.xml")),
-        semantics={"fair": Semantics.HADOOP},
+        example("capacity-scheduler.xml", partition="capacity", site=SITE),
     ),
 }
 
@@ -145,7 +153,7 @@ async def test_a_child_checks_as_this_process_does() -> None:
     data = (EXAMPLES / "queues.yaml").read_bytes() + b"          - {name: a b}\n"
     for with_lint in (True, False):
         files = File("", data), File("other", data)
-        job = CheckJob("yunikorn", files, AclNames.EXTENDED, with_lint)
+        job = CheckJob("yunikorn", files, FormatOptions(AclNames.EXTENDED), with_lint)
         expected = parsing.check(job).diagnostics
         assert {diagnostic.file for diagnostic in expected} == {"", "other"}
         assert await parser_process.check(job) == expected

@@ -5,7 +5,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.console.forms import Turns
 from queuegate_server.console.views import Page, Route, Services, View, Visit
@@ -40,7 +39,6 @@ _WITHOUT_PROPOSAL: Final[Mapping[str, object]] = {
     "assessment": None,
 }
 _NOT_COMPARED: Final[Mapping[str, object]] = {
-    "not_comparable": "",
     "added_partitions": (),
     "removed_partitions": (),
     "changes": (),
@@ -141,7 +139,7 @@ async def _job(
     site = None
     if source.yarn_site is not None:
         data = await asyncio.to_thread(read_regular, source.yarn_site, MAX_BYTES)
-        site = File(str(source.yarn_site), data)
+        site = data, str(source.yarn_site)
     # Read the proposal in the same format as a reload would.
     format_name = services.core.reloader.format_of(source)
     name = "queues.yaml"
@@ -150,29 +148,15 @@ async def _job(
     policy = PolicyText(
         File(name, text),
         format_name,
-        source.partition,
-        source.daemon_user,
+        settings.format_options(source, site, _resolver_types()),
         source.for_yarn,
-        site,
-        None,
-    )
-    parse = ParseJob(
-        (policy,),
-        "",
-        {name: each.acl_names for name, each in settings.partitions.items()},
-        {
-            name: each.semantics
-            for name, each in settings.partitions.items()
-            if each.semantics is not Semantics.DOCUMENTED
-        },
-        _resolver_types(),
     )
     served = bytearray()
     for line in served_lines(snapshot.policy.partitions):
         served += line
         await asyncio.sleep(0)
     return ProposalJob(
-        parse,
+        ParseJob((policy,), "", settings.yarn_partitions),
         bytes(served),
         len(settings.sources) == 1,
         File(_CLAIMS_NAME, claims.encode()) if claims.strip() else None,
