@@ -4,8 +4,10 @@ The grammar follows YuniKorn's `NewACL` (`pkg/common/security/acl.go`). `yarn_ac
 grammar into the same type, `Acl`.
 """
 
+import functools
 import re
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -124,6 +126,12 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
         dropped_users=dropped_users,
         dropped_groups=dropped_groups,
     )
+
+
+@functools.cache
+def yunikorn_grammar(names: AclNames) -> Callable[[str], Acl]:
+    """Return `parse` bound to the given names. Repeated calls return the same object."""
+    return functools.partial(parse, names=names)
 
 
 def check(text: str) -> None:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from queuegate.policy import acl
-from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames
+from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, yunikorn_grammar
 from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
 from queuegate.policy.created_queues import CreatedAcls, QueueCreation
 from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH, Access
@@ -266,7 +266,6 @@ class PartitionBuilder:
         cluster: Cluster | None = None,
         *,
         resolver_place: tuple[int, int] = (0, 0),
-        parse_acl: Callable[[str], Acl] = acl.parse,
         acl_names: AclNames = AclNames.YUNIKORN,
     ) -> None:
         """Create a builder without queues.
@@ -276,7 +275,6 @@ class PartitionBuilder:
             resolver_type: The type of the group resolver named in the configuration.
             cluster: The YARN cluster, or None for a YuniKorn partition.
             resolver_place: The line and column of `resolver_type`.
-            parse_acl: Parses ACLs configured as text. Must not fail for any of them.
             acl_names: The names allowed in the ACLs of a YuniKorn partition.
         """
         self._name = name
@@ -284,10 +282,11 @@ class PartitionBuilder:
         self._resolver_place = resolver_place
         self._cluster = cluster
         self._creation: QueueCreation | None = None
-        self._grammar = parse_acl
+        grammar = yarn_grammar(cluster.semantics) if cluster else yunikorn_grammar(acl_names)
+        self._grammar = grammar
         self._acl_names = acl_names
         self._parse = functools.lru_cache(MAX_SHARED_ACLS)(
-            lambda text: parse_acl(text).with_shared_names()
+            lambda text: grammar(text).with_shared_names()
         )
         self._queues: dict[str, Queue] = {}
         self._sorted_paths: list[str] = []
@@ -352,8 +351,7 @@ def build_partition(
     creation: QueueCreation | None = None,
 ) -> Partition:
     """Build a partition from all its queues, parents first."""
-    parse = yarn_grammar(cluster.semantics) if cluster else acl.parse
-    builder = PartitionBuilder(name, resolver_type, cluster, parse_acl=parse)
+    builder = PartitionBuilder(name, resolver_type, cluster)
     builder.create(creation)
     builder.add(queues)
     return builder.build()

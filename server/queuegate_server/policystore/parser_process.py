@@ -9,16 +9,14 @@ import math
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import queuegate.policy
 import queuegate_server
-from queuegate.policy import acl
-from queuegate.policy.acl import Acl, AclNames
+from queuegate.policy.acl import AclNames
 from queuegate.policy.created_queues import Creator, QueueCreation, Template, TemplateKind
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
@@ -164,7 +162,6 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                     resolver_type,
                     cluster and _cluster(*cluster),
                     resolver_place=(row, column),
-                    parse_acl=_grammar(acl_names, cluster),
                     acl_names=AclNames(acl_names),
                 )
                 acls, paths, parents = [], [], set()
@@ -227,12 +224,6 @@ def _with_part(
         {**creation.depths, **dict(depths)},
         default_depth,
     )
-
-
-def _grammar(names: str, cluster: Sequence[Any] | None) -> Callable[[str], Acl]:
-    if cluster is None:
-        return partial(acl.parse, names=AclNames(names))
-    return partial(parse_yarn, semantics=Semantics(cluster[0]))
 
 
 def _diagnostic(content: Sequence[Any]) -> Diagnostic:

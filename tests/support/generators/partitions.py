@@ -2,18 +2,14 @@
 and semantics, and for questions about them.
 """
 
-from functools import partial
-
 from hypothesis import strategies as st
 
-from queuegate.policy.acl import EMPTY, AclNames, parse
+from queuegate.policy.acl import EMPTY, AclNames
 from queuegate.policy.decision import Access
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
-# Shared, as in the loader: partitions with one grammar are compared without parsing equal texts.
-_GRAMMARS = {names: partial(parse, names=names) for names in AclNames}
 _YUNIKORN_ACLS = st.sampled_from(
     [
         *["", "", " ", "*", " *", "ann", "bob,cem dev", " dev,ops", "ann ops", "*,ann", "dan"],
@@ -50,7 +46,7 @@ def _trees(draw: st.DrawFn, acls: st.SearchStrategy[str]) -> dict[str, tuple[str
 def yunikorn_partitions(draw: st.DrawFn, names: AclNames | None = None) -> Partition:
     """Return a partition whose ACLs are parsed on first use."""
     names = names or draw(st.sampled_from(list(AclNames)))
-    builder = PartitionBuilder("default", parse_acl=_GRAMMARS[names], acl_names=names)
+    builder = PartitionBuilder("default", acl_names=names)
     tree = draw(_trees(_YUNIKORN_ACLS))
     builder.add(QueueAcls(path, submit, admin) for path, (submit, admin) in tree.items())
     return builder.build()

@@ -85,14 +85,17 @@ def test_the_example_is_granted_as_far_as_the_acls_say(acl: str, user: str, queu
 
 
 @pytest.mark.parametrize(("acl", "queues"), [("bob", 1), (" ops", EXAMPLE_QUEUES)])
-def test_the_example_does_not_read_the_acls_of_a_large_policy(acl: str, queues: int) -> None:
+def test_the_example_does_not_read_the_acls_of_a_large_policy(
+    acl: str, queues: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parsed = []
 
     def spy(text: str) -> Acl:
         parsed.append(text)
         return parse(text)
 
-    builder = PartitionBuilder("default", parse_acl=spy)
+    monkeypatch.setattr("queuegate.policy.tree.yunikorn_grammar", lambda _: spy)
+    builder = PartitionBuilder("default")
     builder.add([QueueAcls("root", "", "")])
     builder.add(
         QueueAcls(f"root.q{each}", f"{acl}{each}", "") for each in range(2 * EXAMPLE_QUEUES)

@@ -35,7 +35,7 @@ from queuegate.policy.worlds import (
     Person,
     Subject,
 )
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.yarn_acl import Semantics
 from tests.support.generators.partitions import (
     ACCESS,
     PATHS,
@@ -217,9 +217,7 @@ def test_names_that_look_like_other_entries_are_not_taken_for_them() -> None:
     claim = Only(frozenset(names), Uses(Access.SUBMIT, "root", with_below=True))
 
     def refuted_at(text: str) -> str:
-        builder = PartitionBuilder(
-            "default", cluster=yarn, parse_acl=lambda acl: parse_yarn(acl, yarn.semantics)
-        )
+        builder = PartitionBuilder("default", cluster=yarn)
         builder.add([QueueAcls("root", "", ""), QueueAcls("root.a", "*,sue,,ann", "")])
         builder.add([QueueAcls("root.b", text, "")])
         found = refute(builder.build(), claim, OpenWorld())

@@ -38,7 +38,7 @@ def test_paths_may_be_added_in_their_order() -> None:
     assert builder.build().paths == ("root", "root.a", "root.b", "root.b.c")
 
 
-def test_long_texts_are_parsed_beforehand() -> None:
+def test_long_texts_are_parsed_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     long = ",".join(f"user{number}" for number in range(10_000))
     texts: list[str] = []
 
@@ -46,7 +46,8 @@ def test_long_texts_are_parsed_beforehand() -> None:
         texts.append(text)
         return parse(text)
 
-    builder = PartitionBuilder("default", parse_acl=spy)
+    monkeypatch.setattr("queuegate.policy.tree.yunikorn_grammar", lambda _: spy)
+    builder = PartitionBuilder("default")
     builder.add([*QUEUES, QueueAcls("root.long", "", long)])
     partition = builder.build()
     partition.parse_long_acls()
@@ -55,14 +56,17 @@ def test_long_texts_are_parsed_beforehand() -> None:
     assert texts == ["", long]
 
 
-def test_equal_texts_are_one_acl_that_is_parsed_when_needed() -> None:
+def test_equal_texts_are_one_acl_that_is_parsed_when_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     texts: list[str] = []
 
     def parse_acl(text: str) -> Acl:
         texts.append(text)
         return parse(text)
 
-    builder = PartitionBuilder("default", parse_acl=parse_acl)
+    monkeypatch.setattr("queuegate.policy.tree.yunikorn_grammar", lambda _: parse_acl)
+    builder = PartitionBuilder("default")
     builder.add(QUEUES)
     queues = builder.build().queues
     assert texts == []

@@ -138,7 +138,8 @@ def test_acls_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         parsed += 1
         return parse(text)
 
-    builder = PartitionBuilder("default", parse_acl=counting)  # type: ignore[arg-type]
+    monkeypatch.setattr("queuegate.policy.tree.yunikorn_grammar", lambda _: counting)
+    builder = PartitionBuilder("default")
     builder.add([QueueAcls("root", "alice", "bob")])
     partition = builder.build()
     for _ in ChainCompiler(partition).steps():

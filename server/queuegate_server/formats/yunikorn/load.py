@@ -8,10 +8,9 @@ spelled `ROOT` is rejected: the validator accepts it, but the scheduler
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
-from queuegate.policy.acl import AclNames, parse
+from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, is_queue_name
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, PartitionBuilder
@@ -34,7 +33,6 @@ RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn treats any other text as `none`."""
 
 NO_PARTITION: Final = "the document defines no partition: every request will fail with NOT_FOUND"
-_GRAMMARS: Final = {names: partial(parse, names=names) for names in AclNames}
 _MAX_SHOWN_NAMES: Final = 5
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
@@ -78,13 +76,7 @@ def load_queues(
                 resolver = partition.resolver_type
                 kind = resolver.text if resolver else ""
                 position = (resolver.line, resolver.column) if resolver else (0, 0)
-                builder = PartitionBuilder(
-                    name,
-                    kind,
-                    resolver_place=position,
-                    parse_acl=_GRAMMARS[names],
-                    acl_names=names,
-                )
+                builder = PartitionBuilder(name, kind, resolver_place=position, acl_names=names)
                 builder.add(queues)
                 parents = frozenset(
                     each.path
