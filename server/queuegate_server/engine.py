@@ -156,19 +156,20 @@ class Engine:
     def __init__(self, clock: Callable[[], float]) -> None:
         """Start without a snapshot. `clock` returns monotonic seconds."""
         self._clock = clock
-        self._snapshot: Snapshot | None = None
+        self.latest: Snapshot | None = None
+        """The served snapshot; None if there is none yet."""
         self._on_swap: list[Callable[[Snapshot], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
         """The served snapshot. Raises NotReady if there is none yet."""
-        if self._snapshot is None:
+        if self.latest is None:
             raise NotReady
-        return self._snapshot
+        return self.latest
 
     def serve(self, snapshot: Snapshot) -> None:
         """Replace the snapshot, and call the `on_swap` callbacks."""
-        self._snapshot = snapshot
+        self.latest = snapshot
         for callback in self._on_swap:
             callback(snapshot)
 
@@ -179,8 +180,8 @@ class Engine:
         replaced policy's memory.
         """
         self._on_swap.append(callback)
-        if self._snapshot is not None:
-            callback(self._snapshot)
+        if self.latest is not None:
+            callback(self.latest)
 
     def check(self, query: Query) -> Verdict | None:
         """Check access to a queue, using cached groups only if the decision depends on groups.

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
-from queuegate_server.engine import Engine, NotReady
+from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import FleetView
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.policystore.reloader import Reloader
@@ -88,9 +88,8 @@ class Readiness:
         }
 
     def _policy(self) -> dict[str, Any] | None:
-        try:
-            snapshot = self._engine.snapshot
-        except NotReady:
+        snapshot = self._engine.latest
+        if snapshot is None:
             return None
         return {
             "loaded": True,

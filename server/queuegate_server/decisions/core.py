@@ -27,7 +27,7 @@ from queuegate_server.sync.changes import Changes, LocalChanges
 from queuegate_server.sync.hub import SyncHub
 
 if TYPE_CHECKING:
-    from queuegate_server.fleet.join import GroupSharing
+    from queuegate_server.fleet.join import FleetParts
     from queuegate_server.fleet.member import FleetMember
 
 
@@ -60,7 +60,7 @@ class DecisionCore:
     sync: SyncHub
     changes: Changes
     fleet: "FleetMember | None"
-    sharing: "GroupSharing | None"
+    sharing: "FleetParts | None"
 
 
 def build_core(
@@ -85,14 +85,14 @@ def build_core(
     )
     lookups: defaultdict[tuple[str, str], ResolverCounters] = defaultdict(ResolverCounters)
     clock = time.monotonic
-    builder = None
+    parts = None
     if settings.fleet.is_on:
-        from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
+        from queuegate_server.fleet.join import FleetParts  # noqa: PLC0415 - needs the extra
 
         clock = boottime  # keeps running during suspend, when leases must also expire
         index = None if worker is None else worker.index
-        builder = FleetBuilder(settings.fleet, index, clock, time.time)
-    lease = EndlessLease() if builder is None else builder.session.lease
+        parts = FleetParts(settings.fleet, index, clock, time.time)
+    lease = EndlessLease() if parts is None else parts.session.lease
     engine = Engine(clock)
     resolvers = ResolverManager(
         current,
@@ -100,7 +100,7 @@ def build_core(
         time.time,
         lambda name, defined_in: lookups[name, defined_in].add,
         lease=lease,
-        share=None if builder is None else builder.sharing.of_partition,
+        share=None if parts is None else parts.groups,
         around=around,
         resolver_type=resolver_type,
     )
@@ -113,13 +113,13 @@ def build_core(
         clock,
         server=os.urandom(SERVER_BYTES) if worker is None else worker.server,
         lease=lease,
-        fleet_events=None if builder is None else builder.session.fence,
+        fleet_events=None if parts is None else parts.session.fence,
     )
     changes: Changes
     changes = local = LocalChanges(engine, reloader, hub)
     fleet: FleetMember | None = None
-    if builder is not None:
-        fleet, changes = builder.join(local)
+    if parts is not None:
+        fleet, changes = parts.join(local)
     return DecisionCore(
         clock=clock,
         lease=lease,
@@ -132,5 +132,5 @@ def build_core(
         sync=hub,
         changes=changes,
         fleet=fleet,
-        sharing=None if builder is None else builder.sharing,
+        sharing=parts,
     )

@@ -84,16 +84,13 @@ class DecisionLog:
     def __init__(self, audit: AuditLog | None = None, *, allowed: bool = False) -> None:
         """Start with all counts at 0. If `allowed` is true, record grants as well as denials."""
         self._audit = audit
+        self.has_audit: Final = audit is not None
+        """Whether decisions are recorded."""
         self.counts = [0] * len(GRANTS)
         """The number of decisions by reason number."""
         self.is_due = tuple(audit is not None and (allowed or not grants) for grants in GRANTS)
         """Whether a decision must be recorded, by reason number."""
         self._errors: Counter[str] = Counter()
-
-    @property
-    def has_audit(self) -> bool:
-        """Whether decisions are recorded."""
-        return self._audit is not None
 
     def due(self, reasons: bytes) -> int:
         """Return how many decisions must be recorded, given the reason number of each."""

@@ -55,12 +55,8 @@ class ConfigMapFolders:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         """`folders` are the ConfigMaps' mount points, in increasing order of precedence."""
+        self.name = "+".join(map(str, folders))
         self._folders = tuple(folders)
-
-    @property
-    def name(self) -> str:
-        """The folder paths."""
-        return "+".join(map(str, self._folders))
 
     def folders(self) -> tuple[Path, ...]:
         """Return all folders."""

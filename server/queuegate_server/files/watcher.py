@@ -129,6 +129,7 @@ class FileWatcher(Generic[T]):
         self.name: Final = source.name
         self._source = source
         self._seconds = seconds
+        self._took_too_long = f"reading took longer than {seconds:g} s"
         self._seen = _UNREADABLE
         # The pools are separate so that hung checks cannot use up the threads for reads.
         self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
@@ -205,10 +206,6 @@ class FileWatcher(Generic[T]):
                     fields = {"file": self.name, "error": logged}
                     _LOG.warning("cannot watch the file's folder", extra=fields)
                 await asyncio.sleep(_POLL_MILLISECONDS / 1_000)
-
-    @property
-    def _took_too_long(self) -> str:
-        return f"reading took longer than {self._seconds:g} s"
 
     async def _run(self, threads: AbandonableThreadPool, function: Callable[[], R]) -> R:
         try:

@@ -84,7 +84,7 @@ class FleetMember:
         return fleet_view(
             *(self.status, session.peers.all(), session.log.newest, now),
             has_tried=not isinstance(self.error, _FirstHeartbeatPending),
-            mistakes=self._mistakes.all(self.stream.rejected, now),
+            mistakes=self._mistakes.all(self.stream.statuses.rejected, now),
             cause="" if self.error is None else str(self.error),
         )
 
@@ -94,7 +94,7 @@ class FleetMember:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
-        self.session.leave()
+        self.session.has_left = True
         # Build the last heartbeat before ending the lease, because afterwards it would lack the
         # history's age, which a successor needs.
         last = self.session.heartbeat(self._clock(), self._own_state())
@@ -167,7 +167,7 @@ class FleetMember:
             try:
                 await self._beat()
                 self._set_error(None)
-                self._mistakes.warn(self.stream.rejected, self._clock())
+                self._mistakes.warn(self.stream.statuses.rejected, self._clock())
                 pause = self.session.pause
             except StoreUnavailable as error:
                 self._set_error(error)
@@ -221,7 +221,7 @@ class FleetMember:
             _LOG.warning("all replicas look up their cached groups again: %s", history.cause)
         else:
             _LOG.info("no replica follows the fleet's events, so a new history begins")
-        self.session.has_begun(await self.stream.begin(history.before))
+        self.session.begun = await self.stream.begin(history.before)
 
     async def _send_unsent(self, head: LogPosition) -> None:
         """Send the oldest unsent change. If that fails, keep it. Raises StoreUnavailable."""

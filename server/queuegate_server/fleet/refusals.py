@@ -69,21 +69,20 @@ def refusal(command: str, error: BaseException) -> str:
         command, text = inner[1], inner[2]
     kind = type(error).__name__
     remedy = _remedy(_REMEDIES, f"{kind.removesuffix('Error').upper()} {text}")
-    sentence = f"Redis refuses {command} ({kind}: {sanitize(text)})"
-    return f"{sentence}: {remedy}" if remedy else sentence
+    return f"Redis refuses {command} ({kind}: {sanitize(text)}){remedy}"
 
 
 def unreachable(error: BaseException) -> str:
     """Describe an error other than a refusal, with a remedy if one is known."""
     remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, str(error))
-    sentence = f"{type(error).__name__}: {sanitize(str(error))}"
-    return f"{sentence}: {remedy}" if remedy else sentence
+    return f"{type(error).__name__}: {sanitize(str(error))}{remedy}"
 
 
 def _remedy(remedies: Mapping[str, str], text: str) -> str:
+    """Return a colon and the remedy for an error, or "" if none is known."""
     for pattern, remedy in remedies.items():
         if re.search(rf"\b(?:{pattern})\b", text, re.DOTALL):
-            return remedy
+            return f": {remedy}"
     return ""
 
 

@@ -76,13 +76,14 @@ class FleetSession:
         """The number of reloads in progress that were started by events or a join."""
         self.certified_at = -math.inf
         """The send time of the newest heartbeat whose reply was consistent with the log."""
+        self.begun = b""
+        """The epoch of the history that this replica last tried to start."""
+        self.has_left = False
+        """Whether this replica has stopped, and its lease and its gates' leases have ended."""
         self._version = version
         self._starting_until = now + STARTING_SECONDS
         self._serial = 0
-        self._has_left = False
         self._clock: tuple[float, float] | None = None
-        self._begun = b""
-        """The epoch of the history that this replica started."""
         self._own: dict[bytes, None] = {}
         """The nonces of this replica's events that may still arrive."""
         self._malformed: tuple[MalformedEntry, bytes, float] | None = None
@@ -113,7 +114,7 @@ class FleetSession:
             **own._asdict(),
             clock=self._clock,
             is_starting=position is None and now < self._starting_until,
-            has_left=self._has_left,
+            has_left=self.has_left,
         )
 
     def heartbeat(self, now: float, own: steps.OwnState) -> steps.Heartbeat:
@@ -121,10 +122,6 @@ class FleetSession:
         self._serial += 1
         self.confirmations.expire(now)
         return steps.Heartbeat(self.status(now, own), self.log.newest, now)
-
-    def leave(self) -> None:
-        """Record that this replica has stopped, and that its lease and its gates' have ended."""
-        self._has_left = True
 
     def merge(self, reply: LogState, now: float) -> list[ReplicaStatus]:
         """Merge a reply's statuses into `peers`; return the statuses to remove from Redis."""
@@ -155,7 +152,7 @@ class FleetSession:
         if head is None:
             self.pause = 0.0
             return steps.NewHistory(reply.epoch)
-        if not self.has_followed and head.epoch != self._begun:
+        if not self.has_followed and head.epoch != self.begun:
             # This replica has just started. It cannot tell whether the history lacks invalidations
             # because Redis was restored from a backup while no replica was running.
             is_followed = self.peers.follows(head.epoch, now)
@@ -166,10 +163,6 @@ class FleetSession:
                 self.pause = 0.0
                 return steps.NewHistory(head.epoch)
         return self._send_unsent(head) if self.unsent else steps.NewestEvents(head, sent_at)
-
-    def has_begun(self, epoch: bytes) -> None:
-        """Record the epoch of the history that this replica tried to start."""
-        self._begun = epoch
 
     def read(
         self, request: steps.NewestEvents, events: list[Event]
@@ -196,7 +189,8 @@ class FleetSession:
         self.lease.end()
         self.log.follow(join.events, join.head, join.sent_at)
         self._extend_lease()
-        return self.unfinished_reloads > 0 or join.has_reload
+        may_include_reload = join.missed is None or any(e.change.is_reload for e in join.missed)
+        return self.unfinished_reloads > 0 or may_include_reload
 
     def receive(self, event: Event) -> steps.Receipt | steps.Loss | None:
         """Handle an event; return the next step, or None if no history is being followed."""

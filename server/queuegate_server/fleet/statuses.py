@@ -7,11 +7,11 @@ from typing import Final
 
 from queuegate_server.fleet.events import MalformedValue, ReplicaStatus, decode_status
 from queuegate_server.fleet.keys import Signer
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 STEP_STATUSES: Final = 50
 """The number of statuses decoded before yielding to the event loop."""
 STEP_BYTES: Final = 64 * 1024
-PAUSE_SECONDS: Final = 0.001
 MAX_KNOWN: Final = 500
 """The maximum number of replicas whose statuses are requested explicitly."""
 

@@ -1,6 +1,6 @@
 """A replica's next steps: requests to send to Redis, and work for its own process.
 
-Functions named here are methods of `FleetSession`.
+Functions and attributes named here belong to `FleetSession`.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Heartbeat(NamedTuple):
 
 
 class NewHistory(NamedTuple):
-    """Request: start a new history, then call `has_begun` with its epoch."""
+    """Request: start a new history, then set `begun` to its epoch."""
 
     before: bytes
     """The epoch of the history to replace; empty if there is none."""
@@ -73,11 +73,6 @@ class Join(NamedTuple):
     """The events that this replica missed. If they are unknown (None), all groups must be
     invalidated. Ending the lease is not enough, because stale groups are used while the resolver
     fails."""
-
-    @property
-    def has_reload(self) -> bool:
-        """Whether the missed events may include a reload."""
-        return self.missed is None or any(each.change.is_reload for each in self.missed)
 
 
 class Append(NamedTuple):

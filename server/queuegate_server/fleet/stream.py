@@ -26,7 +26,8 @@ from queuegate_server.fleet.events import (
     event_parts,
 )
 from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES, Keys, LogPosition, Signer
-from queuegate_server.fleet.statuses import PAUSE_SECONDS, STEP_BYTES, StatusReader
+from queuegate_server.fleet.statuses import STEP_BYTES, StatusReader
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 MAX_EVENTS: Final = 5_000
 """The approximate number of events that Redis keeps."""
@@ -54,12 +55,7 @@ class Stream:
         self._keys = keys
         self._event_signer = Signer(secret, "event")
         self._status_signer = Signer(secret, "status")
-        self._statuses = StatusReader(self._status_signer)
-
-    @property
-    def rejected(self) -> int:
-        """The number of statuses written with another secret since the first reply."""
-        return self._statuses.rejected
+        self.statuses: Final = StatusReader(self._status_signer)
 
     async def heartbeat(
         self, status: ReplicaStatus, *, seconds: float = HEARTBEAT_BUDGET
@@ -139,7 +135,7 @@ class Stream:
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
         """Remove the given statuses, and unchanged ones not written by this fleet's replicas."""
-        if args := self._statuses.removal(statuses):
+        if args := self.statuses.removal(statuses):
             keys = (self._keys.replicas,)
             await self._store.run_script(scripts.REMOVE, keys, args, seconds=COMMAND_BUDGET)
 
@@ -163,7 +159,7 @@ class Stream:
         self, script: Script, args: Sequence[str | bytes | float], seconds: float
     ) -> LogState:
         """Run a script that returns the fleet's state. Known replicas' statuses come first."""
-        args, before = (*args, *self._statuses.known), time.time()
+        args, before = (*args, *self.statuses.known), time.time()
         reply = await self._store.run_script(script, self._keys.state, args, seconds=seconds)
         after = time.time()
         try:
@@ -208,7 +204,7 @@ class Stream:
         return LogState(
             epoch,
             head,
-            await self._statuses.read(lengths, content, is_complete=is_complete),
+            await self.statuses.read(lengths, content, is_complete=is_complete),
             appended == [1],
             is_complete,
             (before - redis_wall, after - redis_wall),

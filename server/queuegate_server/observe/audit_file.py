@@ -189,7 +189,9 @@ def _remove_torn_record(descriptor: int) -> bool:
 
     Return whether the file still ends with an incomplete line.
     """
-    start, tail = _tail(descriptor)
+    size = os.fstat(descriptor).st_size
+    start = max(0, size - MAX_LINE_BYTES)
+    tail = os.pread(descriptor, size - start, start)
     if not tail or tail.endswith(b"\n"):
         return False
     last = tail.rfind(b"\n") + 1
@@ -197,13 +199,6 @@ def _remove_torn_record(descriptor: int) -> bool:
         return True
     os.ftruncate(descriptor, start + last)
     return False
-
-
-def _tail(descriptor: int) -> tuple[int, bytes]:
-    """Return the offset and contents of a file's last MAX_LINE_BYTES bytes."""
-    size = os.fstat(descriptor).st_size
-    start = max(0, size - MAX_LINE_BYTES)
-    return start, os.pread(descriptor, size - start, start)
 
 
 def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:

@@ -97,7 +97,7 @@ class Tracer:
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
         """Wrap a resolver to record a span for each lookup, as a child of the call's span."""
-        return _TracedResolver(name, resolver, self)
+        return _TracedResolver(name, resolver, self._trace, self._tracer)
 
     async def close(self) -> None:
         """Export the queued spans, waiting for up to three seconds."""
@@ -143,24 +143,6 @@ class Tracer:
             span.set_status(self._trace.StatusCode.ERROR)
         span.end()
 
-    async def resolve(self, name: str, resolver: Resolver, user: str) -> Outcome:
-        """Look up a user, and record a span for the lookup."""
-        span = self._tracer.start_span(
-            "resolve groups",
-            kind=self._trace.SpanKind.CLIENT,
-            attributes={"queuegate.resolver": name, "queuegate.outcome": "none"},
-        )
-        succeeded = False
-        try:
-            outcome = await resolver.resolve(user)
-            span.set_attribute("queuegate.outcome", outcome_name(outcome))
-            succeeded = not isinstance(outcome, LookupFailure)
-            return outcome
-        finally:
-            if not succeeded:
-                span.set_status(self._trace.StatusCode.ERROR)
-            span.end()
-
 
 @dataclass(frozen=True, slots=True)
 class _TracedResolver:
@@ -168,13 +150,28 @@ class _TracedResolver:
 
     _name: str
     _resolver: Resolver
-    _tracer: Tracer
+    _trace: Any
+    _tracer: Any
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._resolver, name)
 
     async def resolve(self, user: str) -> Outcome:
-        return await self._tracer.resolve(self._name, self._resolver, user)
+        span = self._tracer.start_span(
+            "resolve groups",
+            kind=self._trace.SpanKind.CLIENT,
+            attributes={"queuegate.resolver": self._name, "queuegate.outcome": "none"},
+        )
+        succeeded = False
+        try:
+            outcome = await self._resolver.resolve(user)
+            span.set_attribute("queuegate.outcome", outcome_name(outcome))
+            succeeded = not isinstance(outcome, LookupFailure)
+            return outcome
+        finally:
+            if not succeeded:
+                span.set_status(self._trace.StatusCode.ERROR)
+            span.end()
 
 
 def _provider(settings: Tracing) -> "TracerProvider":

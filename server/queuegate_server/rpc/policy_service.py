@@ -15,7 +15,7 @@ from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Cluster
 from queuegate.v1 import policy_pb2
 from queuegate_server.admin.readiness import Readiness
-from queuegate_server.engine import Engine, NotReady
+from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import ReplicaView
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, YUNIKORN, FormatOptions
@@ -144,10 +144,8 @@ class PolicyServicer:
 
     def _acl_names(self) -> Mapping[str, AclNames]:
         """Return each served partition's set of names allowed in ACLs."""
-        try:
-            served = self.engine.snapshot.served
-        except NotReady:
-            return {}
+        latest = self.engine.latest
+        served = {} if latest is None else latest.served
         return {name: each.partition.acl_names for name, each in served.items()}
 
     async def ReloadPolicy(self, data: bytes) -> bytes:

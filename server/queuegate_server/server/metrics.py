@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import versions
-from queuegate_server.engine import NotReady, Snapshot
+from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.view import ReplicaState
 from queuegate_server.identity.guarded_resolver import CircuitState
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
@@ -218,7 +218,7 @@ def _sharing(parts: ServerParts) -> dict[str, _Samples]:
         return {name: [] for name in names}
     store, counts = sharing.store, sharing.counts
     return {
-        "queuegate_fleet_groups_available": [((), int(sharing.is_active))],
+        "queuegate_fleet_groups_available": [((), int(sharing.shares_groups))],
         "queuegate_fleet_group_reads": _by_label(counts.reads),
         "queuegate_fleet_groups_refused": _by_label(counts.refused),
         "queuegate_fleet_group_writes": _by_label(store.writes),
@@ -246,7 +246,9 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
         ],
         "queuegate_fleet_events": [((), member.session.applied) for member, _ in views],
         "queuegate_fleet_gaps": [((), member.session.gaps) for member, _ in views],
-        "queuegate_fleet_statuses_rejected": [((), member.stream.rejected) for member, _ in views],
+        "queuegate_fleet_statuses_rejected": [
+            ((), member.stream.statuses.rejected) for member, _ in views
+        ],
     }
 
 
@@ -282,7 +284,5 @@ def _certificates(parts: ServerParts) -> dict[str, _Samples]:
 
 def _snapshots(parts: ServerParts) -> list[Snapshot]:
     """Return the current snapshot, if any."""
-    try:
-        return [parts.core.engine.snapshot]
-    except NotReady:
-        return []
+    latest = parts.core.engine.latest
+    return [] if latest is None else [latest]

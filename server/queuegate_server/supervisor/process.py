@@ -28,6 +28,7 @@ class WorkerProcess:
         self, index: int, process: asyncio.subprocess.Process, handlers: Mapping[str, Handler]
     ) -> None:
         self.index = index
+        self.pid = process.pid
         self._process = process
         self.ready = asyncio.Event()
         """Set once the worker is serving."""
@@ -72,11 +73,6 @@ class WorkerProcess:
         with contextlib.suppress(ChannelError):  # the worker has already exited
             worker._channel.send(spec())
         return worker
-
-    @property
-    def pid(self) -> int:
-        """The process ID."""
-        return self._process.pid
 
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process once it has not responded for 1 to 1.5 times `seconds`.

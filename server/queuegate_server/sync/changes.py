@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from queuegate.policy.tree import Policy
 from queuegate.v1 import cursor_pb2
-from queuegate_server.engine import Engine, NotReady
+from queuegate_server.engine import Engine
 from queuegate_server.policystore.reloader import Reloader, ReloadState
 from queuegate_server.sync.hub import SyncHub
 
@@ -112,15 +112,14 @@ class LocalChanges:
     @property
     def partitions(self) -> Collection[str]:
         """The served partitions."""
-        return () if self.policy is None else self._engine.snapshot.served
+        latest = self._engine.latest
+        return () if latest is None else latest.served
 
     @property
     def policy(self) -> Policy | None:
         """The served policy; None until it is loaded."""
-        try:
-            return self._engine.snapshot.policy
-        except NotReady:
-            return None
+        latest = self._engine.latest
+        return None if latest is None else latest.policy
 
     @property
     def gates(self) -> int:

@@ -13,7 +13,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final, NamedTuple, NoReturn
@@ -186,32 +186,25 @@ async def disconnect(peers: Collection[str]) -> None:
 def shut_down(peers: Iterable[str]) -> None:
     """Shut down the TCP connections of peers such as `ipv4:127.0.0.1:1234`. Thread-safe."""
     wanted = {address for peer in peers if (address := _parse_peer(peer)) is not None}
-    for connection in _connections():
-        try:
-            host, port, *_ = connection.getpeername()
+    for connection, host, port in _connections():
+        with suppress(OSError, ValueError):
             if (_unmap(host), port) in wanted:
                 connection.shutdown(socket.SHUT_RDWR)
-        except (OSError, ValueError):  # closed or listening
-            continue
 
 
 def acknowledged_bytes() -> dict[str, int]:
     """Return how many bytes the peer of each TCP connection has acknowledged, by peer."""
     bytes_by_peer = {}
-    for connection in _connections():
-        try:
-            host, port, *_ = connection.getpeername()
+    for connection, host, port in _connections():
+        peer = f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+        with suppress(OSError):  # not a TCP connection
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
-        except OSError:  # closed or listening
-            continue
-        kind = "ipv6" if ":" in host else "ipv4"
-        peer = f"[{host}]:{port}" if kind == "ipv6" else f"{host}:{port}"
-        bytes_by_peer[f"{kind}:{peer}"] = int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
+            bytes_by_peer[peer] = int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
     return bytes_by_peer
 
 
-def _connections() -> Iterator[socket.socket]:
-    """Yield duplicates of this process's TCP sockets."""
+def _connections() -> Iterator[tuple[socket.socket, str, int]]:
+    """Yield duplicates of this process's connected IP sockets, with their peers' addresses."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the numbers matter
         try:
             copy = os.dup(int(name))
@@ -222,9 +215,10 @@ def _connections() -> Iterator[socket.socket]:
         except OSError:  # not a socket
             os.close(copy)
             continue
-        with connection:
+        with connection, suppress(OSError):  # closed or listening
             if connection.family in {socket.AF_INET, socket.AF_INET6}:
-                yield connection
+                host, port, *_ = connection.getpeername()
+                yield connection, host, port
 
 
 def _parse_peer(peer: str) -> tuple[IPv4Address | IPv6Address, int] | None:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.fleet.join import GroupSharing
+from queuegate_server.fleet.join import FleetParts
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.refusals import Refusals
-from queuegate_server.fleet.session import FleetSession
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
@@ -49,11 +47,11 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
     settings = Fleet.model_validate(
         {"url": redis_server.url, "secret_file": secret, "read_timeout": 10}
     )
-    session = FleetSession("id", "a", 0.0)
+    parts = FleetParts(settings, None, time.monotonic, time.time)
+    session = parts.session
     session.log.follow([], LogPosition(b"e" * 16, 0, b""), 0.0)
-    sharing = GroupSharing(settings, session, Refusals(), clock=time.monotonic, wall=time.time)
-    sharing.store.open()
-    await wait_until(lambda: sharing.store.is_available)
+    parts.store.open()
+    await wait_until(lambda: parts.store.is_available)
     async with fake_directory(answer) as directory:
         options = LdapOptions.model_validate(
             {
@@ -74,7 +72,7 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
         groups = GroupResolver(
             GuardedResolver("corp", resolver, options),
             GroupCache(CacheOptions(), time.monotonic, time.time, lease=session.lease),
-            shared=sharing.of_partition("default", "settings"),
+            shared=parts.groups("default", "settings"),
         )
         walk = ModuleWalk("ldap")
         resolution = await walk.run(groups.resolve("sue"))
@@ -84,4 +82,4 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
         assert len(of_identity) == len(set(of_identity))
         await groups.close()
         await resolver.close()
-    await sharing.store.close()
+    await parts.store.close()

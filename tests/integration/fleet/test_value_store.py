@@ -10,10 +10,9 @@ import pytest
 
 from queuegate_server.fleet import value_store
 from queuegate_server.fleet.connection import StoreConnection
-from queuegate_server.fleet.join import GroupSharing
+from queuegate_server.fleet.join import FleetParts
 from queuegate_server.fleet.keys import Keys
 from queuegate_server.fleet.refusals import Refusals
-from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.shared_groups import ValueUnavailable
 from queuegate_server.fleet.value_store import MAX_FAILURES, BatchingStore
 from queuegate_server.settings.fleet import Fleet
@@ -225,7 +224,6 @@ def test_secrets_that_every_account_may_read_are_logged(
     secret.write_text("s" * 32)
     secret.chmod(0o644)
     settings = Fleet.model_validate({"url": "redis://127.0.0.1:1", "secret_file": secret})
-    session = FleetSession("id", "a", 0.0)
-    sharing = GroupSharing(settings, session, Refusals(), clock=lambda: 0.0, wall=lambda: 0.0)
-    assert not sharing.is_active
+    parts = FleetParts(settings, None, lambda: 0.0, lambda: 0.0)
+    assert not parts.shares_groups
     assert [getattr(each, "file", None) for each in caplog.records] == [str(secret)]

@@ -173,7 +173,7 @@ class World:
         self.replicas = [Replica("abc"[index], self.nonces) for index in range(bounds.replicas)]
         left = ReplicaStatus("left", "left", 1, epoch=epoch.hex(), epoch_age=OLD, has_left=True)
         for each in self.replicas:
-            each.session.has_begun(epoch)
+            each.session.begun = epoch
             each.session.merge(LogState(epoch, self.redis.head, [left]), self.now(0))
         for _ in range(2):  # all have seen each other
             for index in range(bounds.replicas):
@@ -274,7 +274,7 @@ class World:
         session.merge(answer, now)
         match session.handle_heartbeat(heartbeat, answer, now):
             case NewHistory(before):
-                session.has_begun(self.redis.begin(before))
+                session.begun = self.redis.begin(before)
             case Loss() as stop:
                 self._stop(stop)
             case UnsentChanges(head):
@@ -295,7 +295,7 @@ class World:
             request, [item for item in of_history if item.position.sequence <= head.sequence]
         )
         if isinstance(join, NewHistory):
-            each.session.has_begun(self.redis.begin(join.before))
+            each.session.begun = self.redis.begin(join.before)
         elif join is not None:
             if join.missed is None or any(map(_invalidates, join.missed)):
                 each.invalidate()

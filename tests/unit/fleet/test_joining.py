@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from queuegate_server.engine import NotReady
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.keys import LogPosition
@@ -112,14 +111,11 @@ async def test_gates_drop_all_groups_when_the_lease_ends() -> None:
 class Process:
     """An engine without a policy, a reloader, and gates that still have one."""
 
+    latest = None
     shipped = ("default",)
 
     def __init__(self) -> None:
         self.done: list[str] = []
-
-    @property
-    def snapshot(self) -> Any:
-        raise NotReady
 
     async def reload(self) -> None:
         self.done.append("reloaded")
