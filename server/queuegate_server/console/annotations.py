@@ -18,7 +18,7 @@ from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import detect_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.loader import MAX_KEPT_BYTES
-from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText
+from queuegate_server.policystore.parsing import CheckJob, ParseJob
 
 _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
@@ -84,7 +84,7 @@ class Annotator:
         missing = ""
         try:
             for text in job.texts:
-                lint_job = await asyncio.to_thread(_lint_job, text)
+                lint_job = CheckJob(text.format, (text.policy,), text.options)
                 findings += await parser_process.check(lint_job)
         except OSError as error:
             reason = error.strerror or str(error)
@@ -106,11 +106,6 @@ def _is_large(job: ParseJob) -> bool:
         if left < 0:
             return True
     return False
-
-
-def _lint_job(text: PolicyText) -> CheckJob:
-    file_format = text.format or detect_format(text.policy.data)
-    return CheckJob(file_format, (text.policy,), text.options)
 
 
 def _places(job: ParseJob) -> Mapping[AclKey, Place]:

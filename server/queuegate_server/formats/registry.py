@@ -151,7 +151,7 @@ def _file_format_of(text: Policy) -> str:
     return YARN_SITE if _SITE_KEY.search(text.data) else format_name
 
 
-def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS) -> Policy:
+def open_policy(data: bytes, file: str, options: FormatOptions) -> Policy:
     """Extract a policy from its envelope unless `options.is_bare` is set. Raises ParseError."""
     return Policy(data, file) if options.is_bare else open_envelope(data, file)
 
@@ -164,17 +164,15 @@ def load_policy(
     `file` is the file name for diagnostics. Raises ValueError if the format is not one of
     `FORMATS`.
     """
-    _check_format(format_name)
     try:
         return load_opened(format_name, open_policy(data, file, options), options)
     except ParseError as error:
         return LoadResult({}, (error.diagnostic(file),))
 
 
-def load_opened(
-    format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
-) -> LoadResult:
+def load_opened(format_name: str, text: Policy, options: FormatOptions) -> LoadResult:
     """Load a policy already extracted from its envelope. See `load_policy`."""
+    _check_format(format_name)
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
@@ -230,8 +228,6 @@ def check_file(
         return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == YARN_SITE:
         return _check_site(data, file, options, with_lint=with_lint)
-    if format_name:
-        _check_format(format_name)
     try:
         text = open_policy(data, file, options)
     except ParseError as error:
@@ -239,22 +235,6 @@ def check_file(
     format_name = format_name or _file_format_of(text)
     if format_name == YARN_SITE:
         return _check_site(data, file, options, with_lint=with_lint)
-    return _check_opened(format_name, text, file, options, with_lint=with_lint)
-
-
-def _check_site(
-    data: bytes, file: str, options: FormatOptions, *, with_lint: bool
-) -> list[Diagnostic]:
-    yarn = replace(options.yarn, site=(data, file))
-    warnings = lint_site(yarn) if with_lint else ()
-    site, diagnostics = read_site(yarn.site, yarn.semantics)
-    others = overriding_settings(site.configuration, file)
-    return sort_diagnostics((*diagnostics, *others, *warnings))
-
-
-def _check_opened(
-    format_name: str, text: Policy, file: str, options: FormatOptions, *, with_lint: bool
-) -> list[Diagnostic]:
     loaded = load_opened(format_name, text, options)
     diagnostics = loaded.diagnostics
     if format_name == YUNIKORN:
@@ -267,6 +247,16 @@ def _check_opened(
     )
     # Remove duplicates, because the loader and the linter may report the same problem.
     return sort_diagnostics(dict.fromkeys((*diagnostics, *warnings)))
+
+
+def _check_site(
+    data: bytes, file: str, options: FormatOptions, *, with_lint: bool
+) -> list[Diagnostic]:
+    yarn = replace(options.yarn, site=(data, file))
+    warnings = lint_site(yarn) if with_lint else ()
+    site, diagnostics = read_site(yarn.site, yarn.semantics)
+    others = overriding_settings(site.configuration, file)
+    return sort_diagnostics((*diagnostics, *others, *warnings))
 
 
 def _check_format(name: str) -> None:

@@ -82,7 +82,6 @@ class QueuesFile(OneFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, MAX_BYTES)
-        self._file = path
         self.key_instead = ""
         """See `ConfigMaps.key_instead`."""
         self.is_key = False
@@ -90,13 +89,13 @@ class QueuesFile(OneFile):
 
     def read(self) -> bytes:
         """Return the contents, decompressing a compressed ConfigMap value. Raises OSError."""
-        self.key_instead = key_instead(self._file)
-        self.is_key = is_mounted(self._file.parent)
+        self.key_instead = key_instead(self._path)
+        self.is_key = is_mounted(self._path.parent)
         data = super().read()
         if not self.is_key:
             return data
         try:
-            [text] = decompress({self._file.name: data}).values()
+            [text] = decompress({self._path.name: data}).values()
         except BadCompression as error:
             raise OSError(None, str(error), self.name) from None
         return text

@@ -110,19 +110,17 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
         raise ParserError("the parser's result is incomplete", "report it") from None
 
 
-async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
+async def run_job(module: str, job: object, output_bytes: int | None) -> bytearray:
     """Run a job in a child process, and return its output. The job may contain untrusted text.
 
-    The child calls `run_child` in `module`. All limits depend on the job's size; `output_bytes`, if
-    given, replaces the output limit. Raises ParserError if the child reaches a limit or crashes,
+    The child calls `run_child` in `module`. All limits depend on the job's size, except the output
+    limit if `output_bytes` is given. Raises ParserError if the child reaches a limit or crashes,
     and OSError if no child can be started.
     """
     # Only the input is pickled. Unpickling the output would be unsafe, because the child reads
     # untrusted text.
     text = pickle.dumps(job)
-    limits = _limits(len(text))
-    if output_bytes is not None:
-        limits = replace(limits, output_bytes=output_bytes)
+    limits = _limits(len(text), output_bytes)
     try:
         completed = await child_process.run(_command(module), limits, text=[text])
     except TimeoutError:
@@ -189,16 +187,8 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
             case "diagnostics":
                 diagnostics += map(_diagnostic, content)
             case "end":
-                files, empty, spark_defaults, formats, checksum = content
-                return ParsedPolicies(
-                    partitions,
-                    files,
-                    tuple(diagnostics),
-                    frozenset(empty),
-                    spark_defaults,
-                    formats,
-                    checksum,
-                )
+                files, *others = content
+                return ParsedPolicies(partitions, files, tuple(diagnostics), *others)
         await asyncio.sleep(PAUSE_SECONDS)
     raise ValueError("the lines have no end")
 
@@ -240,14 +230,14 @@ def _command(module: str) -> list[str]:
     return [sys.executable, "-P", "-S", *flags, "-c", _START, json.dumps([*path]), module]
 
 
-def _limits(size: int) -> ProcessLimits:
+def _limits(size: int, output_bytes: int | None = None) -> ProcessLimits:
     memory = max(MIN_MEMORY_BYTES, size * MEMORY_PER_BYTE)
     cpu_seconds = MIN_CPU_SECONDS + math.ceil(size / _MIB) * CPU_SECONDS_PER_MIB
     return ProcessLimits(
         seconds=cpu_seconds * WALL_SECONDS_PER_CPU_SECOND,
         cpu_seconds=cpu_seconds,
         memory_bytes=memory,
-        output_bytes=memory,
+        output_bytes=output_bytes or memory,
         niceness=NICENESS,
     )
 

@@ -12,7 +12,6 @@ import pickle
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -110,8 +109,6 @@ class ParsedPolicies:
     """The name of the defining file, by partition name."""
     diagnostics: tuple[Diagnostic, ...]
     """The diagnostics, sorted by file and position."""
-    empty: AbstractSet[str]
-    """The names of policies without partitions."""
     spark_defaults: Mapping[str, Mapping[str, str]]
     """The properties of Spark applications, by partition name."""
     formats: Mapping[str, str]
@@ -126,14 +123,13 @@ def check(job: CheckJob) -> ParsedPolicies:
         for name, data in job.files
         for diagnostic in check_file(job.format, data, name, job.options, with_lint=job.with_lint)
     )
-    return ParsedPolicies({}, {}, diagnostics, frozenset(), {}, {}, "")
+    return ParsedPolicies({}, {}, diagnostics, {}, {}, "")
 
 
 def parse(job: ParseJob) -> ParsedPolicies:
     """Parse all policies. May take seconds for large policies."""
     partitions: dict[str, Partition] = {}
     files: dict[str, str] = {}
-    empty: set[str] = set()
     diagnostics: list[Diagnostic] = []
     spark: dict[str, Mapping[str, str]] = {}
     formats: dict[str, str] = {}
@@ -143,8 +139,6 @@ def parse(job: ParseJob) -> ParsedPolicies:
         diagnostics += loaded.diagnostics
         if loaded.partitions:
             formats[name] = format_name
-        else:
-            empty.add(name)
         for partition in loaded.partitions:
             if format_name == YUNIKORN and partition in job.yarn_partitions:
                 message = (
@@ -170,7 +164,6 @@ def parse(job: ParseJob) -> ParsedPolicies:
         partitions,
         files,
         tuple(sort_diagnostics(diagnostics)),
-        empty,
         spark,
         formats,
         job.checksum,
@@ -264,7 +257,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
     for partition in parsed.partitions.values():
         yield from _encode_partition(partition)
     yield from _encode_diagnostics(parsed.diagnostics)
-    end = [parsed.files, parsed.empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
+    end = [parsed.files, parsed.spark_defaults, parsed.formats, parsed.checksum]
     yield json_line("end", end)
 
 

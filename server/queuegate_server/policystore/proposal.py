@@ -88,7 +88,7 @@ class ProposalJob(NamedTuple):
 
 def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
     """Encode partitions as lines, taking about a millisecond each so that the caller can pause."""
-    plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
+    plain = ParsedPolicies(partitions, {}, (), {}, {}, "")
     return encode_result(plain)
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -103,7 +103,7 @@ class Reloader:
         self._is_closed = False
         self._freeing: set[asyncio.Task[None]] = set()
         self._revision = 0
-        self._empty: AbstractSet[str] = frozenset()
+        self._served_formats: Mapping[str, str] = {}
         self.state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
         """The outcome of the last reload."""
         self.succeeded = 0
@@ -171,13 +171,13 @@ class Reloader:
             parsed = _with_unused_settings(parsed, self.settings, self._loader.name, severity)
             diagnostics = parsed.diagnostics
             if not has_errors(diagnostics):
-                lost = parsed.empty - self._empty if self._revision else ()
-                if lost:
+                if lost := self._served_formats.keys() - parsed.formats:
                     return _no_partitions(diagnostics, lost), ()
                 try:
                     await self._serve(parsed)
                 finally:
-                    await self._close_unused_resolvers()
+                    served = self.engine.snapshot.served.values() if self._revision else ()
+                    await self.resolvers.close_unused({each.groups for each in served})
         except UnusableResolvers as error:
             return _with_unusable(parsed, error.unusable), error.unusable
         except CannotLoad as error:
@@ -234,7 +234,7 @@ class Reloader:
             self._free_later(self.engine.snapshot, set(groups.values()))
         self._revision = revision
         self.served_texts = self._loader.texts
-        self._empty = parsed.empty
+        self._served_formats = parsed.formats
         self.engine.serve(Snapshot(policy, served, self.wall(), parsed.diagnostics))
         resources.freeze_gc()
         _LOG.info(
@@ -258,10 +258,6 @@ class Reloader:
                         "admins": cluster.admins.text,
                     },
                 )
-
-    async def _close_unused_resolvers(self) -> None:
-        served = self.engine.snapshot.served.values() if self._revision else ()
-        await self.resolvers.close_unused({each.groups for each in served})
 
     def _free_later(self, replaced: Snapshot, used: AbstractSet[GroupResolver]) -> None:
         partitions = replaced.policy.partitions.values()

@@ -70,7 +70,7 @@ async def test_all_are_read_together(folder: Path) -> None:
     found = await read(folder, YUNIKORN, YARN)
     assert set(found.partitions) == {"default", "hadoop"}
     assert found.spark_defaults == {"hadoop": {"spark.acls.enable": "true"}}
-    assert not found.empty
+    assert len(found.formats) == 2
     cluster = found.partitions["hadoop"].cluster
     assert cluster is not None
     assert cluster.admins.users == {"carol"}
@@ -193,10 +193,10 @@ async def test_a_stated_group_that_is_not_that_of_the_config_map(folder: Path) -
         assert len(said) == expected
 
 
-async def test_a_file_without_partitions_is_named(folder: Path) -> None:
+async def test_a_file_without_partitions_has_no_format(folder: Path) -> None:
     (folder / "queues.yaml").write_text("partitions: []\n")
     found = await read(folder, YUNIKORN, YARN)
-    assert found.empty == {str(folder / "queues.yaml")}
+    assert found.formats == {str(folder / YARN["path"]): "fair-scheduler"}
     assert set(found.partitions) == {"hadoop"}
 
 

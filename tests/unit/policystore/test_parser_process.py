@@ -315,7 +315,7 @@ async def test_findings_are_bounded_in_bytes() -> None:
         for line in range(1, 10_001)
     ]
     error = Diagnostic("f", 20_000, 1, Severity.ERROR, "the last one")
-    parsed = ParsedPolicies({}, {}, (*warnings, error), frozenset(), {}, {}, "")
+    parsed = ParsedPolicies({}, {}, (*warnings, error), {}, {}, "")
     lines = [*parsing.encode_result(parsed)]
     assert sum(map(len, lines)) < parsing.MAX_DIAGNOSTICS_BYTES + 10_000
     found = (await parser_process.decode(lines)).diagnostics

@@ -1,5 +1,6 @@
 """Builds a partition from a YARN cluster's files: the scheduler's file and yarn-site.xml."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, NamedTuple
@@ -8,7 +9,7 @@ from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, parent_path
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.yarn_acl import Semantics, parse_yarn, yarn_grammar
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_errors, quoted
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
@@ -67,16 +68,15 @@ def load_scheduler(
         scheduler.checks_submission_always,
         scheduler.has_short_names,
     )
-    reader = _AclReader(semantics, diagnostics)
+    # Identical strings are parsed into the same `Acl` object.
+    read = partial(_read_acl, cache(yarn_grammar(semantics)), semantics, diagnostics)
     queues = [
-        QueueAcls(
-            queue.path, reader.read(queue.submit, queue.path), reader.read(queue.admin, queue.path)
-        )
+        QueueAcls(queue.path, read(queue.submit, queue.path), read(queue.admin, queue.path))
         for queue in depth_first(scheduler.queues)
     ]
     for template in scheduler.templates.entries:
         for text in (template.submit, template.admin):
-            reader.read(text, template.path)
+            read(text, template.path)
     creation = scheduler.templates.creation
     partition = replace(
         build_partition(options.partition, "", queues, cluster, creation),
@@ -100,33 +100,30 @@ def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
     return listed if listed._replace(text=both.text) == both else both
 
 
-class _AclReader:
-    """Parses ACLs and applies defaults. Identical strings are parsed into the same `Acl` object."""
+def _read_acl(
+    parse: Callable[[str], Acl],
+    semantics: Semantics,
+    diagnostics: Diagnostics,
+    text: Text | None,
+    path: str,
+) -> Acl:
+    """Parse a queue's ACL.
 
-    def __init__(self, semantics: Semantics, diagnostics: Diagnostics) -> None:
-        self._semantics = semantics
-        self._diagnostics = diagnostics
-        self._parse = cache(partial(parse_yarn, semantics=semantics))
-
-    def read(self, text: Text | None, path: str) -> Acl:
-        """Parse a queue's ACL.
-
-        An unset ACL grants access to nobody. With Hadoop's semantics, an unset ACL of the root
-        grants access to everyone.
-        """
-        if text is None:
-            is_open = path == ROOT and self._semantics is Semantics.HADOOP
-            return self._parse(WILDCARD if is_open else NOBODY)
-        acl = self._parse(text.text)
-        ignored = (*acl.dropped_users, *acl.dropped_groups)
-        if not ignored:
-            return acl
-        # Prefer the linter's message, so that the two warnings are recognized as duplicates.
-        fault = advice(text.text, self._semantics)
-        if fault is None:
-            names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
-            message = f"these names in the ACL are invalid and ignored: {names}"
-            message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
-            fault = Suspicion(message, "use valid user and group names")
-        self._diagnostics.warning(text, fault.message, fault.remedy, path)
+    An unset ACL grants access to nobody. With Hadoop's semantics, an unset ACL of the root grants
+    access to everyone.
+    """
+    if text is None:
+        return parse(WILDCARD if path == ROOT and semantics is Semantics.HADOOP else NOBODY)
+    acl = parse(text.text)
+    ignored = (*acl.dropped_users, *acl.dropped_groups)
+    if not ignored:
         return acl
+    # Prefer the linter's message, so that the two warnings are recognized as duplicates.
+    fault = advice(text.text, semantics)
+    if fault is None:
+        names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
+        message = f"these names in the ACL are invalid and ignored: {names}"
+        message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
+        fault = Suspicion(message, "use valid user and group names")
+    diagnostics.warning(text, fault.message, fault.remedy, path)
+    return acl

@@ -241,8 +241,6 @@ def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
                 result.value = Text(child.line, child.column, child.text, file)
             case "final":
                 final = child.text
-            case _:
-                pass
     if result.name != result.name.strip(TRIMMED):
         message = f"Hadoop does not find the name {quoted(result.name)}:"
         message += " it does not trim attributes"

@@ -100,19 +100,15 @@ def lint_queues(
     # Errors are discarded here, because the loader reports them.
     unwanted = Diagnostics("")
     diagnostics = Diagnostics(file)
-    document = None
     with unwanted:
         partitions = decode(root, unwanted)
-        acls = _listed_acls(partitions, source_lines(data), acl_names, unwanted)
-        document = _Document(partitions, list(acls))
-    if document is None:
-        return ()
-    for listed in document.acls:
-        for acl_rule in ACL_RULES:
-            for message, remedy in acl_rule(listed):
-                diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
-    for rule in DOCUMENT_RULES:
-        rule(document, diagnostics)
+        acls = [*_listed_acls(partitions, source_lines(data), acl_names, unwanted)]
+        for listed in acls:
+            for acl_rule in ACL_RULES:
+                for message, remedy in acl_rule(listed):
+                    diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
+        for rule in DOCUMENT_RULES:
+            rule(_Document(partitions, acls), diagnostics)
     return diagnostics.sorted()
 
 
