@@ -48,7 +48,7 @@ def groups_named_as_users() -> GroupResolver:
 def groups_from(resolver: Resolver) -> GroupResolver:
     """Return a partition's resolver, on a clock that stands still."""
     shared = GuardedResolver("test", resolver, ResolverOptions())
-    return GroupResolver(shared, GroupCache(CacheOptions(), zero, zero), clock=zero)
+    return GroupResolver(shared, GroupCache(CacheOptions(), zero, zero))
 
 
 def asking(resolver: Resolver) -> Snapshot:

@@ -20,8 +20,7 @@ the resolver
 import asyncio
 import contextlib
 import math
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -63,7 +62,6 @@ class GroupResolver:
         source: GroupSource,
         cache: GroupCache,
         *,
-        clock: Callable[[], float] = time.monotonic,
         shared: SharedGroups | None = None,
     ) -> None:
         """Create a group resolver for one partition.
@@ -71,7 +69,6 @@ class GroupResolver:
         Args:
             source: The resolver or chain. May be shared with other partitions.
             cache: The partition's cache.
-            clock: The cache's monotonic clock.
             shared: Groups from other servers, used before the resolver is queried.
         """
         self.resolver_name = source.name
@@ -81,9 +78,9 @@ class GroupResolver:
         self._source = source
         self._cache = cache
         self._lease = cache.lease
-        self._clock = clock
+        self._clock = cache.clock
         self._lookup = Lookup(source, cache, shared)
-        self._flights = SingleFlight(self._lookup.run, clock, has_tasks=not source.is_local)
+        self._flights = SingleFlight(self._lookup.run, cache.clock, has_tasks=not source.is_local)
         self._refreshes = RefreshQueue(self._start_refresh, source.load)
         self._invalidations: set[asyncio.Task[int]] = set()
 

@@ -24,11 +24,6 @@ from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import GroupSource, Outcome, Resolver
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedGroups
 
-LookupObserver = Callable[[Outcome, float], None]
-"""Called with each lookup's outcome and duration in seconds."""
-SharedGroupsFactory = Callable[[str, str], SharedGroups]
-"""Returns a partition's shared groups, given the partition's name and the resolver's settings."""
-
 
 class PartitionIdentity(Protocol):
     """The partition settings used in this module."""
@@ -94,14 +89,16 @@ class ResolverManager:
     """A monotonic clock, in seconds."""
     wall: Callable[[], float]
     """The wall clock, in seconds."""
-    observe: Callable[[str, str], LookupObserver] | None = None
-    """Returns the lookup observer for a resolver, given the resolver's name or type and where it is
-    defined (`settings` or `policy`)."""
+    observe: Callable[[str, str], Callable[[Outcome, float], None]] | None = None
+    """Returns the function to call with the outcome and duration (in seconds) of each of a
+    resolver's lookups, given the resolver's name or type and where it is defined (`settings` or
+    `policy`)."""
     _: KW_ONLY
     lease: CacheLease = field(default_factory=EndlessLease)
     """The lease for all caches."""
-    share: SharedGroupsFactory | None = None
-    """Returns the shared groups for a partition; None if there is no fleet."""
+    share: Callable[[str, str], SharedGroups] | None = None
+    """Returns a partition's shared groups, given the partition's name and the resolver's settings;
+    None if there is no fleet."""
     around: Callable[[str, Resolver], Resolver] | None = None
     """Wraps each new resolver, given its name and the resolver itself."""
     resolver_type: Callable[[str], ResolverType] = registry.resolver_type
@@ -167,7 +164,7 @@ class ResolverManager:
             options = self.settings.partition(partition.name).cache
             cache = GroupCache(options, self.clock, self.wall, lease=self.lease)
             shared = self._shared(partition.name, key, source)
-            groups = GroupResolver(source, cache, clock=self.clock, shared=shared)
+            groups = GroupResolver(source, cache, shared=shared)
             self._groups[partition.name, key] = groups
         return groups
 

@@ -11,6 +11,7 @@ shown. A list from which members may be missing must be marked as incomplete.
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 _LOG = logging.getLogger(__name__)
@@ -40,16 +41,14 @@ class CannotListUsers(Exception):
     """The resolver cannot list all users; the message states the reason."""
 
 
+@dataclass(slots=True, eq=False)
 class GroupMembers:
     """The members of a group that have been listed so far."""
 
-    __slots__ = ("missing", "users")
-
-    def __init__(self) -> None:
-        self.users: dict[str, tuple[str, ...]] = {}
-        """Maps users to the path of nested groups through which they belong, outermost first."""
-        self.missing = _NOT_REACHED
-        """A human-readable reason why members may be missing; empty if the list is complete."""
+    users: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Maps users to the path of nested groups through which they belong, outermost first."""
+    missing: str = _NOT_REACHED
+    """A human-readable reason why members may be missing; empty if the list is complete."""
 
 
 class MemberListing:

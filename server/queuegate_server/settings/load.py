@@ -31,7 +31,6 @@ from queuegate_server.settings.source_map import (
     KeyPath,
     Location,
     Override,
-    Overrides,
     SourceMap,
     error_in,
     locate,
@@ -121,20 +120,19 @@ def load_with_origins(
         diagnostics.append(
             error_in(name, "contains no keys", "write keys and values, such as `listen: …`")
         )
-    overrides = Overrides()
+    source_map = SourceMap(name, document.root)
     for override in (
         *from_environment(variables or {}, Settings.model_fields, tree),
         *from_options(options),
     ):
-        error = override if isinstance(override, Diagnostic) else overrides.apply(tree, override)
+        error = override if isinstance(override, Diagnostic) else source_map.apply(tree, override)
         if error is not None:
             diagnostics.append(error)
     if document.root is None and has_errors(document.diagnostics):
         # The file's values are unknown, so the other sources cannot be validated.
         raise SettingsError(diagnostics)
-    source_map = SourceMap(name, document.root, overrides)
     tree = _without_nulls(tree)
-    diagnostics += _replace_policy(tree, source_map, overrides.origins)
+    diagnostics += _replace_policy(tree, source_map)
     diagnostics += _wrong_names(tree, source_map)
     try:
         settings = Settings.model_validate(tree, context=absent_files)
@@ -145,14 +143,12 @@ def load_with_origins(
     return settings, source_map
 
 
-def _replace_policy(
-    tree: dict[str, Any], source_map: SourceMap, origins: Mapping[KeyPath, str]
-) -> list[Diagnostic]:
+def _replace_policy(tree: dict[str, Any], source_map: SourceMap) -> list[Diagnostic]:
     """Replace a policy in ConfigMaps with a policy file named on the command line.
 
     Returns an error if the settings contain `policies`, which a policy file cannot replace.
-    `origins` are the origins of the values that override the settings file.
     """
+    origins = source_map.origins
     origin = origins.get(("policy", "path"), PREFIX)
     if origin.startswith(PREFIX):
         return []

@@ -5,7 +5,7 @@ Converts pydantic's errors to diagnostics with our own messages.
 
 import json
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -74,11 +74,14 @@ class Override:
     value: object
 
 
-@dataclass(slots=True)
-class Overrides:
-    """The origins of the values that override the file."""
+class SourceMap:
+    """Finds the origin of each value in the settings."""
 
-    origins: dict[KeyPath, str] = field(default_factory=dict)
+    def __init__(self, file: str, root: Node | None) -> None:
+        self._file = file
+        self._root = root
+        self.origins: dict[KeyPath, str] = {}
+        """The origins of the values that override the file."""
 
     def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
         """Set the override's value in the tree. Return a diagnostic if a parent is a scalar."""
@@ -112,15 +115,6 @@ class Overrides:
                     return origin, False
         return None, False
 
-
-class SourceMap:
-    """Finds the origin of each value in the settings."""
-
-    def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        self._file = file
-        self._root = root
-        self._overrides = overrides
-
     def diagnostic(
         self,
         location: Location,
@@ -136,7 +130,7 @@ class SourceMap:
         """
         path = tuple(str(part) for part in location)
         key = _written(location)
-        origin, is_overridden = self._overrides.nearest(path)
+        origin, is_overridden = self.nearest(path)
         if origin and is_overridden and origin.startswith(OPTION):
             if value is not None and repr(value) not in message:
                 message = f"{message}; got {_shown(value)}"

@@ -156,7 +156,7 @@ async def test_behind_cache_and_limits(case: Case) -> None:
     options = resolver_type.Options()
     clock = ManualClock()
     shared = GuardedResolver(case.type, resolver_type(options), options, clock=clock)
-    groups = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    groups = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock))
     await shared.resolver.open()
     for user, expected in case.known.items():
         for cached in (False, True):

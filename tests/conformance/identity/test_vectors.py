@@ -56,7 +56,7 @@ class _Counting:
 def partition(resolver: _Counting, clock: ManualClock) -> GroupResolver:
     shared = GuardedResolver("vectors", resolver, ResolverOptions(), clock=clock)
     cache = GroupCache(CacheOptions(), clock, clock, lambda: 0.0)
-    return GroupResolver(shared, cache, clock=clock)
+    return GroupResolver(shared, cache)
 
 
 async def resolve(kind: str, user: str) -> Outcome:

@@ -72,7 +72,7 @@ async def test_rows_1_and_2_all_servers_down(
     given = options(own_directory, retry_after=5, breaker_failures=1000)
     resolver = LdapResolver(given)
     shared = GuardedResolver("corp", resolver, given)
-    users = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    users = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock))
     await resolver.open()
     assert (await users.resolve("bob")).entry.outcome == BOB
     own_directory.kill()
@@ -281,7 +281,7 @@ async def test_waiters_learn_that_a_server_is_left_alone(
             return await super().connect(url)
 
     hanging = HangingConnector(options(directory), AbandonableThreadPool(1, "ldap"), lambda _: None)
-    pool = ServerPool(options(directory), hanging)
+    pool = ServerPool(hanging)
     server = ServerConnection(parse_url(directory.url), pool, is_preferred=True)
     server.start()
     waiting = asyncio.create_task(server.connection())
@@ -306,7 +306,7 @@ async def test_pauses_double_while_another_server_answers(
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setattr(random, "uniform", lambda _low, _high: 1.0)
     given = options("ldap://127.0.0.1:1", retry_after=1, fail_back_after=5)
-    servers = ServerPool(given, Connector(given, AbandonableThreadPool(1, "ldap"), lambda _: None))
+    servers = ServerPool(Connector(given, AbandonableThreadPool(1, "ldap"), lambda _: None))
     server = ServerConnection(parse_url("ldap://127.0.0.1:1"), servers, is_preferred=True)
     another: Any = SimpleNamespace(is_connected=True)
     servers.servers = (server, another)

@@ -111,7 +111,7 @@ def _resolver(cache: GroupCache) -> GroupResolver:
     options = ResolverOptions(breaker_failures=1)
     guarded = GuardedResolver("down", FakeDirectory(), options, clock=cache.clock)
     guarded.breaker._open_until = math.inf
-    return GroupResolver(guarded, cache, clock=cache.clock)
+    return GroupResolver(guarded, cache)
 
 
 def describe_entry(cache: GroupCache, user: str) -> str:

@@ -32,7 +32,7 @@ class Stack:
         self.lease = ReplicaLease()
         cache = GroupCache(CacheOptions(), clock, clock, lambda: 0.0, lease=self.lease)
         shared = share and share(self.lease)
-        self.groups = GroupResolver(self.guarded, cache, clock=clock, shared=shared)
+        self.groups = GroupResolver(self.guarded, cache, shared=shared)
         self.lease.on_end(self.groups.end_lease)
 
     def asked(self, user: str = "sue") -> int:

@@ -194,7 +194,7 @@ async def test_a_partition_caches_the_groups_of_a_chain(clock: ManualClock) -> N
         for name, directory in (("a", one), ("b", two))
     ]
     chain = ResolverChain("all", members, "union")
-    groups = GroupResolver(chain, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    groups = GroupResolver(chain, GroupCache(CacheOptions(), clock, clock))
     for _ in range(3):
         answer = await groups.resolve("sue")
         assert answer.entry.outcome == KnownUser(("x", "y"))

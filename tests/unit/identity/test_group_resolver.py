@@ -161,7 +161,7 @@ async def test_a_resolver_that_raises_could_not_be_asked(stack: Stack) -> None:
 
 async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) -> None:
     guarded = GuardedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
-    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock))
     looking_up = groups.resolve("sue")
     with pytest.raises(StopIteration) as done:
         looking_up.send(None)
@@ -182,7 +182,7 @@ async def test_a_local_resolver_is_asked_where_others_would_need_a_lookup(
     clock: ManualClock,
 ) -> None:
     guarded = GuardedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
-    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock))
     entry = groups.known("sue")
     assert entry is not None
     assert entry.outcome == KnownUser(("sue",))
@@ -199,7 +199,7 @@ async def test_a_local_resolver_that_suspends_is_asked_by_a_lookup(clock: Manual
             return KnownUser((user,))
 
     guarded = GuardedResolver("slow", Suspending(ResolverOptions()), ResolverOptions())
-    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock))
     assert groups.known("sue") is None
     assert describe(await groups.resolve("sue")) == "sue"
     assert groups.known("sue") is not None

@@ -21,7 +21,7 @@ CLOSING = LookupFailure(
 
 
 def partition(shared: GuardedResolver, clock: ManualClock) -> GroupResolver:
-    return GroupResolver(shared, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    return GroupResolver(shared, GroupCache(CacheOptions(), clock, clock))
 
 
 async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None:

@@ -52,7 +52,7 @@ async def test_a_cold_lookup_passes_few_modules_and_none_twice(
     resolver: LdapResolver, clock: ManualClock
 ) -> None:
     guarded = GuardedResolver("corp", resolver, ResolverOptions(), clock=clock)
-    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock))
     walk = ModuleWalk("ldap")
     resolution = await walk.run(groups.resolve("sue"))
     assert resolution.entry.outcome == KnownUser(("staff",))
@@ -66,7 +66,7 @@ async def test_a_known_answer_passes_two_modules(
     resolver: LdapResolver, clock: ManualClock
 ) -> None:
     guarded = GuardedResolver("corp", resolver, ResolverOptions(), clock=clock)
-    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock))
     await groups.resolve("sue")
     walk = ModuleWalk("ldap")
     assert (await walk.run(groups.resolve("sue"))).cached

@@ -90,7 +90,7 @@ class CachedResponses(RuleBasedStateMachine):
         options = ResolverOptions(breaker_failures=10_000)
         shared = GuardedResolver("test", self.directory, options, clock=self.clock)
         cache = GroupCache(OPTIONS, self.clock, self.clock, lambda: 0.5)
-        self.groups = GroupResolver(shared, cache, clock=self.clock)
+        self.groups = GroupResolver(shared, cache)
         self.engine = Engine(self.clock)
         self.access = AccessServicer(
             self.engine,

@@ -8,7 +8,7 @@ import pytest
 
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.settings.load import from_environment, from_options
-from queuegate_server.settings.source_map import Override, Overrides
+from queuegate_server.settings.source_map import Override, SourceMap
 from tests.support.settings_faults import faults
 
 TOP_LEVEL = ("listen", "policy", "log", "partitions", "unix_socket_mode")
@@ -201,10 +201,10 @@ def test_option_without_key_or_value_is_an_error(option: str) -> None:
 
 def test_overrides_create_sections_and_replace_values() -> None:
     tree: dict[str, Any] = {"policy": {"path": "a", "format": "yunikorn"}, "log": None}
-    overrides = Overrides()
-    assert overrides.apply(tree, Override("X", ("policy", "path"), "b")) is None
-    assert overrides.apply(tree, Override("Y", ("log", "level"), "debug")) is None
-    assert overrides.apply(tree, Override("Z", ("drain", "grace"), "1s")) is None
+    source_map = SourceMap("", None)
+    assert source_map.apply(tree, Override("X", ("policy", "path"), "b")) is None
+    assert source_map.apply(tree, Override("Y", ("log", "level"), "debug")) is None
+    assert source_map.apply(tree, Override("Z", ("drain", "grace"), "1s")) is None
     assert tree == {
         "policy": {"path": "b", "format": "yunikorn"},
         "log": {"level": "debug"},
@@ -213,24 +213,24 @@ def test_overrides_create_sections_and_replace_values() -> None:
 
 
 def test_a_single_value_cannot_be_a_section() -> None:
-    overrides = Overrides()
-    problem = overrides.apply({"log": "x"}, Override("Q", ("log", "level"), "debug"))
+    source_map = SourceMap("", None)
+    problem = source_map.apply({"log": "x"}, Override("Q", ("log", "level"), "debug"))
     assert str(problem) == "Q: error: log is a single value, not a section"
 
 
 def test_the_last_override_is_the_origin_of_a_value() -> None:
     tree: dict[str, Any] = {}
-    overrides = Overrides()
-    overrides.apply(tree, Override("first", ("a", "b"), "1"))
-    assert overrides.nearest(("a", "b")) == ("first", True)
-    assert overrides.nearest(("a", "b", "c")) == ("first", True)
-    assert overrides.nearest(("a",)) == ("first", False)
-    assert overrides.nearest(("a", "z")) == ("first", False)
-    assert overrides.nearest(("z",)) == (None, False)
-    overrides.apply(tree, Override("second", ("a",), {"b": "2"}))
-    assert overrides.nearest(("a", "b")) == ("second", True)
-    overrides.apply(tree, Override("third", ("a", "b"), "3"))
-    assert overrides.nearest(("a", "b")) == ("third", True)
-    assert overrides.nearest(("a",)) == ("second", True)
-    overrides.apply(tree, Override("fourth", ("a", "c", "d"), "4"))
-    assert overrides.nearest(("a", "c")) == ("second", True)
+    source_map = SourceMap("", None)
+    source_map.apply(tree, Override("first", ("a", "b"), "1"))
+    assert source_map.nearest(("a", "b")) == ("first", True)
+    assert source_map.nearest(("a", "b", "c")) == ("first", True)
+    assert source_map.nearest(("a",)) == ("first", False)
+    assert source_map.nearest(("a", "z")) == ("first", False)
+    assert source_map.nearest(("z",)) == (None, False)
+    source_map.apply(tree, Override("second", ("a",), {"b": "2"}))
+    assert source_map.nearest(("a", "b")) == ("second", True)
+    source_map.apply(tree, Override("third", ("a", "b"), "3"))
+    assert source_map.nearest(("a", "b")) == ("third", True)
+    assert source_map.nearest(("a",)) == ("second", True)
+    source_map.apply(tree, Override("fourth", ("a", "c", "d"), "4"))
+    assert source_map.nearest(("a", "c")) == ("second", True)

@@ -48,7 +48,7 @@ class Directory:
             GroupKind(each, lower_case=options.name_case == "lower") for each in options.group_kinds
         )
         self._connector = Connector(options, self._threads, observe or statistics.count)
-        self.pool = ServerPool(options, self._connector)
+        self.pool = ServerPool(self._connector)
         self._lookup = UserLookup(options, self._users, self._kinds, statistics)
 
     async def resolve(self, user: str) -> Outcome:

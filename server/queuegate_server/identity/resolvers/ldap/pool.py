@@ -16,7 +16,6 @@ from queuegate_server.identity.resolvers.ldap.discovery import (
     parse_url,
 )
 from queuegate_server.identity.resolvers.ldap.errors import BadCredentials, LdapFault, ServerFault
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
@@ -31,8 +30,8 @@ _DISCOVER_EVERY_SECONDS: Final = 300.0
 class ServerPool:
     """A directory's servers, in order of preference."""
 
-    def __init__(self, options: LdapOptions, connector: Connector) -> None:
-        self.options = options
+    def __init__(self, connector: Connector) -> None:
+        self.options = connector.options
         self.connector = connector
         self.servers: tuple[ServerConnection, ...] = ()
         self._discovery: asyncio.Task[None] | None = None
