@@ -68,21 +68,20 @@ class WebhookConnection(Connection):
 
 
 class WebhookConnections(Connections[WebhookConnection]):
-    """A listening socket and its accepted connections."""
+    """A listening socket and its accepted connections.
+
+    Args:
+        address: The address to listen on.
+        certificate: The server's certificate and, optionally, the CA for client certificates.
+        client_names: The names accepted in client certificates; empty to accept all.
+
+    Raises:
+        CannotListen: The address cannot be bound.
+    """
 
     def __init__(
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
     ) -> None:
-        """Bind the address. New connections use the most recently loaded certificate.
-
-        Args:
-            address: The address to listen on.
-            certificate: The server's certificate and, optionally, the CA for client certificates.
-            client_names: The names accepted in client certificates; empty to accept all.
-
-        Raises:
-            CannotListen: The address cannot be bound.
-        """
         super().__init__(address, certificate, _BOUNDS, self._connection, _LOG)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self._client_names = client_names

@@ -38,6 +38,11 @@ class NamespaceCache:
     """A cache of namespace annotations. Concurrent callers share one lookup per namespace.
 
     Entries are fresh for 30 s. While lookups fail, they are used for up to 10 minutes.
+
+    Args:
+        fetch: Returns a namespace's annotations. May block. Raises NamespaceError.
+        clock: A monotonic clock in seconds.
+        lookup_seconds: How long a caller waits for a lookup, in seconds.
     """
 
     def __init__(
@@ -46,13 +51,6 @@ class NamespaceCache:
         clock: Callable[[], float],
         lookup_seconds: float = _LOOKUP_SECONDS,
     ) -> None:
-        """Create an empty cache.
-
-        Args:
-            fetch: Returns a namespace's annotations. May block. Raises NamespaceError.
-            clock: A monotonic clock in seconds.
-            lookup_seconds: How long a caller waits for a lookup, in seconds.
-        """
         self._fetch = fetch
         self._clock = clock
         self._lookup_seconds = lookup_seconds

@@ -93,18 +93,17 @@ _HTTP: Final = {
 
 
 class Console:
-    """The console's request handlers."""
+    """The console's request handlers.
+
+    Args:
+        services: The server components used by pages.
+        authenticator: Identifies callers.
+        rates: The callers' rate limits, if any.
+    """
 
     def __init__(
         self, services: Services, authenticator: Authenticator, rates: RateLimiter | None
     ) -> None:
-        """Create the console.
-
-        Args:
-            services: The server components used by pages.
-            authenticator: Identifies callers.
-            rates: The callers' rate limits, if any.
-        """
         self._services = services
         self._authenticator = authenticator
         self._rates = rates

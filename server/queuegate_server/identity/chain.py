@@ -14,17 +14,15 @@ class ResolverChain:
     """A chain of guarded resolvers, queried in order.
 
     If a queried resolver fails, the lookup fails, because that resolver might know the user.
+
+    Args:
+        name: The chain's display name.
+        members: The resolvers, in query order.
+        mode: With `first`, the chain returns the groups from the first resolver that finds the
+            user; with `union`, the groups from all resolvers.
     """
 
     def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
-        """Create a chain.
-
-        Args:
-            name: The chain's display name.
-            members: The resolvers, in query order.
-            mode: With `first`, the chain returns the groups from the first resolver that finds the
-                user; with `union`, the groups from all resolvers.
-        """
         self.name = name
         self.is_local: bool = all(member.is_local for member in members)
         self._members = tuple(members)
@@ -78,6 +76,10 @@ class ResolverChain:
         if len(users) > limit:
             raise CannotListUsers(f"there are more than {limit} users")
         return users.keys()
+
+
+GroupSource = GuardedResolver | ResolverChain
+"""The source of a partition's groups. May be shared with other partitions."""
 
 
 class _ChainLoad:

@@ -25,11 +25,12 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
+from queuegate_server.identity.chain import GroupSource
 from queuegate_server.identity.lookup import Lookup
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refresh import RefreshQueue
-from queuegate_server.identity.resolver import GroupSource, KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
@@ -55,7 +56,13 @@ class Resolution(NamedTuple):
 
 
 class GroupResolver:
-    """Resolves users' groups for a partition."""
+    """Resolves users' groups for a partition.
+
+    Args:
+        source: The resolver or chain.
+        cache: The partition's cache.
+        shared: Groups from other servers, used before the resolver is queried.
+    """
 
     def __init__(
         self,
@@ -64,13 +71,6 @@ class GroupResolver:
         *,
         shared: SharedGroups | None = None,
     ) -> None:
-        """Create a group resolver for one partition.
-
-        Args:
-            source: The resolver or chain. May be shared with other partitions.
-            cache: The partition's cache.
-            shared: Groups from other servers, used before the resolver is queried.
-        """
         self.resolver_name = source.name
         self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
         """A fingerprint of the resolver's settings; empty if the groups are not shared."""

@@ -291,7 +291,16 @@ class ResolverLoad:
 
 
 class GuardedResolver:
-    """A named resolver with its guards, shared by partitions."""
+    """A named resolver with its guards, shared by partitions.
+
+    Args:
+        name: The resolver's display name.
+        resolver: The resolver. If it is local (`is_local`), only ExceptionContainment is used.
+        options: The guards' limits.
+        clock: A monotonic clock, in seconds.
+        observe: Called with each lookup's outcome and duration in seconds, even if the guards
+            rejected the lookup.
+    """
 
     def __init__(
         self,
@@ -302,16 +311,6 @@ class GuardedResolver:
         clock: Callable[[], float] = time.monotonic,
         observe: Callable[[Outcome, float], None] | None = None,
     ) -> None:
-        """Wrap a resolver in guards.
-
-        Args:
-            name: The resolver's display name.
-            resolver: The resolver. If it is local (`is_local`), only ExceptionContainment is used.
-            options: The guards' limits.
-            clock: A monotonic clock, in seconds.
-            observe: Called with each lookup's outcome and duration in seconds, even if the guards
-                rejected the lookup.
-        """
         self.name = name
         self.resolver = resolver
         self.is_local: bool = getattr(resolver, "is_local", False)

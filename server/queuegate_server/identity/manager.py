@@ -16,25 +16,13 @@ from pydantic import ValidationError
 from queuegate.policy.tree import Partition
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.chain import ResolverChain
+from queuegate_server.identity.chain import GroupSource, ResolverChain
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.options import CacheOptions, ChainOptions, ResolverOptions
+from queuegate_server.identity.options import ChainOptions, PartitionOptions, ResolverOptions
 from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
-from queuegate_server.identity.resolver import GroupSource, Outcome, Resolver
+from queuegate_server.identity.resolver import Outcome, Resolver
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedGroups
-
-
-class PartitionIdentity(Protocol):
-    """The partition settings used in this module."""
-
-    @property
-    def resolver(self) -> str | None:
-        """The name of the partition's resolver; None if not set."""
-
-    @property
-    def cache(self) -> CacheOptions:
-        """The cache options."""
 
 
 class IdentitySettings(Protocol):
@@ -44,7 +32,7 @@ class IdentitySettings(Protocol):
     def resolvers(self) -> Mapping[str, ConfiguredResolver]:
         """The resolvers by name."""
 
-    def partition(self, name: str) -> PartitionIdentity:
+    def partition(self, name: str) -> PartitionOptions:
         """Return a partition's settings."""
 
 

@@ -27,6 +27,14 @@ class CacheOptions(Section):
     """How long a caller waits for a lookup before using expired groups; the lookup continues."""
 
 
+class PartitionOptions(Section):
+    """Settings for the resolution of groups in one partition."""
+
+    resolver: str | None = None
+    """The name of an entry in `resolvers`. Default: the policy's usergroupresolver."""
+    cache: CacheOptions = CacheOptions()
+
+
 class ResolverOptions(Section):
     """Settings common to all resolver types. Durations in seconds."""
 

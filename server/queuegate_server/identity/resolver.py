@@ -1,10 +1,7 @@
 """Lookup outcomes, and interfaces for resolvers and their wrappers."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
-
-from queuegate_server.identity.members import MemberListing
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +82,3 @@ class Load(Protocol):
 
     def acquire(self) -> bool:
         """Return whether the rate limit permits another refresh now. If so, count that refresh."""
-
-
-class GroupSource(Source, Protocol):
-    """A guarded resolver or a chain, shared by partitions."""
-
-    @property
-    def name(self) -> str:
-        """The display name."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether `resolve` never suspends."""
-
-    @property
-    def load(self) -> Load:
-        """The load on the source."""
-
-    async def members(self, listing: MemberListing) -> None:
-        """List group members. Never raises."""
-
-    async def all_users(self, limit: int) -> Collection[str]:
-        """Return all user names. Raises CannotListUsers if there are more than `limit`."""

@@ -100,9 +100,8 @@ def certificate_name(name: str) -> str:
             "must be ASCII, as in the certificate: dns:xn--…, uri:…%C3%B6,"
             r" subject:…\C3\B6"
         )
-    fault = "" if kind not in _FORMS or _FORMS[kind][0].fullmatch(name) else _FORMS[kind][1]
-    if fault:
-        raise ValueError(f"is not {fault}")
+    if kind in _FORMS and not _FORMS[kind][0].fullmatch(name):
+        raise ValueError(f"is not {_FORMS[kind][1]}")
     return name.lower() if kind == "dns:" else name
 
 

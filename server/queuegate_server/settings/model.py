@@ -15,7 +15,7 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.config_fields import Duration, Section, distinct_keys
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.yarn.load import YarnOptions
-from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.options import PartitionOptions
 from queuegate_server.identity.registry import (
     CHAIN,
     BadResolverType,
@@ -98,12 +98,9 @@ class PolicySource(Section):
         return bool(self.path or self.configs or self.defaults)
 
 
-class PartitionSettings(Section):
+class PartitionSettings(PartitionOptions):
     """Settings for one partition."""
 
-    resolver: str | None = None
-    """The name of an entry in `resolvers`. Default: the policy's usergroupresolver."""
-    cache: CacheOptions = CacheOptions()
     acl_names: AclNames = AclNames.YUNIKORN
     """Which names a YuniKorn ACL may list. `yunikorn`: names that YuniKorn accepts; `extended`:
     also service accounts and groups with dots; `any`: all names without spaces, commas or control

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from queuegate_server.config_fields import KIB, MIB, Section, Size, check_with
 from queuegate_server.settings.listeners import (
@@ -24,11 +24,10 @@ def lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-def _endpoint(text: str) -> str:
+def _check_endpoint(text: str) -> None:
     scheme, separator, rest = text.partition("://")
     if scheme not in {"http", "https"} or not separator or not rest:
         raise ValueError("must be http://host:port or https://host:port")
-    return text
 
 
 def _audit_path(value: object) -> object:
@@ -102,7 +101,7 @@ class Tracing(Section):
 
     enabled: bool = False
     """Whether to send spans; requires the extra `tracing`."""
-    endpoint: Annotated[str, AfterValidator(_endpoint)] = "http://127.0.0.1:4317"
+    endpoint: Annotated[str, check_with(_check_endpoint)] = "http://127.0.0.1:4317"
     """A collector of OTLP over gRPC; https:// uses TLS."""
     sample_ratio: float = Field(1.0, ge=0, le=1)
     """The fraction of this server's own traces to keep. A trace started by the caller is kept if

@@ -75,14 +75,13 @@ class LdapReply(NamedTuple):
 
 
 class MessageReader:
-    """Splits a stream into messages."""
+    """Splits a stream into messages.
+
+    `admit` is called with each message head, and returns False if the message must be discarded as
+    it arrives. It may raise ServerFault.
+    """
 
     def __init__(self, admit: Callable[[MessageHead], bool]) -> None:
-        """Create a reader.
-
-        `admit` is called with each message head, and returns False if the message must be discarded
-        as it arrives. It may raise ServerFault.
-        """
         self._admit = admit
         self._buffer = bytearray()
         self._head: MessageHead | None = None

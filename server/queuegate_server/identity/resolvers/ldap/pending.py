@@ -51,18 +51,17 @@ check waits for a listing."""
 
 
 class Allowance:
-    """The number of bytes and elements (see `check_message`) that responses may still contain."""
+    """The number of bytes and elements (see `check_message`) that responses may still contain.
+
+    Args:
+        entries: The number of entries or values of typical size to allow.
+        advice: Advice for the fault raised when the allowance is exceeded.
+        is_for_listing: Whether the requests list members or users.
+    """
 
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
-        """Create an allowance for a number of entries or values of typical size.
-
-        Args:
-            entries: The number of entries or values.
-            advice: Advice for the fault raised when the allowance is exceeded.
-            is_for_listing: Whether the requests list members or users.
-        """
         most = MAX_LISTING_BYTES if is_for_listing else MAX_LOOKUP_BYTES
         self._max_bytes = min(_BASE_BYTES + _ENTRY_BYTES * entries, most)
         self._advice = advice

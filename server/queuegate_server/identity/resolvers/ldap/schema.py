@@ -72,8 +72,7 @@ async def _known_attributes(connection: LdapConnection) -> frozenset[str]:
 async def _read_schema(connection: LdapConnection) -> frozenset[str]:
     names: set[str] = set()
     try:
-        allowance = Allowance(_MAX_ATTRIBUTES)
-        with SearchSession(connection, lambda: allowance) as session:
+        with SearchSession(connection, Allowance(_MAX_ATTRIBUTES)) as session:
             root = await session.read("schema", "", ["subschemaSubentry"])
             subschemas = root.values("subschemaSubentry") if root else []
             if len(subschemas) != 1:

@@ -50,8 +50,8 @@ class SearchSession:
     """
 
     connection: LdapConnection
-    allowance: Callable[[], Allowance]
-    """Returns the allowance for the next response. Responses may share an allowance."""
+    allowance: Allowance | Callable[[], Allowance]
+    """One allowance for all responses, or a function that returns a new one for each response."""
 
     def __post_init__(self) -> None:
         self._has_lock = False
@@ -111,7 +111,7 @@ class SearchSession:
         If the result exceeds the server's size limit, it is fetched in pages. If there are more
         than `limit` entries, a fault with the given advice is raised.
         """
-        allowance = self.allowance()
+        allowance = self._next_allowance()
         query = Query(base, filter_text, attributes, scope)
         with timed_step(step_name, self.connection.server, self.connection.observe) as step:
             try:
@@ -178,7 +178,7 @@ class SearchSession:
         self, step_name: StepName, dn: str, attributes: Sequence[str]
     ) -> LdapEntry | None:
         """Return the entry with the given DN; None if it does not exist or is not visible."""
-        allowance = self.allowance()
+        allowance = self._next_allowance()
         with timed_step(step_name, self.connection.server, self.connection.observe) as step:
             try:
                 query = Query(dn, _ANY_ENTRY, attributes, ldap.SCOPE_BASE)
@@ -254,7 +254,7 @@ class SearchSession:
             control = SimplePagedResultsControl(criticality=True, size=size, cookie=cookie)
             try:
                 result = await self.connection.search(
-                    query, size_limit=0, allowance=self.allowance(), controls=[control]
+                    query, size_limit=0, allowance=self._next_allowance(), controls=[control]
                 )
             except TooManyEntries as fault:
                 raise SetupFault(
@@ -275,6 +275,10 @@ class SearchSession:
             "check the server; if a proxy in front of it does not support paged results, set "
             "page_size: 0",
         )
+
+    def _next_allowance(self) -> Allowance:
+        allowance = self.allowance
+        return allowance if isinstance(allowance, Allowance) else allowance()
 
     async def _unpaged_entries(
         self, result: SearchResult, requested: Sequence[str]

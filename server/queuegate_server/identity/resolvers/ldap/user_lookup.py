@@ -92,7 +92,7 @@ class UserLookup:
         """Look up a user. Raises LdapFault if the query fails or matches several entries."""
         filter_text = self.users.filter.for_user(user)
         allowance = Allowance(self.options.max_groups, _FEWER_GROUPS)
-        with SearchSession(connection, lambda: allowance) as session:
+        with SearchSession(connection, allowance) as session:
             try:
                 entries = await session.search_below(
                     "user search",
