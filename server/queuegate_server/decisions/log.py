@@ -6,7 +6,6 @@ Decisions are counted in a list indexed by reason number, so counting a cached r
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import OUTCOMES, Decision, Reason
@@ -15,9 +14,9 @@ from queuegate_server.observe.audit import AuditLog
 Record = dict[str, Any]
 ERROR: Final = 0
 """The reason number for checks that failed with an error."""
-NUMBERS: Final[Mapping[Reason, int]] = MappingProxyType(
-    {reason: number for number, reason in enumerate(OUTCOMES, ERROR + 1)}
-)
+NUMBERS: Final[Mapping[Reason, int]] = {
+    reason: number for number, reason in enumerate(OUTCOMES, ERROR + 1)
+}
 GRANTS: Final = (False, *(outcome.grants for outcome in OUTCOMES.values()))
 """Whether access is granted, by reason number."""
 

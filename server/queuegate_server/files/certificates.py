@@ -69,10 +69,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         self._client_ca_file = client_ca_file
         self._check = check
         self._client_mode = ssl.CERT_REQUIRED if requires_client else ssl.CERT_OPTIONAL
-        paths = [certificate_file, key_file]
-        if client_ca_file is not None:
-            paths.append(client_ca_file)
-        self._files = Files(*paths)
+        self._files = Files(*filter(None, (certificate_file, key_file, client_ca_file)))
         super().__init__(self._files, self._load, _READ_SECONDS)
 
     @property

@@ -10,13 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.files.safe_open import (
-    file_status,
-    gunzip,
-    open_regular,
-    read_at_most,
-    read_regular,
-)
+from queuegate_server.files.safe_open import file_status, gunzip, read_regular
 
 DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap installed with the scheduler."""
@@ -157,8 +151,7 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
         # Skip the mount's own files, which start with two dots, and pipes, which could block.
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
             continue
-        with open_regular(file) as opened:
-            value = read_at_most(opened, left)
+        value = read_regular(file, left)
         left -= len(value)
         if left < 0:
             raise OSError(None, f"holds more than {MAX_BYTES} bytes", str(folder))

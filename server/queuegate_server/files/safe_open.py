@@ -15,11 +15,8 @@ PUBLICLY_WRITABLE: Final = stat.S_IWOTH
 PUBLIC: Final = stat.S_IROTH | stat.S_IWOTH
 _LOG = logging.getLogger("queuegate_server.files")
 _STEP_BYTES: Final = 256 * 1024
-_CHECK_PATH: Final = "check the path"
 _CHECK_RIGHTS: Final = "let this process's user read the file and enter its folders"
 _REMEDIES: Final = {
-    errno.ENOENT: _CHECK_PATH,
-    errno.ENOTDIR: _CHECK_PATH,
     errno.EISDIR: "name a file in it",
     errno.EACCES: _CHECK_RIGHTS,
     errno.EPERM: _CHECK_RIGHTS,

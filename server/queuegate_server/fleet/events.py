@@ -17,6 +17,8 @@ MAX_NAMES_BYTES: Final = 16 * 1024
 """The maximum size of the names in an event. Beyond it, the event covers the whole partition."""
 
 
+Clock = tuple[float, float]
+"""Bounds in seconds on how far a replica's wall clock is ahead of Redis's."""
 EntryId = tuple[int, int]
 """The ID of a stream entry. Replicas use the event's number, followed by 0."""
 
@@ -113,8 +115,7 @@ class LogState(NamedTuple):
     has_appended: bool = False
     is_complete: bool = True
     """Whether `statuses` covers all replicas; False if an outsider has written too many."""
-    clock: tuple[float, float] | None = None
-    """Bounds in seconds on how far this replica's wall clock is ahead of Redis's."""
+    clock: Clock | None = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,7 @@ class ReplicaStatus:
     checksum: str = ""
     """The checksum of the policy; empty if none is loaded."""
     gates: int = 0
-    clock: tuple[float, float] | None = None
-    """Bounds in seconds on how far the wall clock is ahead of Redis's."""
+    clock: Clock | None = None
     problem: str = ""
     """Sentences about the commands that Redis refuses."""
     is_starting: bool = False

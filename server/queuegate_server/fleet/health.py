@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer, Peers
-from queuegate_server.fleet.events import ReplicaStatus
+from queuegate_server.fleet.events import Clock, ReplicaStatus
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.shared_groups import CLOCK_SKEW
 from queuegate_server.fleet.view import FleetView, ReplicaState, ReplicaView
@@ -22,9 +22,6 @@ FOREIGN_STATUS_SECONDS: Final = 60.0
 SETTLING_SECONDS: Final = HEARTBEAT_TIMEOUT
 """How long clocks must differ before the difference is reported. After a failover, comparisons
 refer to different servers until each replica has sent another heartbeat."""
-
-Clock = tuple[float, float]
-"""Bounds in seconds on how far a clock is ahead of Redis's."""
 
 
 def fleet_view(

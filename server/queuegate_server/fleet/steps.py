@@ -12,14 +12,12 @@ from queuegate_server.fleet.keys import LogPosition
 
 
 class OwnState(NamedTuple):
-    """A replica's report about itself, apart from its position in the event log."""
+    """The fields of `ReplicaStatus` that do not depend on the event log."""
 
     revision: int = 0
     checksum: str = ""
-    """The checksum of the policy; empty if none is loaded."""
     gates: int = 0
     problem: str = ""
-    """Sentences about the commands that Redis refuses."""
 
 
 class Heartbeat(NamedTuple):

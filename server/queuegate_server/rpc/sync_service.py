@@ -50,10 +50,10 @@ class SyncServicer:
 
     async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
         """Send policies, groups and changes until the caller closes the stream. Raises Draining."""
-        if self.hub.streams >= self.max_streams:
+        if self.hub.streams.total() >= self.max_streams:
             raise Overloaded(f"{self.max_streams} streams are open, which is the limit")
         caller = current_caller()
-        if self.hub.streams_of(caller) >= self.max_streams_per_caller:
+        if self.hub.streams[caller] >= self.max_streams_per_caller:
             raise Overloaded(
                 f"{caller} has {self.max_streams_per_caller} streams open, which is the limit of"
                 " one caller (sync.streams_per_caller)"

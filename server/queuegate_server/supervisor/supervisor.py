@@ -81,6 +81,8 @@ class Supervisor:
         `content` is the settings file's content, if there is a file; `announce` prints lines as
         soon as all workers are serving; `read_settings` rereads the settings and their file.
         """
+        self.size: Final = settings.workers
+        """The configured number of workers."""
         self._settings = settings
         self._initial_content = content
         self._current_content: bytes | None = None
@@ -99,11 +101,6 @@ class Supervisor:
         self._reload = asyncio.Event()
         self.replaced = {"ended": 0, "silent": 0}
         """The number of replaced workers, by reason."""
-
-    @property
-    def size(self) -> int:
-        """The configured number of workers."""
-        return self._settings.workers
 
     @property
     def workers(self) -> list[WorkerProcess]:
@@ -126,10 +123,7 @@ class Supervisor:
                 self._ports += (int(reserved.getsockname()[1]),)
             handle_signals(self.stop, self._reload, self._kill)
             stopping = asyncio.create_task(self.stop.wait())
-            running = [
-                asyncio.create_task(self._keep_running(index))
-                for index in range(self._settings.workers)
-            ]
+            running = [asyncio.create_task(self._keep_running(each)) for each in range(self.size)]
             alive = asyncio.create_task(self._notifier.keep_alive())
             reloading = asyncio.create_task(run_on(self._reload, self._reload_workers))
             try:
@@ -214,7 +208,7 @@ class Supervisor:
             # This makes the worker log changed settings that require a restart.
             with contextlib.suppress(ChannelError):
                 await worker.request("reload", seconds=RELOAD_TIMEOUT)
-        if self.all_served or len(self._workers) < self._settings.workers:
+        if self.all_served or len(self._workers) < self.size:
             return
         if all(other.ready.is_set() for other in self.workers):
             self.all_served = True

@@ -124,4 +124,4 @@ class LocalChanges:
     @property
     def gates(self) -> int:
         """The number of connected gates."""
-        return self._hub.streams
+        return self._hub.streams.total()

@@ -52,6 +52,8 @@ class SyncHub:
         """The number of barriers, by whether all callers confirmed or some leases had to expire."""
         self.reported: Final = {"recorded": 0, "refused": 0}
         """The number of reported decisions, by result."""
+        self.streams: Final[Counter[str]] = Counter()
+        """The number of streams that are open or being opened, by caller."""
         self._fleet_events = fleet_events
         self._clock = clock
         self._engine = engine
@@ -64,7 +66,6 @@ class SyncHub:
         self._lease = lease or EndlessLease()
         self._can_ship = True
         self._shipping: asyncio.Task[None] | None = None
-        self._streams: Counter[str] = Counter()
         self._encoded: dict[int, bytes] = {}
         """The serialized parts of shipped policies, by the message's `id`; empty until sent."""
         self._wake_streams: dict[Session, Callable[[], None]] = {}
@@ -87,11 +88,11 @@ class SyncHub:
         _ = self._engine.snapshot
         if self._shipping is None:
             self._shipping = asyncio.create_task(self._ship())
-        self._streams[caller] += 1
+        self.streams[caller] += 1
         try:
             await self.policy_shipped()
         except BaseException:
-            self._streams[caller] -= 1
+            self.streams[caller] -= 1
             raise
         session = Session(self.log, self, rights, caller, self._fleet_events)
         self.leases.add(session)
@@ -100,7 +101,7 @@ class SyncHub:
 
     def close_session(self, session: Session) -> None:
         """Close a stream. Its lease may outlive it."""
-        self._streams[session.caller] -= 1
+        self.streams[session.caller] -= 1
         del self._wake_streams[session]
         self.leases.remove(session, self._clock())
         self.wake_barriers()  # the caller may have released its lease
@@ -158,15 +159,6 @@ class SyncHub:
         """
         now = self._clock()
         return max((each.lag(now) for each in self.leases), default=0.0)
-
-    @property
-    def streams(self) -> int:
-        """The number of streams that are open or being opened."""
-        return self._streams.total()
-
-    def streams_of(self, caller: str) -> int:
-        """Return the number of a caller's streams."""
-        return self._streams[caller]
 
     def encode(self, response: sync_pb2.SyncResponse) -> bytes:
         """Serialize a message. Policy parts are serialized once for all callers."""

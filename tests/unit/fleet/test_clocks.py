@@ -2,7 +2,8 @@
 
 import pytest
 
-from queuegate_server.fleet.health import SETTLING_SECONDS, Clock, ClockWatch
+from queuegate_server.fleet.events import Clock
+from queuegate_server.fleet.health import SETTLING_SECONDS, ClockWatch
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() ->
     await asyncio.sleep(0)  # the end of the task that reads
     with pytest.raises(Draining):
         await anext(stream)
-    assert hub.streams == 0
+    assert hub.streams.total() == 0
     hub.close()
 
 
@@ -85,5 +85,5 @@ async def test_a_report_that_cannot_be_recorded_ends_the_stream() -> None:
         with pytest.raises(RuntimeError, match="a fault of this server") as caught:
             [_ async for _ in servicer.Sync(requests(), trusted=True)]
     assert to_status(caught.value).code is grpc.StatusCode.INTERNAL
-    assert hub.streams == 0
+    assert hub.streams.total() == 0
     hub.close()

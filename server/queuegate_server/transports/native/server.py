@@ -158,7 +158,9 @@ class NativeServer:
 
     async def start(self) -> None:
         """Start serving."""
-        front = self._bound()
+        front = self._front
+        if front is None:
+            raise RuntimeError("no port was added")
         self._folder = tempfile.mkdtemp(prefix=STREAMS_FOLDER)
         path = str(Path(self._folder) / STREAMS_SOCKET)
         self._stream_server.add_insecure_port(f"unix:{path}")
@@ -213,11 +215,6 @@ class NativeServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _bound(self) -> NativeGrpcFront:
-        if self._front is None:
-            raise RuntimeError("no port was added")
-        return self._front
-
     def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
         """Pass events to the event loop until the port is closed. Runs in a separate thread."""
         # Take all events at once, because the time that they wait in the transport is not measured.
@@ -226,13 +223,14 @@ class NativeServer:
             try:
                 for start in range(0, len(events), _EVENTS_PER_CALLBACK):
                     chunk = events[start : start + _EVENTS_PER_CALLBACK]
-                    loop.call_soon_threadsafe(self._handle, chunk, now)
+                    loop.call_soon_threadsafe(self._handle, front, chunk, now)
             except RuntimeError:  # the loop has been closed
                 front.close()
                 return
 
-    def _handle(self, events: list[tuple[Any, ...]], arrived: float) -> None:
-        front = self._bound()
+    def _handle(
+        self, front: NativeGrpcFront, events: list[tuple[Any, ...]], arrived: float
+    ) -> None:
         for kind, number, method, payload, _, details in events:
             if kind == EVENT_CANCEL:
                 # The client has disconnected, or the deadline has passed.
