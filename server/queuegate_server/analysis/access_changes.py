@@ -131,7 +131,7 @@ def access_changes(
         expand = by_name if directory is None else people(_members(directory))
         for access in Access:
             for each in compare(before, after, access, expand):
-                yield _Change(name, old, new, before, after, directory, each).build(allowed)
+                yield _Change(old, new, before, after, directory, each).build(allowed)
 
 
 def partition_pairs(old: PolicyFile, new: PolicyFile) -> Iterator[tuple[str, Partition, Partition]]:
@@ -153,7 +153,6 @@ def _members(directory: GroupsByUser) -> dict[str, frozenset[str]]:
 class _Change:
     """A difference between two policies, with the data needed to describe it."""
 
-    partition: str
     old: PolicyFile
     new: PolicyFile
     before: Partition
@@ -180,7 +179,7 @@ class _Change:
             gained.but,
         )
         return AccessChange(
-            self.partition,
+            self.after.name,
             difference.queue,
             difference.access,
             gained,
@@ -223,7 +222,7 @@ class _Change:
         if decision is None or not decision.allowed:
             return Place(policy.name)
         grant = grant_of(partition, queue, access, decision, person.user)
-        return policy.place(self.partition, queue, grant)
+        return policy.place(partition.name, queue, grant)
 
 
 def _listed(subjects: Sequence[str], between: str = ", ") -> str:

@@ -71,8 +71,8 @@ def parse(
     Raises:
         Failure: The policy or settings are invalid or cannot be read.
     """
-    server = None if config is None else settings(config, name)
-    options = options if server is None else reading_options_of(server)
+    server = Settings() if config is None else settings(config, name)
+    options = options if config is None else reading_options_of(server)
     if site is not None:
         options = replace(options, yarn=replace(options.yarn, site=read_or_fail(site)))
     format_name = format_name or detect_format(data)
@@ -80,9 +80,7 @@ def parse(
     if has_errors(loaded.diagnostics):
         raise Failure.of(f"{name}: not valid", loaded.diagnostics)
     distrusting = frozenset(
-        each
-        for each in loaded.partitions
-        if server is not None and not server.partition(each).trust_provided_groups
+        each for each in loaded.partitions if not server.partition(each).trust_provided_groups
     )
     named = str(config) if config else ""
     return PolicyFile(name, data, format_name, options, loaded.partitions, named, distrusting)

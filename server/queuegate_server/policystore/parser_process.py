@@ -52,10 +52,8 @@ _MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES
 MAX_TRACEBACK_BYTES: Final = 10_000
 _SIMPLIFY: Final = "make the policy smaller or simpler; aliases and merge keys multiply it"
 _REMEDIES: Final[Mapping[int | None, str]] = {
-    errno.EAGAIN: "raise the limits on processes and memory",
-    errno.ENOMEM: "raise the limits on processes and memory",
-    errno.EMFILE: "raise the limit on open files",
-    errno.ENFILE: "raise the limit on open files",
+    **dict.fromkeys((errno.EAGAIN, errno.ENOMEM), "raise the limits on processes and memory"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit on open files"),
 }
 """Remedies for failures to start a child, by error number."""
 _START: Final = f"""

@@ -198,7 +198,6 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
         # Remove duplicates, because the loader and the linter may report the same problem.
         diagnostics = sort_diagnostics(dict.fromkeys((*diagnostics, *lint)))
     result: dict[str, Any] = {
-        "format": format_name,
         "valid": valid,
         "findings": [*map(_finding, diagnostics[:MAX_FINDINGS])],
         "findings_not_shown": max(0, len(diagnostics) - MAX_FINDINGS),
@@ -348,5 +347,4 @@ def _finding(diagnostic: Diagnostic) -> dict[str, Any]:
         "severity": str(diagnostic.severity),
         "message": diagnostic.message,
         "remedy": diagnostic.remedy,
-        "queue": diagnostic.queue,
     }

@@ -10,9 +10,14 @@ from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 from queuegate_server.formats.yarn.queue_mappings import check_mappings
-from queuegate_server.formats.yarn.schedulers import SCHEDULERS, QueueEntry, SchedulerFile
+from queuegate_server.formats.yarn.schedulers import (
+    FAIR_ACLS,
+    SCHEDULERS,
+    QueueEntry,
+    SchedulerFile,
+)
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.formats.yarn.templates import TemplateEntry, template_property
+from queuegate_server.formats.yarn.templates import ADMIN, SUBMIT, TemplateEntry, template_property
 from queuegate_server.formats.yarn.variables import Text
 
 
@@ -24,7 +29,7 @@ def lint_scheduler(
     diagnostics = Diagnostics(file)
     if loaded is not None:
         scheduler = loaded.file
-        _open_root(scheduler, diagnostics)
+        _open_root(scheduler, format_name, diagnostics)
         _closed_creators(loaded, diagnostics)
         check_mappings(loaded, diagnostics)
     elif (invalid := _read_invalid(format_name, data, file, options)) is not None:
@@ -68,12 +73,13 @@ def _lint_acl(text: Text, path: str, semantics: Semantics, diagnostics: Diagnost
         diagnostics.warning(text, fault.message, fault.remedy, path)
 
 
-def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
+def _open_root(scheduler: SchedulerFile, format_name: str, diagnostics: Diagnostics) -> None:
     """Warn if the root's ACLs grant everyone access to all queues."""
     root = scheduler.queues[0]
+    submit_name, admin_name = FAIR_ACLS if format_name == "fair-scheduler" else (SUBMIT, ADMIN)
     for name, text, effect in (
-        (scheduler.submit_name, root.submit, "submit to"),
-        (scheduler.admin_name, root.admin, "administer, and so submit to,"),
+        (submit_name, root.submit, "submit to"),
+        (admin_name, root.admin, "administer, and so submit to,"),
     ):
         if text is None:
             message = f"root has no {name}: in Hadoop it defaults to *, so everyone may {effect}"

@@ -34,11 +34,11 @@ from queuegate_server.formats.yarn.templates import is_read as creates_queues
 from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues, misspelled_lists
 from queuegate_server.formats.yarn.variables import Text
 
-_FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
+FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
 _QUEUE_ELEMENTS: Final = ("queue", "pool")
 _IN_QUEUE: Final = frozenset(
     {
-        *(*_QUEUE_ELEMENTS, *_FAIR_ACLS),
+        *(*_QUEUE_ELEMENTS, *FAIR_ACLS),
         *("aclAdministerReservations", "aclListReservations", "aclSubmitReservations"),
         *("minResources", "maxResources", "maxChildResources", "maxContainerAllocation"),
         *("maxRunningApps", "maxAMShare", "weight", "schedulingPolicy", "schedulingMode"),
@@ -82,10 +82,8 @@ class QueueEntry:
 class SchedulerFile:
     """The contents of a scheduler's file. Each queue follows its parent."""
 
-    submit_name: str
-    admin_name: str
-    checks_submission_always: bool
     queues: list[QueueEntry] = field(default_factory=list)
+    checks_submission_always: bool = False
     has_short_names: bool = False
     """Whether a name without dots refers to the queue with that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)
@@ -143,12 +141,12 @@ def _report_unknown(element: Element, diagnostics: Diagnostics, queue: str = "")
     is_acl = "acl" in element.name.lower()
     remedy = "correct its name or remove it"
     if is_acl:
-        remedy = f"write {' or '.join(_FAIR_ACLS)}{'' if queue else ' inside a queue'}"
+        remedy = f"write {' or '.join(FAIR_ACLS)}{'' if queue else ' inside a queue'}"
     if diagnostics.remaining_warnings:  # Comparing names takes about 0.1 ms.
         names = _IN_QUEUE | (set() if queue else _TOP_LEVEL)
         known = {each.lower(): each for each in names if not is_acl or "acl" in each}
         similar = known.get(similar_name(element.name.lower(), known), "")
-        if meant := intended_key(element.name, *_FAIR_ACLS) or similar:
+        if meant := intended_key(element.name, *FAIR_ACLS) or similar:
             is_here = queue or meant in _TOP_LEVEL
             remedy = f"did you mean {meant}?" if is_here else f"write {meant} inside a queue"
     diagnostics.warning(element, message, remedy, queue)
@@ -182,9 +180,7 @@ class _FairSchedulerReader:
                 # As in Hadoop, any suffix of "queue" is accepted as the element's name.
                 if "queue".endswith(child.name) or child.name == "pool":
                     self._push(stack, child, path)
-        queues = list(self._queues.values())
-        submit, admin = _FAIR_ACLS
-        return SchedulerFile(submit, admin, checks_submission_always=True, queues=queues)
+        return SchedulerFile([*self._queues.values()], checks_submission_always=True)
 
     def _push(self, stack: list[tuple[Element, str]], element: Element, above: str) -> None:
         name = element.attributes.get("name", "").strip()
@@ -202,7 +198,7 @@ class _FairSchedulerReader:
         queue.position = element
         queue.is_parent = element.attributes.get("type") == "parent"
         for child in element.children:
-            attribute = _FAIR_ACLS.get(child.name)
+            attribute = FAIR_ACLS.get(child.name)
             if attribute is None:
                 if child.name not in _IN_QUEUE and not "queue".endswith(child.name):
                     _report_unknown(child, self._diagnostics, path)
@@ -230,13 +226,7 @@ def _read_capacity_scheduler(
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None
     properties = configuration.read(diagnostics, is_read=_is_read, is_literal=is_literal)
-    scheduler = SchedulerFile(
-        SUBMIT,
-        ADMIN,
-        checks_submission_always=False,
-        has_short_names=True,
-        properties=properties,
-    )
+    scheduler = SchedulerFile(has_short_names=True, properties=properties)
     paths = _paths(properties, ListReader(data, diagnostics.file), diagnostics)
     for path, position in paths.items():
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
