@@ -74,7 +74,7 @@ class Readiness:
             },
             "last_reload": {
                 "succeeded": state.succeeded,
-                "failed_at": None if state.failed_at is None else _timestamp(state.failed_at),
+                "failed_at": None if state.succeeded else _timestamp(state.ended_at),
                 "findings": _locations(state.diagnostics[:MAX_DIAGNOSTICS]),
                 "findings_not_shown": max(0, len(state.diagnostics) - MAX_DIAGNOSTICS),
             },

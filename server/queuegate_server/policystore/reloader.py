@@ -54,26 +54,16 @@ FREED_AT_ONCE: Final = 500
 class ReloadState:
     """The outcome of a reload."""
 
-    succeeded: bool
-    failed_at: float | None
-    """When the reload failed, in wall-clock seconds; None after success."""
-    diagnostics: tuple[Diagnostic, ...]
-    unusable: tuple[UnusableResolver, ...] = ()
-    """The resolvers that caused the failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastReload:
-    """A completed reload, with a bounded number of diagnostics."""
-
     ended_at: float
     """When the reload completed, in wall-clock seconds."""
     succeeded: bool
     revision: int
     """The policy revision served after the reload."""
-    diagnostics: tuple[Diagnostic, ...]
-    not_shown: int
+    diagnostics: tuple[Diagnostic, ...] = ()
+    not_shown: int = 0
     """The number of omitted diagnostics."""
+    unusable: tuple[UnusableResolver, ...] = ()
+    """The resolvers that caused the failure."""
 
 
 @dataclass(eq=False)
@@ -104,7 +94,7 @@ class Reloader:
         self._freeing: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._served_formats: Mapping[str, str] = {}
-        self.state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
+        self.state = ReloadState(0, succeeded=True, revision=0)
         """The outcome of the last reload."""
         self.succeeded = 0
         """The number of successful reloads, including the first one."""
@@ -112,8 +102,8 @@ class Reloader:
         """The number of failed reloads."""
         self.served_texts: ParseJob | None = None
         """The texts of the served policies, as in `PolicyLoader.texts`."""
-        self.past: deque[PastReload] = deque(maxlen=MAX_PAST_RELOADS)
-        """The most recent reloads, newest last."""
+        self.past: deque[ReloadState] = deque(maxlen=MAX_PAST_RELOADS)
+        """The most recent reloads, newest last, with a bounded number of diagnostics."""
 
     async def reload(self) -> ReloadState:
         """Read the files, and serve the policies if they are valid and have changed.
@@ -160,8 +150,8 @@ class Reloader:
             self.failed += not state.succeeded
             shown = diagnostics[:MAX_PAST_DIAGNOSTICS]
             not_shown = len(diagnostics) - len(shown)
-            now, succeeded = self.wall(), state.succeeded
-            self.past.append(PastReload(now, succeeded, self._revision, shown, not_shown))
+            # Omit the unusable resolvers, because they would keep their partitions in memory.
+            self.past.append(replace(state, diagnostics=shown, not_shown=not_shown, unusable=()))
             return state
 
     async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
@@ -273,7 +263,7 @@ class Reloader:
         self, diagnostics: tuple[Diagnostic, ...], unusable: tuple[UnusableResolver, ...]
     ) -> ReloadState:
         failed = has_errors(diagnostics)
-        state = ReloadState(not failed, self.wall() if failed else None, diagnostics, unusable)
+        state = ReloadState(self.wall(), not failed, self._revision, diagnostics, unusable=unusable)
         if not self._revision:
             return state  # the caller reports why the server cannot start
         for diagnostic in diagnostics[:MAX_LOGGED]:

@@ -84,8 +84,8 @@ class PolicyServicer:
             ],
         )
         state = self.reloader.state
-        if state.failed_at is not None:
-            response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
+        if not state.succeeded:
+            response.reload_failed_at.CopyFrom(timestamp(state.ended_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
         # Serialize in parts. Clients receive one message, because protobuf merges concatenated
         # messages.

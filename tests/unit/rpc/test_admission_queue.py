@@ -191,7 +191,7 @@ async def test_calls_with_long_answers_wait_for_their_turn(method: str) -> None:
     queue = access._queue
     policy = PolicyServicer(
         engine,
-        cast("Any", SimpleNamespace(state=SimpleNamespace(failed_at=None))),
+        cast("Any", SimpleNamespace(state=SimpleNamespace(succeeded=True))),
         queue,
         cast("Any", None),
     )
