@@ -75,8 +75,7 @@ def _version_status(folder: Path) -> tuple[int, ...]:
     """Return numbers that identify the current version of the folder and its files."""
     status = file_status(folder)
     for file in sorted(folder.iterdir()):
-        # The kubelet swaps the version before it removes links to deleted keys, so links may
-        # dangle.
+        # Links may dangle, because the kubelet swaps the version before it removes deleted keys.
         with contextlib.suppress(FileNotFoundError):
             status += file_status(file)
     return status

@@ -68,8 +68,7 @@ class Peers:
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When Redis last returned only some of the statuses, so some replicas may have been
-        unknown."""
+        """When Redis last returned only some of the statuses, so replicas may be unknown."""
         self._tombstones: dict[str, _Tombstone] = {}
         """The final statuses of removed replicas, newest last."""
 

@@ -64,8 +64,7 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # Report the errors in the files. They must be fixed before a reload can reach other
-            # replicas.
+            # Report the errors in the files, which prevent a reload from reaching other replicas.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)

@@ -87,8 +87,7 @@ class FleetSession:
         self._own: dict[bytes, None] = {}
         """The nonces of this replica's events that may still arrive."""
         self._malformed: tuple[MalformedEntry, bytes, float] | None = None
-        """The entry that made this replica stop following, the entry's history, and when it was
-        read."""
+        """The entry that made this replica stop following, its history, and when it was read."""
         self.lease.on_end(self._lease_ended)
 
     @property
@@ -195,8 +194,7 @@ class FleetSession:
     def receive(self, event: Event) -> steps.Receipt | steps.Loss | None:
         """Handle an event; return the next step, or None if no history is being followed."""
         if not self.log.fits(event):
-            # Replace the history, because replicas that never saw the lost event would not notice
-            # the loss.
+            # Replace the history, because replicas that never saw the event do not notice its loss.
             begin = event.position.epoch if self.log.shows_loss(event) else None
             return None if self.log.position is None else self.stop("events are missing", begin)
         is_own = event.position.nonce in self._own

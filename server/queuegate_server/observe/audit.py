@@ -165,9 +165,7 @@ class AuditLog:
             self.target.close()
 
     def _next_group(self) -> Sequence[_Entry]:
-        """Remove and return the buffer's oldest entries, up to MAX_GROUP_BYTES (or one larger
-        entry).
-        """
+        """Remove and return the oldest entries, up to MAX_GROUP_BYTES (or one larger entry)."""
         most, size, number = min(MAX_GROUP_BYTES, self._settings.max_size), 0, 0
         for entry in self._entries:
             size += entry.size

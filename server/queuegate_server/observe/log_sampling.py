@@ -61,9 +61,7 @@ class LogSampler(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a line. Sets its `suppressed` field if similar lines were
-        dropped.
-        """
+        """Return whether to write a line. Its `suppressed` field counts dropped similar lines."""
         if record.levelno < logging.WARNING or not record.name.startswith(_SAMPLED):
             return True
         key = _key(record.name, record.levelno, str(record.msg), record.__dict__)

@@ -78,9 +78,7 @@ class LoopWatchdog:
 
 
 def run_in_loop(main: Coroutine[object, object, None]) -> None:
-    """Run a server's `main` under the watchdog, on uvloop if installed and on asyncio's loop if
-    not.
-    """
+    """Run a server's `main` under the watchdog, on uvloop if it is installed."""
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
     except ImportError:

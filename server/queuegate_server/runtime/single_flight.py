@@ -70,9 +70,7 @@ class SingleFlight(Generic[T]):
         return self._joinable(key) is not None
 
     def start(self, key: str, work: Work[T] | None = None) -> asyncio.Task[T]:
-        """Start work that callers can join. `work` replaces the default work. Raises
-        FlightCancelled.
-        """
+        """Start `work`, or the default work, for callers to join. Raises FlightCancelled."""
         flight, running = self._begin(key, work)
         task = asyncio.get_running_loop().create_task(running)
         self._tasks[flight] = task

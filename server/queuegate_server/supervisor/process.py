@@ -90,8 +90,7 @@ class WorkerProcess:
                 await self.request("ping", seconds=limit / MAX_MISSED_PINGS)
             except ChannelError:
                 missed += 1
-                # A request on a closed channel fails immediately, so wait for the rest of the
-                # interval.
+                # Wait for the rest of the interval, because a closed channel fails immediately.
                 await asyncio.sleep(begin + limit / MAX_MISSED_PINGS - loop.time())
             else:
                 missed = 0

@@ -70,9 +70,7 @@ class _MergedCollector(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add the counters and histograms if `summed`, else all other metrics. Adds `labels` to
-        each.
-        """
+        """Add the counters and histograms if `summed`, else all other metrics, with `labels`."""
         for metric in metrics:
             # Skip creation times, which cannot be summed.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):

@@ -117,8 +117,7 @@ class Supervisor:
         with contextlib.ExitStack() as stack:
             for listener in self._settings.listen:
                 address = listener.parsed
-                # This fails if another server, possibly with a different policy, is listening
-                # there.
+                # This fails if another server, perhaps with a different policy, listens there.
                 reserved = stack.enter_context(reserve_tcp(address.host, address.port))
                 self._ports += (int(reserved.getsockname()[1]),)
             handle_signals(self.stop, self._reload, self._kill)
@@ -177,9 +176,7 @@ class Supervisor:
                     await self.stop.wait()
 
     async def _run_once(self, index: int) -> tuple[int, str, str]:
-        """Run a worker until it exits. Return its status, its failure, and the reason to replace
-        it.
-        """
+        """Run a worker until it exits; return its status, its failure and why to replace it."""
 
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)

@@ -180,9 +180,7 @@ async def _same_policy(request: bytes, own: bytes, others: list[bytes]) -> bytes
 
 
 async def _wait_for_ended(others: list[bytes]) -> list[str]:
-    """If any worker has exited, wait until its leases have expired. Return entries for
-    `waited_out`.
-    """
+    """Wait until the leases of exited workers have expired; return entries for `waited_out`."""
     if all(others):
         return []
     await asyncio.sleep(LEASE + CLOCK_MARGIN)
@@ -193,5 +191,4 @@ _BROADCAST: Final = {
     "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
-"""RPC methods run in all workers, each with its merge function and the other workers' timeout in
-seconds."""
+"""RPC methods run in all workers, with their merge function and the workers' timeout in seconds."""

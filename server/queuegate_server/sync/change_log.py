@@ -30,9 +30,7 @@ class StateChange(NamedTuple):
     """The users whose groups are invalid; empty for all users of the partition."""
 
     def invalidated(self) -> Iterator[tuple[str, str | None]]:
-        """Yield the (partition, user) pairs whose groups are invalid; None instead of a user means
-        all users.
-        """
+        """Yield the (partition, user) pairs whose groups are invalid; a user of None means all."""
         if self.partition is not None:
             yield from ((self.partition, user) for user in self.users or (None,))
 
@@ -73,9 +71,7 @@ class ChangeLog:
         return self.tail <= sequence <= self.head
 
     def since(self, sequence: int) -> list[StateChange]:
-        """Return the changes after `sequence`, oldest first. The log must still contain all of
-        them.
-        """
+        """Return the changes after `sequence`, oldest first. The log must contain all of them."""
         return [*islice(reversed(self._changes), self.head - sequence)][::-1]
 
     def is_valid(self, partition: str, user: str, since: int) -> bool:

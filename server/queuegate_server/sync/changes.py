@@ -80,8 +80,7 @@ class LocalChanges:
     async def invalidate_groups(self, partition: str, users: Collection[str]) -> int:
         """Invalidate groups in this process and its gates; return how many were cached here."""
         invalidated = await self.invalidate_cache(partition, users)
-        # Notify gates even if the partition is no longer served, because they may still have its
-        # policy.
+        # Notify gates even if the partition is no longer served: they may still have its policy.
         self._hub.invalidate(partition, users)
         return invalidated
 
@@ -94,8 +93,7 @@ class LocalChanges:
 
     def invalidate_gates(self) -> None:
         """Invalidate all groups in the gates, but not in this process."""
-        # Include shipped partitions, because gates use the previous policy until the new one is
-        # shipped.
+        # Include shipped partitions, because gates use the old policy until the new one ships.
         for partition in {*self.partitions, *self._hub.shipped}:
             self._hub.invalidate(partition)
 

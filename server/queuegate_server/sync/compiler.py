@@ -105,8 +105,7 @@ class ChainCompiler:
         self._lists: list[frozenset[str]] = []
         """The names in the levels of the current step, in table order."""
         self._level_rows: list[tuple[int, ...]] = []
-        """Rows of the current step. They are kept in lists because appending to a message is
-        slower."""
+        """Rows of the current step, kept in lists because appending to a message is slower."""
         self._listed: list[int] = []
         self._end_reasons: list[access_pb2.Reason.ValueType] = []
         self._queue_rows: list[tuple[int, str, int, int]] = []

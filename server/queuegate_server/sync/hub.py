@@ -154,9 +154,7 @@ class SyncHub:
 
     @property
     def lag(self) -> float:
-        """How long the slowest caller has left a change unconfirmed, in seconds; 0 if all are
-        confirmed.
-        """
+        """The age of the oldest unconfirmed change, in seconds; 0 if all are confirmed."""
         now = self._clock()
         return max((each.lag(now) for each in self.leases), default=0.0)
 
@@ -209,8 +207,7 @@ class SyncHub:
         try:
             shipped = await ship(self._engine.snapshot)
         except Exception as error:
-            # Stop granting leases, so that gates use the previous policy for at most one more
-            # lease.
+            # Stop granting leases, so gates use the previous policy for at most one more lease.
             self._can_ship = False
             _LOG.exception(
                 "the policy cannot be sent to gates, which query the server until the next reload"

@@ -188,8 +188,7 @@ class NativeServer:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
         await self._cancel_calls()
-        # Closing drops unsent responses and trailers, and nothing reports when they are sent. So
-        # wait.
+        # Wait, because closing drops unsent responses, and nothing reports when they are sent.
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()

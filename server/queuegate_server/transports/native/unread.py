@@ -43,9 +43,7 @@ class UnreadBytes:
         self._given[peer] = self._given.get(peer, 0) + size
 
     def update(self, metrics: Mapping[str, Any]) -> set[str]:
-        """Release the bytes of written responses. If the budget is still spent, return stalled
-        peers.
-        """
+        """Release the bytes of written responses; return stalled peers if the budget is spent."""
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_RESPONSES]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
