@@ -286,9 +286,7 @@ def _sections_of_object(node: MappingNode, sections: Mapping[str, bool]) -> Iter
 
 
 def _values_of(section: _Section, group: str, only: str) -> Iterator[_Value]:
-    queues = _queues_key(group)
-    wanted = {queues, *FORMATS_BY_KEY} - ({QUEUES_KEY} if queues != QUEUES_KEY else set())
-    wanted = {only} if only else wanted
+    wanted = {only} if only else {*FORMATS_BY_KEY} - {QUEUES_KEY} | {_queues_key(group)}
     for key, (_, value) in section.values.entries.items():
         plain = decompressed_key(key)
         is_chart = key == _CHART_KEY and not only and "partitions:" in _text(value)

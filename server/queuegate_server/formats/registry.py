@@ -176,10 +176,7 @@ def load_opened(format_name: str, text: Policy, options: FormatOptions) -> LoadR
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
-            text.data,
-            text.file,
-            acl_names=options.acl_names_of,
-            resolver_types=options.resolver_types,
+            text.data, text.file, options.acl_names_of, options.resolver_types
         )
     else:
         loaded, diagnostics = load_scheduler(format_name, text.data, text.file, options.yarn)

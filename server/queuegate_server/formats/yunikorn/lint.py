@@ -57,10 +57,6 @@ class _Grantors(NamedTuple):
     somebody: str = ""
 
 
-_Grants = dict[str, _Grantors]
-"""The granting ancestors by ACL key."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _ListedAcl:
     """An ACL in the document."""
@@ -120,7 +116,8 @@ def _listed_acls(
 ) -> Iterator[_ListedAcl]:
     for partition in partitions:
         reader = AclReader(acl_names(normalized_name(partition)), unwanted)
-        granted: dict[QueueConfig | None, _Grants] = {
+        # The granting ancestors by queue and ACL key.
+        granted: dict[QueueConfig | None, dict[str, _Grantors]] = {
             None: {_SUBMIT: _Grantors(), _ADMIN: _Grantors()}
         }
         for queue in partition.queues:

@@ -38,11 +38,7 @@ _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
 
 def load_queues(
-    data: bytes,
-    file: str,
-    *,
-    acl_names: Callable[[str], AclNames],
-    resolver_types: frozenset[str] = RESOLVER_TYPES,
+    data: bytes, file: str, acl_names: Callable[[str], AclNames], resolver_types: frozenset[str]
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
     """Return the partitions by name (none if there are errors), and all diagnostics.
 
