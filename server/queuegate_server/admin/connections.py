@@ -150,6 +150,11 @@ class Bounds(NamedTuple):
     once."""
 
 
+PROBE_BOUNDS: Final = Bounds(
+    MAX_CONNECTIONS, backlog=512, handshake_seconds=3.0, handshake_pause=0.004
+)
+
+
 class Connections(Generic[C]):
     """A listening socket and its accepted connections."""
 
@@ -273,19 +278,3 @@ class ProbeConnection(Connection):
         """Count the connection again, as the newest, while the client reads the response."""
         if self.transport is not None:
             self._open[self] = None
-
-
-_PROBES: Final = Bounds(MAX_CONNECTIONS, backlog=512, handshake_seconds=3.0, handshake_pause=0.004)
-
-
-def probe_connections(
-    address: HostPort, certificate: CertificateReloader | None, line_bytes: int
-) -> Connections[ProbeConnection]:
-    """Bind the operations port. `Connections` and `ProbeConnection` document the arguments."""
-    return Connections(
-        address,
-        certificate,
-        _PROBES,
-        lambda server, connections: ProbeConnection(server, connections, line_bytes),
-        _LOG,
-    )

@@ -14,9 +14,10 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from queuegate_server.admin.connections import (
+    PROBE_BOUNDS,
+    Connections,
     ProbeConnection,
     complete_headers,
-    probe_connections,
 )
 from queuegate_server.admin.readiness import versions
 from queuegate_server.files.certificates import CertificateReloader
@@ -81,7 +82,13 @@ class AdminServer:
         self._site = site
         self._in_site = 0
         line_bytes = MAX_LINE_BYTES if site is None else site.max_line_bytes
-        self._connections = probe_connections(address, certificate, line_bytes)
+        self._connections = Connections(
+            address,
+            certificate,
+            PROBE_BOUNDS,
+            lambda server, connections: ProbeConnection(server, connections, line_bytes),
+            _LOG,
+        )
         self.address = self._connections.address
         """The address with the port in use."""
         self._source = source

@@ -42,18 +42,13 @@ class NamespaceCache:
     Args:
         fetch: Returns a namespace's annotations. May block. Raises NamespaceError.
         clock: A monotonic clock in seconds.
-        lookup_seconds: How long a caller waits for a lookup, in seconds.
     """
 
     def __init__(
-        self,
-        fetch: Callable[[str], Mapping[str, str]],
-        clock: Callable[[], float],
-        lookup_seconds: float = _LOOKUP_SECONDS,
+        self, fetch: Callable[[str], Mapping[str, str]], clock: Callable[[], float]
     ) -> None:
         self._fetch = fetch
         self._clock = clock
-        self._lookup_seconds = lookup_seconds
         self._entries: LRUCache[str, _CachedAnnotations] = LRUCache(_MAX_NAMESPACES)
         self._lookups = SingleFlight(self._look_up)
 
@@ -63,14 +58,14 @@ class NamespaceCache:
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
         try:
-            async with asyncio.timeout(self._lookup_seconds):
+            async with asyncio.timeout(_LOOKUP_SECONDS):
                 return await self._lookups.join(namespace)
         except (NamespaceError, TimeoutError) as error:
             if entry is not None and self._clock() - entry.resolved_at < _STALE_SECONDS:
                 return entry.annotations
             if isinstance(error, TimeoutError):
                 raise NamespaceError(
-                    f"the API server did not respond within {self._lookup_seconds:g} s"
+                    f"the API server did not respond within {_LOOKUP_SECONDS:g} s"
                 ) from None
             raise
 

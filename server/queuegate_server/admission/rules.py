@@ -227,31 +227,28 @@ def _decide_update(scope: _Scope) -> AdmissionResponse:
     new = pod_metadata(kind, scope.request.new)
     old = pod_metadata(kind, scope.request.old)
     covered = scope.covers(new)
-    response = _decide_annotation(scope, old, new, covered=covered)
     joins = covered and not scope.covers(old)
+    response = ALLOWED
+    if (new.user_info or "") != (old.user_info or ""):
+        response = _decide_change(scope, old, new, covered=covered, joins=joins)
+    elif joins and not _is_own(scope, new):
+        response = _decide_joining(scope, new)
     return _deny_foreign_label(scope, new, response, None if joins else old)
 
 
-def _decide_annotation(
-    scope: _Scope, old: PodMetadata, new: PodMetadata, *, covered: bool
-) -> AdmissionResponse:
-    if (new.user_info or "") != (old.user_info or ""):
-        return _decide_change(scope, old, new, covered=covered)
+def _decide_joining(scope: _Scope, new: PodMetadata) -> AdmissionResponse:
     # An object that joins an application is treated as new, because its annotation may be missing
     # or may have been set before annotations were checked everywhere.
-    if not covered or scope.covers(old) or _is_own(scope, new):
-        return ALLOWED
     if scope.request.kind == POD:
         return ALLOWED if not new.user_info or scope.may_set() else deny(_CHANGED)
     return _check(scope, new) or _with_annotation(scope, new)
 
 
 def _decide_change(
-    scope: _Scope, old: PodMetadata, new: PodMetadata, *, covered: bool
+    scope: _Scope, old: PodMetadata, new: PodMetadata, *, covered: bool, joins: bool
 ) -> AdmissionResponse:
     if scope.request.kind == POD:
         return deny(_CHANGED)
-    joins = covered and not scope.covers(old)
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:

@@ -6,11 +6,12 @@ queues, and a queue may have thousands of children.
 
 import asyncio
 import bisect
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
-from queuegate.policy.names import ROOT, SEPARATOR, parent_path
+from queuegate.policy.names import SEPARATOR
 from queuegate.policy.tree import Partition
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
@@ -73,13 +74,8 @@ def has_children(partition: Partition, path: str) -> bool:
 
 def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -> Level:
     """Return one page of a queue's children, starting at the path `start`."""
-    paths: list[str] = []
-    following = ""
-    for child in children(partition, path, start):
-        if len(paths) == size:
-            following = child
-            break
-        paths.append(child)
+    paths = [*itertools.islice(children(partition, path, start), size + 1)]
+    following = paths.pop() if len(paths) > size else ""
     first = next(children(partition, path), "")
     return Level(paths, bool(paths) and paths[0] != first, following)
 
@@ -92,9 +88,7 @@ def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
         selected: The path of the queue to expand. The queue must exist.
         start: The first child on the page; empty for the first page.
     """
-    open_paths = [selected]
-    while open_paths[-1] != ROOT:
-        open_paths.append(parent_path(open_paths[-1]))
+    open_paths = [queue.path for queue in partition.upwards(selected)]
     open_paths.reverse()
     size = LEVEL if len(open_paths) <= MANY_LEVELS else MANY_LEVELS
     behind: list[list[Row]] = []

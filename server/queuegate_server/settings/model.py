@@ -120,8 +120,6 @@ def _configured_resolver(value: object, info: ValidationInfo) -> object:
 
     The locations in errors include the option's key, as in any other section.
     """
-    if isinstance(value, ConfiguredResolver):
-        return value
     if not isinstance(value, Mapping | None):
         raise PydanticCustomError("model_type", "must be a section of keys and values")
     options = dict(value or {})

@@ -1,12 +1,13 @@
 """The task that accepts connections outlives its errors."""
 
 import asyncio
+import logging
 import socket
 
 import pytest
 from aiohttp import web
 
-from queuegate_server.admin.connections import probe_connections
+from queuegate_server.admin.connections import PROBE_BOUNDS, Connections, ProbeConnection
 from queuegate_server.settings.listeners import HostPort
 
 
@@ -27,7 +28,13 @@ async def test_an_unexpected_error_does_not_end_the_accepting(
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response(text="ok")
 
-    connections = probe_connections(HostPort("127.0.0.1", 0), None, 2_048)
+    connections = Connections(
+        HostPort("127.0.0.1", 0),
+        None,
+        PROBE_BOUNDS,
+        lambda server, counted: ProbeConnection(server, counted, 2_048),
+        logging.getLogger("queuegate_server.admin"),
+    )
     await connections.start(web.ServerRunner(web.Server(answer)))
     try:
         host, _, port = connections.address.rpartition(":")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from queuegate_server.admission import namespaces
 from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError, fetch_annotations
 from tests.support.fakes.kubernetes_api import KubernetesApi
 
@@ -73,7 +74,10 @@ async def test_all_who_ask_at_once_are_answered_by_one_question() -> None:
     assert asked == ["a"]
 
 
-async def test_a_question_without_an_end_holds_no_review_up() -> None:
+async def test_a_question_without_an_end_holds_no_review_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(namespaces, "_LOOKUP_SECONDS", 0.1)
     gate = threading.Event()
     hanging = False
 
@@ -83,7 +87,7 @@ async def test_a_question_without_an_end_holds_no_review_up() -> None:
         return {"of": namespace}
 
     now = 0.0
-    cached = NamespaceCache(fetch, lambda: now, lookup_seconds=0.1)
+    cached = NamespaceCache(fetch, lambda: now)
     try:
         async with asyncio.timeout(60):
             while True:

@@ -31,15 +31,14 @@ _IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
 
 
 class Directory:
-    """A directory, queried through a pool of servers."""
+    """A directory, queried through a pool of servers.
+
+    Steps are passed to `observe` if given; otherwise, they are counted in `statistics`.
+    """
 
     def __init__(
         self, options: LdapOptions, statistics: LdapStatistics, observe: StepObserver | None = None
     ) -> None:
-        """Create a directory without connections.
-
-        Steps are passed to `observe` if given; otherwise, they are counted in `statistics`.
-        """
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")

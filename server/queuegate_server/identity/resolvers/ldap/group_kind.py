@@ -41,9 +41,8 @@ class GroupKind:
         """The group attributes to request."""
         base = SearchBase(options.group_base or "")
         # Not a method, because a cached method would create a reference cycle.
-        parse = partial(_parse, options, base, self._apply_case)
-        self._parse = parse
-        self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
+        self._parse = partial(_parse, options, base, self._apply_case)
+        self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(self._parse)
 
     def parse(self, dn: str) -> GroupDn | None:
         """Parse a group's DN; return None for an invalid DN or the root DN. Raises SetupFault."""
