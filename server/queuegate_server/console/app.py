@@ -335,13 +335,11 @@ class Console:
         self, request: web.Request, error: Exception, principal: Principal | None = None
     ) -> web.Response:
         if isinstance(error, web.HTTPException):
-            return await self._message(
-                request, error.status, _EXPLANATIONS.get(error.status, ""), principal
-            )
-        status = to_status(error)
-        return await self._message(
-            request, _HTTP.get(status.code, 500), status.proto.message, principal
-        )
+            status, text = error.status, _EXPLANATIONS.get(error.status, "")
+        else:
+            failure = to_status(error)
+            status, text = _HTTP.get(failure.code, 500), failure.proto.message
+        return await self._message(request, status, text, principal)
 
     async def _page(
         self, request: web.Request, view: View, principal: Principal | None

@@ -263,11 +263,10 @@ class ResolverLoad:
 
     breaker: CircuitBreaker
     bulkhead: Bulkhead
-    options: ResolverOptions
-    clock: Callable[[], float]
 
     def __post_init__(self) -> None:
-        bucket = TokenBucket(self.options.refresh_rate, REFRESH_BURST, self.clock)
+        self.options = self.bulkhead.options
+        bucket = TokenBucket(self.options.refresh_rate, REFRESH_BURST, self.bulkhead.clock)
         # Limits the rate of refreshes across all partitions.
         self.wait, self.acquire, self.charge = bucket.wait, bucket.acquire, bucket.charge
 
@@ -321,7 +320,7 @@ class GuardedResolver:
         self.breaker = CircuitBreaker(name, options, timed, clock)
         self.bulkhead = Bulkhead(options, self.breaker, clock)
         self._source: Source = contained if self.is_local else self.bulkhead
-        self.load: Final = ResolverLoad(self.breaker, self.bulkhead, options, clock)
+        self.load: Final = ResolverLoad(self.breaker, self.bulkhead)
         self._listings = Listings(name, resolver)
         self.all_users = self._listings.all_users
 

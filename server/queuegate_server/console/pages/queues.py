@@ -150,7 +150,7 @@ class _Links(NamedTuple):
         """Return a row's template variables."""
         path = row.path
         left_out = row.earlier or row.later
-        name = path if path == ROOT else path.rpartition(SEPARATOR)[2]
+        name = path.rpartition(SEPARATOR)[2]
         if left_out:
             name = "first queues" if row.earlier else "more queues"
         return {

@@ -12,7 +12,6 @@ from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
 from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup
 from queuegate_server.identity.resolvers.ldap.notes import Notes
@@ -20,7 +19,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
-from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
 T = TypeVar("T")
@@ -42,13 +41,9 @@ class Directory:
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
-        self._users = Users(options)
-        self._kinds = tuple(
-            GroupKind(each, lower_case=options.name_case == "lower") for each in options.group_kinds
-        )
         self._connector = Connector(options, self._threads, observe or statistics.count)
         self.pool = ServerPool(self._connector)
-        self._lookup = UserLookup(options, self._users, self._kinds, statistics)
+        self._lookup = UserLookup(options, statistics)
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user."""
@@ -86,8 +81,7 @@ class Directory:
         try:
             async with asyncio.timeout(seconds):
                 outcome = await self._lookup.look_up(user, connection)
-            notes = Notes(connection, self._users, self._kinds, self._statistics)
-            return outcome, await notes.about(user, outcome, self._lookup.look_up)
+            return outcome, await Notes(connection, self._lookup).about(user, outcome)
         except TimeoutError:
             raise ServerFault(
                 f"the lookup took longer than {seconds:g} s (lookup_timeout)",
@@ -126,7 +120,7 @@ class Directory:
         with SearchSession(
             connection, lambda: Allowance(listing.room, is_for_listing=True)
         ) as session:
-            await MemberLookup(session, self._kinds, self._users, listing).run()
+            await MemberLookup(session, self._lookup.kinds, self._lookup.users, listing).run()
 
 
 def _is_possible_name(user: str) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import ldap
 
@@ -30,10 +30,10 @@ class GroupDn(NamedTuple):
 class GroupKind:
     """One configured kind of group. Caches parsed DNs, because many users share groups."""
 
-    def __init__(self, options: GroupOptions, *, lower_case: bool = False) -> None:
-        """Create a kind of group. If `lower_case` is set, group names are lowercased."""
+    def __init__(self, options: GroupOptions, name_case: Literal["preserve", "lower"]) -> None:
+        """Create a kind of group. With `lower`, group names are lowercased."""
         self.options = options
-        self._apply_case = str.lower if lower_case else str
+        self._apply_case = str.lower if name_case == "lower" else str
         # Names taken from DNs need no attributes, because servers always return the DN.
         self.attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)

@@ -2,24 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
-from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.group_kind import decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
-from queuegate_server.identity.resolvers.ldap.user_lookup import Users
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 
 _MAX_ENTRIES: Final = 100
 _MAX_DN_CHARS: Final = 200
-
-LookupFunction = Callable[[str, LdapConnection], Awaitable[Outcome]]
 
 
 @dataclass(eq=False)
@@ -27,19 +24,17 @@ class Notes:
     """Collects notes on a lookup by running additional searches on its connection."""
 
     connection: LdapConnection
-    users: Users
-    kinds: Sequence[GroupKind]
-    statistics: LdapStatistics
+    lookup: UserLookup
 
     def __post_init__(self) -> None:
         self._session = SearchSession(self.connection, lambda: Allowance(_MAX_ENTRIES))
 
-    async def about(self, user: str, outcome: Outcome, look_up: LookupFunction) -> list[str]:
+    async def about(self, user: str, outcome: Outcome) -> list[str]:
         """Return notes on a lookup's outcome, omitting notes whose searches failed."""
         # Do not report the additional searches, because normal lookups do not include them.
         self.connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
-            sources = [self._domain_part(user, look_up)]
+            sources = [self._domain_part(user)]
         elif isinstance(outcome, KnownUser):
             sources = [self._other_bases(user), self._missing_attributes()]
         else:
@@ -51,12 +46,12 @@ class Notes:
                     notes += [note async for note in source]
         return notes
 
-    async def _domain_part(self, user: str, look_up: LookupFunction) -> AsyncIterator[str]:
+    async def _domain_part(self, user: str) -> AsyncIterator[str]:
         name = user.rpartition("\\")[2].partition("@")[0]
         if not name or name == user:
             return
-        attributes = " or ".join(self.users.filter.attributes)
-        if isinstance(await look_up(name, self.connection), KnownUser):
+        attributes = " or ".join(self.lookup.users.filter.attributes)
+        if isinstance(await self.lookup.look_up(name, self.connection), KnownUser):
             yield (
                 f"the directory has the user {name!r}: let callers send the name without its "
                 "domain part, or compare another attribute in user_filter, such as "
@@ -69,16 +64,16 @@ class Notes:
             )
 
     async def _other_bases(self, user: str) -> AsyncIterator[str]:
-        statistics = self.statistics
+        statistics = self.lookup.statistics
         if statistics.other_base:
             yield _outside(statistics.other_base, statistics.other_base_example)
-        searched = [kind for kind in self.kinds if kind.options.groups_from != "member_of"]
+        searched = [kind for kind in self.lookup.kinds if kind.options.groups_from != "member_of"]
         if not searched:
             return
         entries = await self._session.search_below(
             "user search",
-            self.users.base,
-            self.users.filter.for_user(user),
+            self.lookup.users.base,
+            self.lookup.users.filter.for_user(user),
             ("1.1",),
             limit=_MAX_ENTRIES,
             advice="",
@@ -110,7 +105,7 @@ class Notes:
             try:
                 entries = await self._session.search_below(
                     "user search",
-                    self.users.base,
+                    self.lookup.users.base,
                     f"({attribute}=*)",
                     ("1.1",),
                     limit=1,

@@ -212,13 +212,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
         for message, is_conflict in self._conflicts().items():
             if is_conflict:
                 raise _problem(message)
+        files = {self.bind_password_file, self.ca_file, self.cert_file, self.key_file}
         try:
-            if not absent_files & {
-                self.bind_password_file,
-                self.ca_file,
-                self.cert_file,
-                self.key_file,
-            }:
+            if not absent_files & files:
                 self.password()
                 self.tls_context()
             check_driver(kerberos=self.bind == "gssapi", discovery=bool(self.discover))
@@ -300,10 +296,6 @@ class LdapOptions(GroupOptions, ResolverOptions):
         )
         return (self, *more)
 
-    @property
-    def _uses_tls(self) -> bool:
-        return self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
-
     # Read these files for each new connection instead of watching them. Connections are rarely
     # opened, but must use the current content.
 
@@ -331,7 +323,10 @@ class LdapOptions(GroupOptions, ResolverOptions):
         Blocks (for about 20 ms with the system's certificates).
         """
         context = tls_context(self.ca_file, self.tls_min_version, verify=self.verify_certificate)
-        if self.ca_file is None and self.verify_certificate and self._uses_tls:
+        uses_tls = (
+            self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
+        )
+        if self.ca_file is None and self.verify_certificate and uses_tls:
             check_authorities(context)
         if self.cert_file and self.key_file:
             try:

@@ -78,13 +78,14 @@ class UserLookup:
     """Looks up users."""
 
     options: LdapOptions
-    users: Users
-    kinds: Sequence[GroupKind]
     statistics: LdapStatistics
 
     def __post_init__(self) -> None:
-        self._attributes = (*self.users.filter.attributes, *user_attributes(self.options))
-        self._users_without = dict.fromkeys(member_of_attributes(self.options), 0)
+        options = self.options
+        self.users = Users(options)
+        self.kinds = tuple(GroupKind(each, options.name_case) for each in options.group_kinds)
+        self._attributes = (*self.users.filter.attributes, *user_attributes(options))
+        self._users_without = dict.fromkeys(member_of_attributes(options), 0)
         """For each attribute that lists groups, the number of users without a value. An attribute
         is removed once a user has a value or the warning has been logged."""
 
