@@ -177,7 +177,8 @@ class WorkerSpec:
         os.dup2(null, _STDIN)
         os.close(null)
         try:
-            spec = _receive(channel)
+            (length,) = _LENGTH.unpack(_receive_exactly(channel, _LENGTH.size))
+            spec = json.loads(_receive_exactly(channel, length))
         except BaseException:
             channel.close()
             raise
@@ -218,13 +219,8 @@ def _decode(content: str | None) -> bytes | None:
     return None if content is None else base64.b64decode(content)
 
 
-def _receive(end: socket.socket) -> Any:
-    """Receive a message with blocking calls, without an event loop. Raises OSError or EOFError."""
-    (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
-    return json.loads(_receive_exactly(end, length))
-
-
 def _receive_exactly(end: socket.socket, length: int) -> bytes:
+    """Receive bytes with blocking calls, without an event loop. Raises OSError or EOFError."""
     data = bytearray()
     while len(data) < length:
         part = end.recv(length - len(data))
