@@ -207,7 +207,7 @@ def test_a_conversion_keeps_them(tmp_path: Path) -> None:
         lost = ["3f:x", "svc:etl", "7b", "/org/team"]
         text = output.read_text()
         assert sum(name in text for name in lost) == kept
-        assert ("acl_names: any accepts them" in done.output) is (kept < len(lost)), done.output
+        assert ("; --acl-names any accepts them" in done.output) is (kept < len(lost)), done.output
         checked = run(command_group(), ["validate", "--acl-names", names, str(output)])
         assert (checked.exit_code, checked.output) == (0, NOTHING_FOUND)
 

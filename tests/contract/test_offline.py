@@ -188,6 +188,121 @@ def test_with_settings_the_resolver_of_the_server_is_asked(
     assert "no group list for the user" in capsys.readouterr().err
 
 
+_PREFIX = "yarn.scheduler.capacity.root"
+CAPACITY = "".join(
+    f"<property><name>{_PREFIX}.{key}</name><value>{value}</value></property>"
+    for key, value in {
+        "queues": "default,etl",
+        "etl.queues": "a,b",
+        "acl_submit_applications": " ",
+        "acl_administer_queue": " ops x",
+    }.items()
+)
+
+
+@pytest.fixture
+def capacity(tmp_path: Path) -> Path:
+    file = tmp_path / "capacity-scheduler.xml"
+    file.write_text(f"<configuration>{CAPACITY}</configuration>")
+    return file
+
+
+@pytest.mark.parametrize("options", ["", " --semantics hadoop", " --acl-names any"])
+@pytest.mark.parametrize(
+    "command",
+    ["check sue root.etl", "explain sue root.etl", "tree", "queues sue", "who-can root.etl"],
+)
+def test_an_unknown_partition_with_options_for_it(
+    capsys: Capture, capacity: Path, command: str, options: str
+) -> None:
+    """No settings are involved, so the message must not mention them."""
+    line = f"{command} --partition hadoop{options}"
+    assert main([*line.split(), "--policy", str(capacity)]) == 2
+    message = "partition 'hadoop' does not exist; partitions are: default; choose one with"
+    assert capsys.readouterr().err == f"Error: {message} --partition\n"
+
+
+def test_options_apply_to_the_only_partition(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    acl = "system:serviceaccount:ns:a"
+    file.write_text(f"partitions: [{{name: gpu, queues: [{{name: root, submitacl: '{acl}'}}]}}]\n")
+    assert main(["tree", "--policy", str(file), "--acl-names", "any"]) == 0
+    assert f"user {acl}\n" in capsys.readouterr().out
+    assert main(["check", acl, "root", "--policy", str(file), "--acl-names", "any"]) == 2
+    assert "partition 'default' does not exist; partitions are: gpu" in capsys.readouterr().err
+
+
+GROUPS_NEEDED = "the decision depends on the user's groups: pass them with --group"
+NOT_CREATED = "does not exist, and YARN does not create it"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("check root.etl alice", f"alice {NOT_CREATED}; USER comes first: alice root.etl"),
+        ("explain root.etl alice", f"alice {NOT_CREATED}; USER comes first: alice root.etl"),
+        ("check etl alice", f"alice {NOT_CREATED}; USER comes first: alice etl"),
+        ("check alice ROOT.etl", f"ROOT.etl {NOT_CREATED}; did you mean root.etl?"),
+        ("explain alice root/etl", f"root/etl {NOT_CREATED}; did you mean root.etl?"),
+        ("check alice /root/etl/a", f"/root/etl/a {NOT_CREATED}; did you mean root.etl.a?"),
+        ("check alice root.elt.a", f"root.elt.a {NOT_CREATED}; did you mean root.etl.a?"),
+        ("check root.etl root.etl", "root.etl looks like a queue, not a user"),
+        ("queues root.etl", "root.etl looks like a queue, not a user"),
+        ("tree --user root.etl", "root.etl looks like a queue, not a user"),
+        (
+            "app-check alice view --queue root.etx --owner bob",
+            f"root.etx {NOT_CREATED}; did you mean root.etl?",
+        ),
+    ],
+)
+def test_hints_come_before_the_request_for_groups(
+    capsys: Capture, capacity: Path, line: str, hint: str
+) -> None:
+    assert main([*line.split(), "--policy", str(capacity)]) == 3
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"Error: {hint}\n  {GROUPS_NEEDED}")
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "hint"),
+    [
+        (
+            "queues zoe --prefix root.etx",
+            0,
+            "queue root.etx does not exist; did you mean root.etl?",
+        ),
+        ("tree --prefix root.etx", 1, "queue root.etx does not exist; did you mean root.etl?"),
+        (
+            "tree --prefix root.etx --user zoe",
+            1,
+            "queue root.etx does not exist; did you mean root.etl?",
+        ),
+        ("who-can root.etx", 3, f"root.etx {NOT_CREATED}; decided at root; did you mean root.etl?"),
+        (
+            "app-check zoe move --queue root.etl --owner zoe --target-queue ROOT.etx",
+            1,
+            f"ROOT.etx {NOT_CREATED}; did you mean root.etl?",
+        ),
+    ],
+)
+def test_did_you_mean(capsys: Capture, capacity: Path, line: str, status: int, hint: str) -> None:
+    assert main([*line.split(), "--policy", str(capacity)]) == status
+    printed = capsys.readouterr()
+    assert hint in printed.err + printed.out
+
+
+def test_a_queue_that_exists_gets_no_hint(capsys: Capture, capacity: Path) -> None:
+    assert main(["check", "alice", "root.etl", "--policy", str(capacity)]) == 3
+    assert capsys.readouterr().err.startswith(f"Error: {GROUPS_NEEDED}")
+
+
+@pytest.mark.parametrize("option", ["policy", "config", "token-file", "tls-ca"])
+def test_standard_input_is_not_a_file(capsys: Capture, option: str) -> None:
+    assert main(["check", "a", "root", f"--{option}", "-"]) == 2
+    message = f"Error: --{option}: name a file; standard input (-) is not read here\n"
+    assert capsys.readouterr().err.endswith(message)
+
+
 def test_yarn_without_a_resolver_has_no_groups(tmp_path: Path, capsys: Capture) -> None:
     """A group may have the name of a user, who is not in it for that reason."""
     (tmp_path / "fair.xml").write_text(

@@ -1,6 +1,7 @@
 """The `queuegate app-check` command, which checks access to a YARN or Spark application."""
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,8 +19,11 @@ from queuegate.cli.options import (
 )
 from queuegate.cli.output import Report
 from queuegate.cli.session import Session
+from queuegate.cli.suggestions import missing_queue_line
 from queuegate.cli.terminal import escape
 from queuegate.policy.applications import Action
+from queuegate.policy.decision import Reason
+from queuegate.policy.names import ROOT
 
 if TYPE_CHECKING:
     from queuegate._client import Client
@@ -79,7 +83,11 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
     options = {name: arguments[name] for name in _APPLICATION_OPTIONS}
     asked = ApplicationCheck(*question, **options)
     colors = session.colors
-    with session.client() as client:
+    with (
+        session.client() as client,
+        session.with_queue_hint(client, asked.user, asked.target_queue, asked.partition),
+        session.with_queue_hint(client, asked.user, arguments["queue"], asked.partition),
+    ):
         started = time.monotonic()
         if explained:
             full = client.explain_application(*question, **options)
@@ -104,11 +112,16 @@ def _missing_queue_line(
     application, evaluated = asked.application, answer.evaluated_queue
     if not isinstance(application, Application):
         return ""
+    if answer.reason is Reason.UNKNOWN_QUEUE:
+        check = Check(asked.user, asked.target_queue, asked.partition)
+        answer = replace(answer, evaluated_queue=ROOT)
+        missing = session.missing_queue_hints(client, check, answer, started)
+        return missing_queue_line(check.queue, "", missing) if missing.similar else ""
     check = Check(asked.user, application.queue, asked.partition)
     missing = session.missing_queue_hints(client, check, answer, started)
     if not evaluated:
         return escape(missing.ambiguity)
-    return render.missing_queue(application.queue, evaluated, missing)
+    return missing_queue_line(application.queue, evaluated, missing)
 
 
 def _application_fault(arguments: dict[str, Any]) -> str:

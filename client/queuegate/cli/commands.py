@@ -1,5 +1,6 @@
 """The `queuegate` command group and most of its commands."""
 
+import contextlib
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -31,10 +32,11 @@ from queuegate.cli.options import (
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
 from queuegate.cli.session import Session
-from queuegate.cli.suggestions import ambiguous_name, missing_prefix
+from queuegate.cli.suggestions import missing_prefix
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree
 from queuegate.cli.who_can import who_can
+from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
 
 if TYPE_CHECKING:
@@ -74,7 +76,10 @@ def check(session: Session, asked: Check) -> Report:
     """Check whether USER may use QUEUE, such as root.a.b."""
     with session.client() as client:
         started = time.monotonic()
-        answer = client.check(**asdict(asked))
+        with session.with_queue_hint(
+            client, asked.user, asked.queue, asked.partition, user_first=True
+        ):
+            answer = client.check(**asdict(asked))
         missing = session.missing_queue_hints(client, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
     text = render.decision(asked, answer, session.colors, missing, session.yarn_site or "")
@@ -88,7 +93,10 @@ def explain(session: Session, asked: Check) -> Report:
     """Run a check, and show the evaluated ACLs and the groups' origin."""
     with session.client() as client:
         started = time.monotonic()
-        answer = client.explain(**asdict(asked))
+        with session.with_queue_hint(
+            client, asked.user, asked.queue, asked.partition, user_first=True
+        ):
+            answer = client.explain(**asdict(asked))
         missing = session.missing_queue_hints(client, asked, answer.decision, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
     site = session.yarn_site or ""
@@ -111,14 +119,20 @@ def queues(session: Session, user: str, *, access: str, why: bool, **options: An
     """
     options["timeout"] = session.timeout or LIST_TIMEOUT
     usable: list[UsableQueue] = []
+    prefix, partition = options["prefix"], options["partition"]
     with session.client() as client:
-        if why:
-            usable = client.explain_queues(user, access=Access(access), **options)
-            paths = [each.queue for each in usable]
-        else:
-            paths = client.list_queues(user, access=Access(access), **options)
-        prefix = options["prefix"]
-        note = "" if paths else ambiguous_name(client, prefix, options["partition"])
+        with session.with_queue_hint(client, user, prefix, partition):
+            if why:
+                usable = client.explain_queues(user, access=Access(access), **options)
+                paths = [each.queue for each in usable]
+            else:
+                paths = client.list_queues(user, access=Access(access), **options)
+        note = ""
+        if prefix and not paths:
+            # Callers who may not read the policy get no hints.
+            with contextlib.suppress(QueuegateError):
+                queues_below = client.get_policy(partition, prefix)
+                note = missing_prefix(client, queues_below, prefix, partition)
     if not (paths or note):
         note = f"{user} may {render.VERBS[Access(access)]} none of the configured queues"
         note += f" at or below {prefix}" if prefix else ""

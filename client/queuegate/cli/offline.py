@@ -86,6 +86,8 @@ def offline_client(
     timeout: float | None,
     reading: Mapping[tuple[str, ...], str] = MappingProxyType({}),
     resolved: Sequence[str] | None = None,
+    *,
+    partition: str = "",
 ) -> OfflineClient:
     """Return a client that bases its decisions on local files.
 
@@ -96,6 +98,8 @@ def offline_client(
         timeout: The time limit for a call, in seconds.
         reading: Settings that affect how the policy is read, by key.
         resolved: The groups to use for every user, or None to query the resolvers.
+        partition: The partition to which the settings under `partitions` in `reading` apply. If
+            empty, the only partition.
 
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
@@ -124,12 +128,49 @@ def offline_client(
             return known
         return None if config is not None or kind in _ASK_NOBODY else unknown
 
-    try:
+    def create(reading: Mapping[tuple[str, ...], str]) -> OfflineClient:
         settings = _settings(policy, config, reading)
         message = _NO_GROUPS if config is None else ""
         return OfflineClient(settings, substitute, timeout, without_groups=message)
+
+    try:
+        try:
+            return create(reading)
+        except CannotServe as error:
+            return _create_for_partition(create, reading, partition, error)
     except (SettingsError, CannotServe) as error:
         raise RequestRejected(str(error), reason=INVALID_CONFIGURATION) from None
+
+
+def _create_for_partition(
+    create: Callable[[Mapping[tuple[str, ...], str]], OfflineClient],
+    reading: Mapping[tuple[str, ...], str],
+    partition: str,
+    fault: Exception,
+) -> OfflineClient:
+    """Return a client even though the partition in the keys of `reading` may not exist.
+
+    If `partition` is empty, the settings apply to the only partition. Otherwise, the client's calls
+    report the unknown partition. Raises `fault` if it has another cause.
+    """
+    from queuegate_server.engine import UnknownPartition
+    from queuegate_server.server.offline import CannotServe
+
+    general = {key: value for key, value in reading.items() if key[0] != "partitions"}
+    if general == reading:
+        raise fault
+    try:
+        client = create(general)
+    except CannotServe:
+        raise fault from None
+    names = [*client.snapshot.served]
+    name = names[0] if not partition and len(names) == 1 else partition
+    try:
+        name = client.snapshot.find(name).partition.name
+    except UnknownPartition:
+        return client
+    with client:
+        return create({(*key[:1], name, *key[2:]): reading[key] for key in reading})
 
 
 def _settings(

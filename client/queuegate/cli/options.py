@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from queuegate import _validation
 from queuegate._address import DEFAULT_ADDRESS
@@ -35,8 +36,16 @@ _ASKED: Final = (
 """The arguments repeated in JSON and YAML output."""
 _ELSEWHERE: Final = {
     "--daemon-user": "only for queuegate-server convert; elsewhere, set daemon_user in --config",
+    "--users-from": "only for queuegate-server diff, lint and prove",
+    "--set": "only for queuegate-server serve and ldap-check; elsewhere, edit the file of --config",
+    "--old-yarn-site": "only for queuegate-server diff and prove",
+    "--format": "only for queuegate-server convert, lint and validate; use -o for the output",
 }
 """Options that only other commands support, with hints for users who try them here."""
+_NOT_EMPTY: Final = frozenset(
+    {"--owner", "--process-user", "--queue", "--real-user", "--spark-user", "--target-queue"}
+)
+"""Options that must not be empty."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -203,6 +212,12 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
                 raise click.UsageError("--no-groups: not allowed with --group", context)
         elif "groups" in arguments:
             arguments["groups"] = arguments["groups"] or None
+        for parameter in context.command.params:
+            # Usually, the value is an unset variable in a script.
+            name = parameter.name or ""
+            is_given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+            if parameter.opts[0] in _NOT_EMPTY and is_given and not arguments[name]:
+                raise click.UsageError(f"{parameter.opts[0]} must not be empty", context)
         output = session.output or FORMATS[0]
         if output not in formats:
             raise click.UsageError(f"--output {output} is for commands that print a list", context)

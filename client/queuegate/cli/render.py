@@ -13,7 +13,7 @@ from queuegate._applications import (
 from queuegate._results import Resolution, ResolveOutcome
 from queuegate._types import Check, Decision, ExplainedGroups, Explanation, GroupsOrigin, Step
 from queuegate._users import AccessGrant, UsableQueue
-from queuegate.cli.suggestions import MissingQueue
+from queuegate.cli.suggestions import MissingQueue, missing_queue_line
 from queuegate.cli.terminal import Colors, escape
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
@@ -93,11 +93,8 @@ def decision(
     if answer.reason is Reason.UNKNOWN_USER:
         text += _domain_part(asked.user)
     if answer.evaluated_queue:
-        if missing.is_user:
-            missing = missing._replace(similar="")
-        text += f"\n{missing_queue(asked.queue, answer.evaluated_queue, missing)}"
-        if missing.is_user:
-            text += f"; USER comes first: {escape(asked.queue)} {escape(asked.user)}"
+        line = missing_queue_line(asked.queue, answer.evaluated_queue, missing, asked.user)
+        text += f"\n{line}"
     elif missing.ambiguity:
         text += f"\n{escape(missing.ambiguity)}"
     return text
@@ -109,18 +106,6 @@ def _domain_part(user: str) -> str:
     if name in {"", user}:
         return ""
     return f"; the name has a domain part, which directories usually omit: try {escape(name)}"
-
-
-def missing_queue(queue: str, evaluated_queue: str, missing: MissingQueue) -> str:
-    """Return a line saying that a queue does not exist, and which ancestor was evaluated
-    instead.
-    """
-    text = f"{escape(queue)} does not exist"
-    text += ", and YARN does not create it" if missing.is_never_created else ""
-    text += f"; decided at {escape(evaluated_queue)}"
-    if missing.similar:
-        text += f"; did you mean {escape(missing.similar)}?"
-    return text
 
 
 def reason_words(partition: str, answer: Decision, site: str = "") -> str:

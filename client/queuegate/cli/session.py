@@ -1,18 +1,25 @@
 """The options common to all `queuegate` commands, and the client that they configure."""
 
+import contextlib
 import shlex
 import stat
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from queuegate._types import Check, Decision
 from queuegate.cli.output import FORMATS
-from queuegate.cli.suggestions import MissingQueue, missing_queue
+from queuegate.cli.suggestions import (
+    MissingQueue,
+    is_queue_path,
+    missing_queue,
+    missing_queue_line,
+)
 from queuegate.cli.terminal import Colors, colors_for, escape
+from queuegate.exceptions import GroupsUnavailable
 from queuegate.policy.names import DEFAULT_PARTITION, partition_name
 
 if TYPE_CHECKING:
@@ -79,6 +86,8 @@ class Session:
             yield f"{_options(reading)}: not allowed with --config, whose settings contain it"
         elif reading and self.policy is None:
             yield f"{_options(reading)}: only allowed with --policy"
+        if standard_input := self._select(*_FILES, "yarn_site", *_SERVER[1:], value="-"):
+            yield f"{_options(standard_input)}: name a file; standard input (-) is not read here"
         if (self.tls_cert is None) != (self.tls_key is None):
             yield "--tls-cert and --tls-key must be given together"
         if self.resolved_group and not files:
@@ -101,6 +110,10 @@ class Session:
         """Colors for standard output, disabled if it is not a terminal."""
         return colors_for(sys.stdout)
 
+    @property
+    def _is_text(self) -> bool:
+        return self.output in {None, FORMATS[0]}
+
     def client(self) -> "Client | OfflineClient":
         """Return a client for the server or, if local files are given, a client that uses them.
 
@@ -120,7 +133,12 @@ class Session:
             }
             values = {key: value for key, value in reading.items() if value is not None}
             return offline_client(
-                self.policy, self.config, self.timeout, values, self.resolved_group
+                self.policy,
+                self.config,
+                self.timeout,
+                values,
+                self.resolved_group,
+                partition=self.of_partition,
             )
         # Import gRPC only here, because importing it earlier would delay --help and usage errors.
         from queuegate._client import Client  # noqa: PLC0415
@@ -134,6 +152,46 @@ class Session:
             self.address, timeout=self.timeout or TIMEOUT, tls=tls, token_file=self.token_file
         )
 
+    @contextlib.contextmanager
+    def with_queue_hint(
+        self,
+        client: "Client | OfflineClient",
+        user: str,
+        queue: str,
+        partition: str,
+        *,
+        user_first: bool = False,
+    ) -> Iterator[None]:
+        """Add a hint to GroupsUnavailable if the queue does not exist or the user may be a queue.
+
+        Only without a server, because a server would record the additional check as a decision.
+
+        Args:
+            client: The client.
+            user: The user.
+            queue: The queue; empty if none is given.
+            partition: The queue's partition.
+            user_first: Whether the command's arguments are USER and QUEUE.
+        """
+        try:
+            yield
+        except GroupsUnavailable as error:
+            if not (self.is_offline and self._is_text):
+                raise
+            hint = f"{user} looks like a queue, not a user" if is_queue_path(user) else ""
+            if queue:
+                # Groups do not affect whether a queue exists.
+                asked = Check(user, queue, partition, groups=())
+                answer = client.check(**asdict(asked))
+                missing = missing_queue(client, asked, answer.evaluated_queue)
+                if answer.evaluated_queue:
+                    hint = missing_queue_line(queue, "", missing, user if user_first else "")
+                hint = missing.ambiguity or hint
+            if not hint:
+                raise
+            message = f"{hint}\n{error.message}"
+            raise GroupsUnavailable(message, code=error.code, reason=error.reason) from None
+
     def missing_queue_hints(
         self,
         client: "Client | OfflineClient",
@@ -146,10 +204,9 @@ class Session:
         The hints may require a second call, which shares the check's time limit. If the caller
         lacks the role for that call, there are no hints.
         """
-        is_text = self.output in {None, FORMATS[0]}
         left = (self.timeout or TIMEOUT) - (time.monotonic() - started)
         is_explained = answer.allowed and not answer.evaluated_queue
-        if is_explained or not (is_text and left > 0):
+        if is_explained or not (self._is_text and left > 0):
             return MissingQueue()
         return missing_queue(client, asked, answer.evaluated_queue, left)
 

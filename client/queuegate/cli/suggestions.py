@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from queuegate._results import PolicyInfo
 from queuegate._types import Check
+from queuegate.cli.terminal import escape
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.names import ROOT, SEPARATOR, shared_name, similar_name
 
@@ -77,18 +78,51 @@ def missing_queue(
     except QueuegateError:
         return MissingQueue()
     paths = [queue.path for queue in policy.queues]
+    is_capacity = policy.format == _CAPACITY_SCHEDULER
+    short_names = {path.rpartition(SEPARATOR)[2] for path in paths} if is_capacity else set()
+    is_short_name = SEPARATOR not in asked.queue and asked.user in short_names
     return MissingQueue(
         most_similar(asked.queue, evaluated_queue, paths),
-        policy.format == _CAPACITY_SCHEDULER,
-        asked.user.casefold().startswith(f"{ROOT}{SEPARATOR}"),
+        is_capacity,
+        is_queue_path(asked.user) or is_short_name,
     )
+
+
+def is_queue_path(user: str) -> bool:
+    """Return whether a user's name is probably a queue path."""
+    return user.casefold().startswith(f"{ROOT}{SEPARATOR}")
+
+
+def missing_queue_line(
+    queue: str, evaluated_queue: str, missing: MissingQueue, user: str = ""
+) -> str:
+    """Return a line saying that a queue does not exist, with hints.
+
+    Args:
+        queue: The queue.
+        evaluated_queue: The ancestor that was evaluated instead; empty if there is no decision.
+        missing: The hints.
+        user: The USER argument of a command whose next argument is QUEUE; otherwise empty.
+    """
+    text = f"{escape(queue)} does not exist"
+    text += ", and YARN does not create it" if missing.is_never_created else ""
+    text += f"; decided at {escape(evaluated_queue)}" if evaluated_queue else ""
+    if user and missing.is_user:
+        text += f"; USER comes first: {escape(queue)} {escape(user)}"
+    elif missing.similar:
+        text += f"; did you mean {escape(missing.similar)}?"
+    return text
 
 
 def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, partition: str) -> str:
     """Return a message if a policy lists no queue at or below `prefix`; otherwise ""."""
     if answer.queues:
         return ""
-    return ambiguous_name(client, prefix, partition) or f"queue {prefix} does not exist"
+    if message := ambiguous_name(client, prefix, partition):
+        return message
+    paths = [queue.path for queue in client.get_policy(partition).queues]
+    similar = most_similar(prefix, ROOT, paths)
+    return f"queue {prefix} does not exist" + (f"; did you mean {similar}?" if similar else "")
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
@@ -103,6 +137,8 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
     if len(queues) > _MAX_COMPARED:
         return ""
     above = len(evaluated_queue) + len(SEPARATOR)
+    if SEPARATOR not in path:
+        path = path.replace("/", SEPARATOR).strip(SEPARATOR)
     if not path.casefold().startswith(f"{ROOT}{SEPARATOR}"):
         path = f"{ROOT}{SEPARATOR}{path}"
     missing = path[above:].casefold()

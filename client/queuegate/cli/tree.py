@@ -91,15 +91,16 @@ def tree(
         queues, partition = answer.queues, shown_partition(partition, answer)
         if user is not None:
             for access in Access:
-                usable_queues = client.list_queues(
-                    user,
-                    partition=partition,
-                    access=access,
-                    prefix=prefix,
-                    groups=groups,
-                    real_user=real_user,
-                    timeout=timeout,
-                )
+                with session.with_queue_hint(client, user, prefix, partition):
+                    usable_queues = client.list_queues(
+                        user,
+                        partition=partition,
+                        access=access,
+                        prefix=prefix,
+                        groups=groups,
+                        real_user=real_user,
+                        timeout=timeout,
+                    )
                 usable[access] = frozenset(usable_queues)
     parse = _parser(answer)
     created: dict[str, list[Access]] = {}

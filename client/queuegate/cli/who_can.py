@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from queuegate._types import Check
 from queuegate._users import AccessGrant, ListedUser, UserPage
 from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.options import (
@@ -21,7 +22,7 @@ from queuegate.cli.options import (
 from queuegate.cli.output import Report
 from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
 from queuegate.cli.session import Session
-from queuegate.cli.suggestions import ambiguous_name
+from queuegate.cli.suggestions import ambiguous_name, missing_queue, missing_queue_line
 from queuegate.cli.terminal import Colors, escape
 from queuegate.policy.decision import Access
 
@@ -36,7 +37,10 @@ class _WhoCanCommand(Command):
         """Parse the arguments. If they include a kind of access, raise a UsageError that suggests
         the option.
         """
-        values, rest, _ = self.make_parser(ctx).parse_args([*args])
+        try:
+            values, rest, _ = self.make_parser(ctx).parse_args([*args])
+        except click.UsageError:
+            return super().parse_args(ctx, args)  # which explains the error
         words = {str(values.get("queue")), *rest}
         access = words & set(map(str, Access))
         queues = words - access
@@ -83,6 +87,10 @@ def who_can(
         pages = list(iterator if all_pages else islice(iterator, 2))
         has_users = pages[0].users or pages[0].everyone_via
         ambiguity = "" if has_users else ambiguous_name(client, queue, partition)
+        missing = ""
+        if evaluated := pages[0].evaluated_queue:
+            hints = missing_queue(client, Check("-", queue, partition), evaluated)
+            missing = missing_queue_line(queue, evaluated, hints)
     has_more = not all_pages and len(pages) > 1
     if has_more:
         del pages[1:]
@@ -99,7 +107,7 @@ def who_can(
     return Report(
         document,
         [*_lines(first, users, session.colors)],
-        note=ambiguity or _note(first, users, Access(access), queue, has_more=has_more),
+        note=ambiguity or _note(first, users, Access(access), queue, missing, has_more=has_more),
         problem=_incomplete(pages),
         table=table,
     )
@@ -131,12 +139,18 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
 
 
 def _note(
-    page: UserPage, users: Sequence[ListedUser], access: Access, queue: str, *, has_more: bool
+    page: UserPage,
+    users: Sequence[ListedUser],
+    access: Access,
+    queue: str,
+    missing: str,
+    *,
+    has_more: bool,
 ) -> str:
-    """Return remarks about the list as a single line; "" if there are none."""
-    parts: list[str] = []
-    if page.evaluated_queue:
-        parts.append(f"{queue} does not exist; decided at {page.evaluated_queue}")
+    """Return remarks about the list as a single line; "" if there are none. `missing` is the remark
+    about a missing queue, if any.
+    """
+    parts = [missing] if missing else []
     if has_more:
         parts.append("there are more users: show them with --all-pages")
     elif page.complete and not (users or page.everyone or page.proxies):

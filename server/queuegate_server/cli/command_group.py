@@ -1,8 +1,18 @@
 """The `queuegate-server` command group, with hints about `queuegate` commands."""
 
-from typing import Any
+from typing import Any, Final
 
 import click
+
+from queuegate.policy.names import DEFAULT_PARTITION
+
+_KEYS: Final = {
+    "--yarn-site": "policy.yarn_site",
+    "--daemon-user": "policy.daemon_user",
+    "--semantics": f"partitions.{DEFAULT_PARTITION}.semantics",
+    "--acl-names": f"partitions.{DEFAULT_PARTITION}.acl_names",
+}
+"""The settings that replace other commands' options in `serve`."""
 
 
 class CommandGroup(click.Group):
@@ -27,13 +37,26 @@ class CommandGroup(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. If it rejects `--policy`, the error states that policy files are passed as
-        arguments.
-        """
+        """Run a command. If it rejects another command's option, the error says what to use."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            if error.option_name != "--policy":
+            option = error.option_name
+            if not (hint := self._hint(error.ctx.command, option) if error.ctx else ""):
                 raise
-            message = "No such option '--policy': files are arguments here, as the usage shows."
-            raise click.UsageError(message, error.ctx) from None
+            raise click.UsageError(f"No such option {option!r}: {hint}", error.ctx) from None
+
+    def _hint(self, command: click.Command, option: str) -> str:
+        """Return a hint for an option that `command` lacks; "" if no other command has it."""
+        if command.name == "serve" and (key := _KEYS.get(option)):
+            return f"use --set {key}=…"
+        if option == "--policy" and any(
+            isinstance(each, click.Argument) for each in command.params
+        ):
+            return "files are arguments here, as the usage shows."
+        others = [
+            name
+            for name, other in self.commands.items()
+            if any(option in each.opts for each in other.params)
+        ]
+        return f"only for {', '.join(others)}" if others else ""

@@ -83,6 +83,8 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 
 def remedy(error: OSError) -> str:
     """Return a remedy for an error raised when opening or reading a file."""
+    if str(error.filename) == "-":
+        return "name a file: standard input is not read here"
     return _REMEDIES.get(error.errno or 0, "check the path")
 
 

@@ -17,6 +17,12 @@ def test_a_command_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'lint' is a command of the server: queuegate-server lint" in capsys.readouterr().err
 
 
+def test_an_option_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["who-can", "root.a", "--users-from", "a.csv"]) == 2
+    message = "'--users-from': only for queuegate-server diff, lint and prove\n"
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -26,6 +32,13 @@ def test_a_command_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
         ("validate --policy queues.yaml", "Usage: queuegate-server validate [OPTIONS] FILE..."),
         ("validate --policy queues.yaml", "'--policy': files are arguments here"),
         ("validate --polcy queues.yaml", "No such option '--polcy'."),
+        ("serve --yarn-site a.xml", "'--yarn-site': use --set policy.yarn_site=…\n"),
+        ("serve --daemon-user rm", "'--daemon-user': use --set policy.daemon_user=…\n"),
+        ("serve --semantics hadoop", "use --set partitions.default.semantics=…\n"),
+        ("serve --acl-names any", "use --set partitions.default.acl_names=…\n"),
+        ("serve --users-from a.csv", "'--users-from': only for lint, diff, prove\n"),
+        ("lint --daemon-user rm a.xml", "'--daemon-user': only for convert\n"),
+        ("ldap-check --policy a.xml", "'--policy': only for serve\n"),
     ],
 )
 def test_a_mistake_on_the_servers_command_line(arguments: str, message: str) -> None:

@@ -105,6 +105,11 @@ REFUSED = [
     ("health --tls-cert p", "--tls-cert and --tls-key must be given together"),
     ("resolve a --group g", "No such option '--group'."),
     ("app-check a view --queue q", "pass --queue and --owner, or --spark"),
+    ("app-check a view --queue q --owner=", "--owner must not be empty"),
+    ("app-check a view --queue= --owner o", "--queue must not be empty"),
+    ("app-check a move --queue q --owner o --target-queue=", "--target-queue must not be empty"),
+    ("app-check a view --spark --spark-user=", "--spark-user must not be empty"),
+    ("check a root --real-user=", "--real-user must not be empty"),
     ("app-check a view --spark --queue q --owner o", "--queue, --owner: not allowed with --spark"),
     (
         "app-check a view --spark --view-acl * --modify-acl *",

@@ -192,7 +192,7 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return advice, to append to a remedy, on the `acl_names` value that accepts rejected names.
+    """Return advice, to append to a remedy, on the `--acl-names` value that accepts rejected names.
 
     `users` and `groups` are the names already accepted. Empty if no value accepts more of them.
     """
@@ -201,7 +201,7 @@ def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
     accepting = [names for names in AclNames if names in choices]
     if not accepting:
         return ""
-    return f"; acl_names: {accepting[-1]} accepts {'some' if None in choices else 'them'}"
+    return f"; --acl-names {accepting[-1]} accepts {'some' if None in choices else 'them'}"
 
 
 def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
