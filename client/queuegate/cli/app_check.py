@@ -67,6 +67,9 @@ def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
     """Check whether USER may access a YARN or Spark application.
 
     ACTION is view, view-logs, modify, move or (Spark only) admin.
+
+    If the application's queue does not exist, its nearest existing ancestor is evaluated. Hadoop's
+    capacity scheduler would instead grant access to everyone.
     """
     if fault := _application_fault(arguments):
         raise click.UsageError(fault, click.get_current_context())
