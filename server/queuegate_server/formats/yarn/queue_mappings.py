@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.names import SEPARATOR, parent_path
@@ -28,6 +28,7 @@ BY_APPLICATION: Final = f"{PLACEMENT}.app-name"
 
 _READERS: Final = frozenset({"user-group", "app-name"})
 """The placement rules that read mappings."""
+_JSON_WHITE_SPACE: Final = " \t\n\r"
 _BETWEEN_ENTRIES: Final = re.compile("[,\n]")
 _VARIABLES: Final = frozenset(
     {"%user", "%primary_group", "%secondary_group", "%application", "%specified", "%default"}
@@ -41,6 +42,9 @@ _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "applicationName": "%application",
 }
 """The last level of a rule's target, by policy. It follows `parentQueue`, if set."""
+_OTHER_TEXTS: Final = ("parentQueue", "customPlacement", "value")
+_BOOLEANS: Final = frozenset({"true", "True", "TRUE", "false", "False", "FALSE", "null"})
+"""Texts that Hadoop's JSON library reads as booleans or null, after trimming."""
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "type": ("user", "group", "application"),
     "policy": (*_PLACEHOLDERS, "specified", "defaultQueue", "custom", "setDefaultQueue", "reject"),
@@ -50,6 +54,12 @@ _REMEDY: Final = "correct it: the ResourceManager does not start with this rule"
 _FORMAT_REMEDY: Final = (
     "write legacy or json: the ResourceManager does not start with another format"
 )
+
+
+class _Number(str):
+    """A JSON number as written, because Hadoop also reads numbers as text."""
+
+    __slots__ = ()
 
 
 def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
@@ -98,13 +108,13 @@ def _check_entries(
 
 def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
     try:
-        # As in Hadoop, ignore any text after the JSON object.
-        # Do not convert integers, because Python limits their length.
-        described, _ = json.JSONDecoder(parse_int=float).raw_decode(text.lstrip())
+        # As in Hadoop, ignore any text after the JSON object, and accept no NaN or Infinity.
+        decoder = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
+        described, _ = decoder.raw_decode(text.lstrip(_JSON_WHITE_SPACE))
     except RecursionError:
         yield f"{JSON_RULES} is nested too deeply"
         return
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         yield f"{JSON_RULES} is not JSON: {error}"
         return
     rules = described.get("rules", []) if isinstance(described, dict) else None
@@ -117,34 +127,62 @@ def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
             yield f"rule {number} of {JSON_RULES} {fault}"
 
 
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
+
+
 def _rule_faults(rule: Mapping[str, Any], targets: "_Targets") -> Iterator[str]:
     for key, choices in _CHOICES.items():
         value = rule.get(key)
-        if value in choices or (not value and key == "fallbackResult"):
+        if value in choices or (value is None and key == "fallbackResult"):
             continue
         if value is None:
             yield f'has no "{key}"'
         else:
-            shown = f" {quoted(value)}" if isinstance(value, str) else ""
-            yield f"has a {key}{shown} that is none of {', '.join(choices)}"
+            yield f"has a {key}{_shown(value)} that is none of {', '.join(choices)}"
     matches = rule.get("matches")
-    if (not matches and not isinstance(matches, int | float)) or isinstance(matches, list | dict):
+    if not _text(matches):
         yield 'has no text "matches"'
     elif matches == "*" and rule.get("type") == "group":
         yield 'matches "*", which is not possible for groups'
     needed = {"custom": "customPlacement", "setDefaultQueue": "value"}.get(str(rule.get("policy")))
     if needed and rule.get(needed) is None:
         yield f'has no "{needed}"'
+    for key in _OTHER_TEXTS:
+        if isinstance(rule.get(key), list | dict):
+            yield f"has a {key} that is not text"
+    if not _is_boolean(create := rule.get("create")):
+        yield f"has a create{_shown(create)} that is neither true nor false"
     yield from targets.faults(_target(rule))
+
+
+def _is_boolean(value: Any) -> bool:
+    """Return whether Hadoop's JSON library reads a value as a boolean or null."""
+    if isinstance(value, _Number):
+        return value.lstrip("-").isdigit()
+    if isinstance(value, str):
+        return not value or value.strip(TRIMMED) in _BOOLEANS
+    return value is None or isinstance(value, bool)
+
+
+def _text(value: Any) -> str:
+    """Return a value as Hadoop's JSON library reads it as text; empty if it has no text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else ""
+
+
+def _shown(value: Any) -> str:
+    return f" {quoted(text)}" if (text := _text(value)) else ""
 
 
 def _target(rule: Mapping[str, Any]) -> str:
     """Return the target queue of a rule; `%default` if the rule names none."""
     policy, parent, target = (rule.get(key) for key in ("policy", "parentQueue", "customPlacement"))
-    if policy == "custom" and isinstance(target, str):
-        return target
-    if isinstance(policy, str) and policy in _PLACEHOLDERS and isinstance(parent, str):
-        return f"{parent}{SEPARATOR}{_PLACEHOLDERS[policy]}"
+    if policy == "custom" and isinstance(target, str | bool):
+        return _text(target)
+    if isinstance(policy, str) and policy in _PLACEHOLDERS and isinstance(parent, str | bool):
+        return f"{_text(parent)}{SEPARATOR}{_PLACEHOLDERS[policy]}"
     return "%default"
 
 
@@ -158,12 +196,16 @@ class _Targets:
 
     def faults(self, target: str) -> Iterator[str]:
         """Yield the reasons why Hadoop rejects a target, as predicates."""
+        is_whole = _VARIABLES.isdisjoint(target.split(SEPARATOR))
+        above, dot, last = target.rpartition(SEPARATOR)
+        if dot:  # Hadoop then trims both parts of a path, but not a name.
+            target = f"{above.strip(TRIMMED)}{SEPARATOR}{last.strip(TRIMMED)}"
         levels = target.rstrip(SEPARATOR).split(SEPARATOR)
-        static = [*takewhile(lambda level: level not in _VARIABLES, levels)]
+        static = [*takewhile(lambda level: is_whole or level not in _VARIABLES, levels)]
         if "" in static:
             yield "maps to a path with an empty level"
         elif static:
-            yield from self._faults(static, is_whole=static == levels)
+            yield from self._faults(static, is_whole=is_whole)
 
     def _faults(self, levels: Sequence[str], *, is_whole: bool) -> Iterator[str]:
         """Check a target's levels up to its first variable; `is_whole` means there is none."""
