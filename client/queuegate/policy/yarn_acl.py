@@ -1,6 +1,7 @@
 """YARN's ACL grammar, as documented by YARN and as implemented in Hadoop 3.4."""
 
 import functools
+import json
 import re
 from collections.abc import Callable
 from enum import StrEnum
@@ -93,6 +94,10 @@ def describe_difference(text: str) -> str:
     return f"as documented it allows {_in_words(documented)}, in Hadoop {_in_words(hadoop)}"
 
 
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=not name.isprintable())
+
+
 def _in_words(acl: Acl) -> str:
     if acl.allows_all:
         return "everyone"
@@ -104,7 +109,7 @@ def _in_words(acl: Acl) -> str:
     )
     parts = [
         f"{one if len(names) == 1 else more} "
-        f"{', '.join(repr(name) for name in sorted(names)[:MAX_SHOWN_NAMES])}"
+        f"{', '.join(map(_quoted, sorted(names)[:MAX_SHOWN_NAMES]))}"
         f"{', …' if len(names) > MAX_SHOWN_NAMES else ''}"
         for one, more, names in kinds
         if names

@@ -6,10 +6,12 @@ from typing import Final
 from queuegate.policy.acl import Acl
 from queuegate.policy.created_queues import ANY_NAME
 from queuegate.policy.names import SEPARATOR
+from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.formats.acl_positions import Place, acls_by_key
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted_names
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted, quoted_names
 
 _MAX_SHOWN: Final = 5
 
@@ -21,12 +23,14 @@ def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> I
     in either list. Unknown names cause no warning because `people` may be incomplete.
     """
     for name, partition in policy.partitions.items():
-        users = people.get(name, {}).keys()
+        users = {*people.get(name, {})}
         groups = {group for each in people.get(name, {}).values() for group in each}
         for key, acl in acls_by_key(partition):
             place = policy.positions.get(key) or Place(policy.name)
             queue = f"{key.queue}{SEPARATOR}{ANY_NAME}" if key.template else key.queue
-            for message, remedy in _advice(acl, groups - users, users - groups, policy):
+            advice = [*_advice(acl, groups - users, users - groups, policy)]
+            advice += _split_group(acl, users, groups, partition)
+            for message, remedy in advice:
                 yield Diagnostic(*place, Severity.WARNING, message, remedy, queue)
 
 
@@ -39,6 +43,24 @@ def _advice(
         yield _listed_as(names, "user", "group"), for_groups
     if names := acl.groups & only_users:
         yield _listed_as(names, "group", "user"), "write users before the space"
+
+
+def _split_group(
+    acl: Acl, users: set[str], groups: set[str], partition: Partition
+) -> Iterator[tuple[str, str]]:
+    """Yield a warning if the first space is inside a known group's name."""
+    first, _, second = acl.text.partition(" ")
+    user, group = first.rpartition(",")[2].strip(), second.partition(",")[0].strip()
+    name = f"{user} {group}"
+    if name in groups and user not in users | groups and group not in groups:
+        message = f"{quoted(name)} is the name of a group, but this ACL lists the user"
+        message += f" {quoted(user)} and the group {quoted(group)}"
+        if partition.cluster is None:
+            yield message, "list another group: YuniKorn's ACLs have no names with spaces"
+        elif partition.cluster.semantics is Semantics.HADOOP:
+            yield message, "write a space before it"
+        else:
+            yield message, "write a space before it, and use semantics hadoop"
 
 
 def _listed_as(names: frozenset[str], listed: str, existing: str) -> str:

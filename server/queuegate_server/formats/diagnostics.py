@@ -200,9 +200,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace nonprintable characters with Python escape sequences."""
+    """Replace nonprintable characters with escape sequences, the same as in `quoted`."""
     if text.isprintable():
         return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

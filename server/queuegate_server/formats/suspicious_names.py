@@ -75,8 +75,6 @@ _TEMPLATE: Final = re.compile(
       | @[A-Za-z_][\w.-]{0,80}@
       | <[^<>\n]{1,80}>
       | (?<!\w)__[A-Z][A-Z0-9_]{0,80}__(?!\w)
-      | (?<![^ ,])\{[^{}\n]{1,80}\}
-      | (?<![^ ,])\[[^\[\]\n]{1,80}\]
     """,
     re.VERBOSE,
 )
@@ -84,7 +82,25 @@ _DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,=
 _DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
 _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
 """Matches an empty entry. Each format has its own checks for spaces beside commas."""
-_SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a&]")
+_SEPARATOR: Final = re.compile(
+    "[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a]|^&|&(?=[^ ]*\\Z)"
+)
+"""A name with a space, such as `research & development`, may contain "&"."""
+_LATIN: Final = "A-Za-z\xc0-\u024f"
+_NOT_LATIN: Final = (
+    "\u0370-\u03ff\u0400-\u052f\u0531-\u0587\u13a0-\u13ff\uff21-\uff5a\U0001d400-\U0001d7ff"
+)
+"""Alphabets with letters that resemble Latin letters."""
+_MIXED: Final = re.compile(f"(?<=[{_LATIN}])[{_NOT_LATIN}]|[{_NOT_LATIN}](?=[{_LATIN}])")
+_BRACKETS: Final = re.compile(r"^[(\[{]|^[^(\[{]*[)\]}]\Z")
+"""Matches brackets around a name or a list, but not in a name such as `sales (EU)`."""
+_PLACEHOLDER: Final = re.compile(
+    r"""(?ix) ^(?: (?:change|replace|fix|fill|insert)[_-]?(?:me|this|here|in|with)(?![a-z]).*
+      | to[_-]?do | tb[acd] | place[_-]?holder | undefined | unset | not[_-]?set | x{3,} | \?+
+      | \.\.+ | \u2026 | your[_-].* | my[_-](?:user|group|team)s? | .*[_-]here
+      | (?:user|group)[_-]?names?
+    )\Z"""
+)
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
 _NOBODY_WORDS: Final = frozenset(
     {
@@ -92,6 +108,8 @@ _NOBODY_WORDS: Final = frozenset(
         *("n/a", "deny", "denied", "false", "no", "off"),
     }
 )
+_ACCOUNTS: Final = frozenset({"nobody", "empty", "all", "any", "allow", "on"})
+"""Words that do occur as names beside others."""
 _EVERYONE_WORDS: Final = frozenset(
     {
         *("all", "any", "anyone", "anybody", "everyone", "everybody", "**", ".*", "%"),
@@ -129,13 +147,16 @@ def not_a_list(text: str, wording: Wording) -> Suspicion | None:
             "an LDAP distinguished name is split at its commas and matches nobody",
             f"write the names of users and groups{example}",
         )
-    word = text.strip()
+    return _word("group" if text.startswith(" ") else "user", text.strip(), wording)
+
+
+def _word(kind: str, word: str, wording: Wording) -> Suspicion | None:
+    """Return the mistake if a word stands for nobody or everyone; otherwise None."""
     for meant, words, remedy in (
         ("nobody", _NOBODY_WORDS, wording.nobody),
         ("everyone", _EVERYONE_WORDS, wording.everyone),
     ):
         if word.lower() in words:
-            kind = "group" if text.startswith(" ") else "user"
             return Suspicion(
                 f"{quoted(word)} is the name of a {kind} here, and does not mean {meant}",
                 f"for {meant} {remedy}",
@@ -181,16 +202,36 @@ class _NameRule(NamedTuple):
 _NAMES: Final = "separate names with commas"
 _IF_NAME: Final = "write {part} if that is the {kind}'s name"
 _NO_SHORT_NAME: Final = '{name} contains a "/", which no short name has: {compared}'
+_RETYPE: Final = "retype the name: it is not the name that it appears to be"
 _NAME_RULES: Final = (
+    _NameRule(_INVISIBLE, "{name} contains an invisible character, U+{code:04X}", _RETYPE),
+    _NameRule(_MIXED, "{name} contains U+{code:04X} next to a Latin letter", _RETYPE),
     _NameRule(
-        _INVISIBLE,
-        "{name} contains an invisible character, U+{code:04X}",
-        "retype the name: it is not the name that it appears to be",
+        _BRACKETS,
+        "the brackets in {name} are part of the name",
+        "write only names, separated by commas, without brackets and quotes",
     ),
     _NameRule(
         _QUOTE,
         "the quotes in {name} are part of the name",
         "remove the quotes, and backslashes before them",
+    ),
+    _NameRule(_PLACEHOLDER, "{name} looks like a placeholder", "write the name"),
+    _NameRule(
+        re.compile("^[!#^~-]"),
+        'the "{text}" is part of the name {name}: it has no special meaning here',
+        "remove it, or the name: an ACL only grants access",
+    ),
+    _NameRule(
+        re.compile("(?i)(?<!#EXT)#(?!EXT#)"),  # not the accounts of Entra ID's guests
+        '{name} contains a "#": an ACL has no comments',
+        "remove the comment",
+        may_exist=True,
+    ),
+    _NameRule(
+        re.compile("%[0-9A-Fa-f]{2}"),
+        '"{text}" in {name} stands for itself',
+        "write the character that it encodes",
     ),
     _NameRule(_SEPARATOR, '{name} is one name: a "{text}" does not separate names', _NAMES),
     _NameRule(
@@ -235,9 +276,9 @@ _NAME_RULES: Final = (
 )
 """The rules in order of precedence."""
 _QUEUE_RULES: Final = (
-    *_NAME_RULES[:2],
+    *_NAME_RULES[:4],
     _NameRule(
-        re.compile(f"[ ,|{_SEPARATOR.pattern[1:-1]}{OTHER_WHITE_SPACE.pattern[1:]}"),
+        re.compile(f"[ ,|&]|{_SEPARATOR.pattern}|{OTHER_WHITE_SPACE.pattern}"),
         '{name} is one queue: a "{text}" does not separate queues',
         "{separate_queues}",
     ),
@@ -247,6 +288,12 @@ _QUEUE_RULES: Final = (
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
     """Return the likely mistake in a name, or None. `kind` is `user`, `group` or `queue`."""
     rules = _QUEUE_RULES if kind == "queue" else _NAME_RULES
+    if (
+        rules is _NAME_RULES
+        and name.lower() not in _ACCOUNTS
+        and (word := _word(kind, name, wording))
+    ):
+        return word
     for pattern, message, remedy, may_exist, only in rules:
         if only in {None, wording} and (match := pattern.search(name)):
             words = {

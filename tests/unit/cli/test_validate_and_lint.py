@@ -357,6 +357,38 @@ def test_lint_with_people(tmp_path: Path, text: str, name: str, places: list[str
     assert "(for groups write a space before the list" in lines[1]
 
 
+@pytest.mark.parametrize(
+    ("acl", "semantics", "remedy"),
+    [
+        ("domain users", "hadoop", "write a space before it"),
+        ("domain users,eng", "hadoop", "write a space before it"),
+        ("alice,domain users", "hadoop", "write a space before it"),
+        ("data eng team", "hadoop", "write a space before it"),
+        ("domain users", "documented", "write a space before it, and use semantics hadoop"),
+        ("domain users", "", "list another group: YuniKorn's ACLs have no names with spaces"),
+        (" domain users", "hadoop", ""),
+        ("alice domain users", "hadoop", ""),
+        ("alice eng", "hadoop", ""),
+        ("data eng", "hadoop", ""),
+    ],
+)
+def test_lint_with_a_group_whose_name_has_a_space(
+    tmp_path: Path, acl: str, semantics: str, remedy: str
+) -> None:
+    policy, people = tmp_path / "policy", tmp_path / "people.csv"
+    policy.write_text(
+        FAIR_ACLS.replace(">etl<", f">{acl}<")
+        if semantics
+        else f"partitions: [{{name: default, queues: [{{name: root, submitacl: {acl}}}]}}]"
+    )
+    people.write_text("alice,domain users,eng\nsue,data eng,data eng team\n")
+    options = ["--semantics", semantics] if semantics else []
+    done = run(lint, *options, "--users-from", str(people), str(policy))
+    found = [line for line in done.stdout.splitlines() if "is the name of a group, but" in line]
+    assert len(found) == bool(remedy)
+    assert all(f"({remedy})" in line for line in found)
+
+
 def test_lint_with_people_and_settings(tmp_path: Path) -> None:
     """The settings say how the file is read, and their resolver knows the groups."""
     policy, people = tmp_path / "queues.yaml", tmp_path / "names"

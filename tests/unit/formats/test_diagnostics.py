@@ -12,6 +12,7 @@ from queuegate_server.formats.diagnostics import (
     Diagnostics,
     Severity,
     TooManyErrors,
+    printable,
     quoted,
 )
 from queuegate_server.formats.registry import lint_policy, load_policy
@@ -94,6 +95,11 @@ def test_a_name_that_is_too_long_is_not_repeated_below_it() -> None:
 )
 def test_quoted(text: str, expected: str) -> None:
     assert quoted(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a\xa0b", "\x1b[31m", "\x85", "\ufeff", "\U000e0001"])
+def test_a_name_is_escaped_in_one_form(text: str) -> None:
+    assert printable(text) == quoted(text).strip('"')
 
 
 QUEUE = "<queue name='q'/>"

@@ -49,7 +49,11 @@ def site(text: str) -> bytes:
         (CAPACITY, prop(STORE, "memory"), "changes to queues through its API are not in this file"),
         *(
             (CAPACITY, prop(STORE, name), "reads the queues from that store, not from capacity-s")
-            for name in ("leveldb", "zk", "fs", "other")
+            for name in ("leveldb", "zk", "fs")
+        ),
+        *(
+            (CAPACITY, prop(STORE, name), "starts only with file, memory, leveldb, zk, fs, in low")
+            for name in ("File", "MEMORY", "other", "file ", "zookeeper")
         ),
         (CAPACITY, RANGER, "RangerYarnAuthorizer"),
         (

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate.policy.acl import AclNames
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.registry import FormatOptions, check_file
 from queuegate_server.formats.source_text import split_lines
+from queuegate_server.formats.yarn.load import YarnOptions
 
 REPOSITORY = Path(__file__).parents[3]
 FAIR = "fair-scheduler"
@@ -50,9 +52,15 @@ def document(format_name: str, acl: str) -> str:
     )
 
 
-def lint(format_name: str, acl: str, names: AclNames = AclNames.YUNIKORN) -> list[Diagnostic]:
+def lint(
+    format_name: str,
+    acl: str,
+    names: AclNames = AclNames.YUNIKORN,
+    semantics: Semantics = Semantics.DOCUMENTED,
+) -> list[Diagnostic]:
     data = document(format_name, acl).encode()
-    found = check_file(format_name, data, "f", FormatOptions(acl_names=names), with_lint=True)
+    options = FormatOptions(acl_names=names, yarn=YarnOptions(semantics=semantics))
+    found = check_file(format_name, data, "f", options, with_lint=True)
     for each in found:
         assert each.remedy, each
         assert str(each).isprintable()
@@ -72,6 +80,20 @@ MISTAKES = [
     *("none", "None", "NONE", "all", "ALL", "everyone", "nobody", "null", "-", " none", "false"),
     *("user:alice", "group:etl", "u=alice", "team-*", " etl*"),
     *("Alice,alice", "a Etl,etl", "a b c", "a b c d"),
+    *("!alice", "-alice", "^alice etl", "# alice", "#alice", "alice#ops", "alice%20ops", " ~etl"),
+    *(
+        "(alice)",
+        "(alice,bob)",
+        "[alice,bob]",
+        '["alice"]',
+        "{alice,bob}",
+        "[[acl]]",
+        "alice [etl]",
+    ),
+    *("CHANGE_ME", "changeme", "TODO", "YOUR_USER", "UNDEFINED", "alice,tbd", " REPLACE_ME_PLEASE"),
+    *("GROUP_NAME", "xxx", "???", "alice,...", "my-group", "users_here", "~", "~ etl", "~,alice"),
+    *("none etl", "alice none", "alice,none", "- etl", "alice everyone", "alice n/a", "alice,null"),
+    *("al\u0456ce", "\u0430lice", "alice \u0435tl", "\u039fps", "alice\uff41", "CORP.\U0001d41aa"),
 ]
 
 
@@ -93,7 +115,8 @@ def test_a_mistake_is_reported(format_name: str, acl: str) -> None:
     [
         *("alice", " etl", "alice,bob etl,ops", "svc-spark_01", "alice etl-team", "alice.smith"),
         *("alice alice", "hive hive", "HOST$", "john_doe,jane-doe a_b", "allan", "nonet", "team1"),
-        *("alice@corp.example", "root", "A,b", "notnull", "cn", "dc ou"),
+        *("alice@corp.example", "root", "A,b", "notnull", "cn", "dc ou", "alice nobody", "all etl"),
+        *("changes", "todor", "xx", "yourself", "heretic", "a-b-c", "thereuser", "alice,unsetl"),
     ],
 )
 def test_names_are_not_mistakes(format_name: str, acl: str) -> None:
@@ -105,6 +128,7 @@ def test_names_are_not_mistakes(format_name: str, acl: str) -> None:
     [
         *("auth0|62f", "CORP\\alice", "alice@CORP.EXAMPLE", "yarn/host1@CORP.EXAMPLE"),
         *(" /org/team", " 0f3a-11", "o'brien", "alice@corp", "system:serviceaccount:ns:sa"),
+        *("ann_corp.com#EXT#@x.onmicrosoft.com", " \u043e\u0442\u0434\u0435\u043b-it", " C#-team"),
     ],
 )
 def test_names_that_acl_names_any_accepts(acl: str) -> None:
@@ -130,6 +154,14 @@ def test_mistakes_with_other_names(acl: str, names: AclNames) -> None:
         ("all", "does not mean everyone", "for everyone write *"),
         ("%ACL%", '"%ACL%" looks like an unrendered template', "deploy the rendered file"),
         ("@etl", "does not mark a group", 'write "etl" after the space'),
+        ("!bob", "it has no special meaning here", "an ACL only grants access"),
+        ("# alice", 'the "#" is part of the name "#"', "an ACL only grants access"),
+        ("bob#ops", "an ACL has no comments", "remove the comment"),
+        ("~", '"~" names nobody', "write a service's name after it"),
+        ('["alice"]', "the brackets in", "without brackets and quotes"),
+        ("TODO", '"TODO" looks like a placeholder', "write the name"),
+        ("a%20b", '"%20" in "a%20b" stands for itself', "write the character that it encodes"),
+        ("al\u0456ce", "contains U+0456 next to a Latin letter", "retype the name"),
     ],
 )
 def test_messages_of_yarn(acl: str, message: str, remedy: str) -> None:
@@ -137,6 +169,37 @@ def test_messages_of_yarn(acl: str, message: str, remedy: str) -> None:
     assert (found.line, found.column) == (4, 1)
     assert message in found.message
     assert remedy in found.remedy
+
+
+@pytest.mark.parametrize("format_name", [FAIR, CAPACITY])
+@pytest.mark.parametrize(
+    ("acl", "message"),
+    [
+        ("alice CORP\\domain users", 'the backslash in "CORP\\\\domain users" is part of'),
+        ('alice "domain users"', "the quotes in "),
+        ("alice \u201cdomain users\u201d", "the quotes in "),
+        ("x domain users;data eng", 'a ";" does not separate names'),
+        ("none domain users", "the name of a user here, and does not mean nobody"),
+        ("alice @domain users", "does not mark a group"),
+        ("alice domain users,Domain Users", "is also spelled"),
+        ("alice [domain users]", "the brackets in"),
+        ("alice domain us\u200bers", "an invisible character"),
+        ("alice group:domain users", '"group:" in'),
+        ("alice g h", "is ambiguous"),
+        (" *", "in Hadoop everyone"),
+        ("alice, bob", "the space beside the comma"),
+        ("alice\n domain users", "a line break or tab"),
+        ("alice domain users", ""),
+        (" domain users,data eng", ""),
+        ("alice data eng, R&D team", ""),
+        ("alice research & development,sales (EU)", ""),
+        ("~hue  etl", ""),
+    ],
+)
+def test_names_with_spaces_in_hadoop(format_name: str, acl: str, message: str) -> None:
+    """Hadoop separates groups only with commas."""
+    found = lint(format_name, acl, semantics=Semantics.HADOOP)
+    assert [message in each.message for each in found] == [True] * bool(message)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +278,9 @@ def test_a_key_of_a_queue_without_its_prefix() -> None:
         ("a\uff0cb", 'a "\uff0c" does not separate queues'),
         ("a\u200b", "invisible character, U+200B"),
         ('"a"', "quotes"),
+        ("[a]", "brackets"),
+        ("\u0430dhoc", "U+0430 next to a Latin letter"),
+        ("a (b)", 'a " " does not separate queues'),
         ("a-b_c@d", ""),
         ("r\xe9sum\xe9", ""),
     ],

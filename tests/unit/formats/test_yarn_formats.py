@@ -325,7 +325,7 @@ def test_a_space_beside_a_comma_has_two_remedies(acl: str) -> None:
         (
             f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>\n  bob\n</aclSubmitApps>"
             + END,
-            ["a line break or tab", "in Hadoop group 'bob'"],
+            ["a line break or tab", 'in Hadoop group "bob"'],
         ),
         (
             f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>a, b</aclSubmitApps>" + END,
@@ -338,7 +338,7 @@ def test_a_space_beside_a_comma_has_two_remedies(acl: str) -> None:
         (
             f"<queue name='root'>{CLOSED}<queue name='a'><aclSubmitApps>u g h</aclSubmitApps>"
             + END,
-            ["in Hadoop user 'u' and group 'g h'"],
+            ['in Hadoop user "u" and group "g h"'],
         ),
         (f"<queue name='root'>{CLOSED}<queue name='a'/></queue>", []),
     ],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from queuegate.policy.created_queues import TemplateKind
 from queuegate_server.formats.diagnostics import Severity
 from queuegate_server.formats.registry import check_file, load_policy
 from queuegate_server.formats.yarn.convert import convert
@@ -85,6 +86,70 @@ def test_an_acl_of_an_unlisted_queue(path: str, remedy: str) -> None:
     [warning] = check_file(CAPACITY, data, "f.xml", with_lint=False)
     assert f'there is no queue "{path}"' in warning.message
     assert warning.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize("kind", ["", *(f"{each}." for each in TemplateKind)])
+@pytest.mark.parametrize("acl", ["acl_submit_applications", "acl_administer_queue"])
+def test_an_acl_without_a_queue(kind: str, acl: str) -> None:
+    data = capacity(("root.queues", "a"), (f"{kind}{acl}", "ann"))
+    [warning] = check_file(CAPACITY, data, "f.xml", with_lint=True)
+    assert warning.message == "the key names no queue: this ACL is ignored"
+    assert warning.remedy == f"write {KEY}.{kind}{acl} for root"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "count"),
+    [
+        ("root.a.acl_submit_applications", "${acl}", 1),
+        ("root.a.acl_submit_applications", "${env.FOO:-bob}", 1),
+        ("root.a.acl_submit_applications", "${no variable}", 1),
+        ("root.a.auto-create-child-queue.enabled", "${on}", 1),
+        ("root.a.auto-queue-creation-v2.maximum-queue-depth", "${depth}", 1),
+    ],
+)
+def test_a_variable_is_reported_once(name: str, value: str, count: int) -> None:
+    found = check_file(
+        CAPACITY, capacity(("root.queues", "a"), (name, value)), "f.xml", with_lint=True
+    )
+    assert len(found) == count
+    is_variable = " variable" not in value
+    assert ("cannot be expanded" in found[0].message) is is_variable
+    assert ("unrendered template" in found[0].message) is not is_variable
+
+
+@pytest.mark.parametrize("key", ["yarn.acl.enable", "yarn.admin.acl"])
+def test_a_variable_in_yarn_site_is_reported_once(key: str) -> None:
+    values = {"yarn.acl.enable": "true", "yarn.admin.acl": "yarn", key: "${x}"}
+    text = "".join(prop(*each) for each in values.items())
+    data = f"<configuration>{text}</configuration>".encode()
+    [error] = check_file("yarn-site", data, "yarn-site.xml", with_lint=True)
+    assert "cannot be expanded" in error.message
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ("type='parent'", ""),
+        ("type='leaf'", ""),
+        ("type='Parent'", 'type is "Parent": Hadoop accepts only type="parent"'),
+        ("type=' parent'", 'type is " parent"'),
+        ("type='parents'", 'type is "parents"'),
+        ("Type='parent'", 'Type is "parent"'),
+    ],
+)
+def test_types_of_queues(attributes: str, words: str) -> None:
+    found = check_file(FAIR, fair(f"<queue name='a' {attributes}/>"), "f.xml", with_lint=True)
+    assert [words in each.message for each in found] == [True] * bool(words)
+    assert all(each.queue == "root.a" for each in found)
+
+
+@pytest.mark.parametrize("second", ["<queue name='a'/>", "<pool name=' a '/>"])
+def test_a_queue_declared_twice(second: str) -> None:
+    [warning] = check_file(
+        FAIR, fair("\n<queue name='a'/>\n", second, "<queue name='b'/>"), "f.xml", with_lint=True
+    )
+    assert warning.message == 'the queue "root.a" is already declared on line 2; the two are merged'
+    assert (warning.line, warning.queue) == (3, "root.a")
 
 
 def test_lint_reports_acls_of_a_file_with_errors() -> None:

@@ -67,12 +67,13 @@ def test_a_difference_is_reported_if_and_only_if_there_is_one(text: str) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("u1 g1 g2", "as documented it allows user 'u1' and group 'g1', in Hadoop user 'u1' and"),
-        ("alice *", "as documented it allows user 'alice' and group '*', in Hadoop everyone"),
+        ("u1 g1 g2", 'as documented it allows user "u1" and group "g1", in Hadoop user "u1" and'),
+        ("alice *", 'as documented it allows user "alice" and group "*", in Hadoop everyone'),
         (
             "~knox",
             "as documented it allows nobody, in Hadoop every user that is impersonated",
         ),
+        ("a\xa0b", 'as documented it allows nobody, in Hadoop user "a\\u00a0b"'),
         ("john,jane HR", ""),
     ],
 )

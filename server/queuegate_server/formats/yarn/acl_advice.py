@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from queuegate.policy.acl import WILDCARD
+from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.yarn_acl import TRIMMED, Semantics, describe_difference, parse_yarn
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.suspicious_names import (
@@ -46,11 +46,29 @@ def _ambiguities(text: str, semantics: Semantics) -> Iterator[Suspicion]:
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if WILDCARD in hadoop.users | hadoop.groups:
         yield Suspicion("a * among other names is an ordinary name", "write * alone, or remove it")
-    if differs := describe_difference(text):
+    is_stated = semantics is Semantics.HADOOP and _is_meant_for_hadoop(text, hadoop)
+    if not is_stated and (differs := describe_difference(text)):
         message = f"{quoted(text)} is ambiguous: {differs}; this file is read with"
         message += f" semantics {semantics}"
         remedy = "write users, one space, groups, and separate names with commas only"
         yield Suspicion(message, remedy)
+
+
+def _is_meant_for_hadoop(text: str, acl: Acl) -> bool:
+    """Return whether an ACL that is read differently as documented is clear in Hadoop.
+
+    A space in a group's name may be meant as a separator unless commas separate the groups.
+    """
+    return (
+        not acl.allows_all
+        and not _LINE_BREAK_OR_TAB.search(text)
+        and not _BLANK_AT_COMMA.match(text)
+        and ("," in text.partition(" ")[2] or all(map(_is_clear_group, acl.groups)))
+    )
+
+
+def _is_clear_group(name: str) -> bool:
+    return " " not in name or name.lower().startswith("domain ")
 
 
 def _suspicions(text: str) -> Iterator[Suspicion]:
@@ -59,7 +77,10 @@ def _suspicions(text: str) -> Iterator[Suspicion]:
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
         for entry in _SEPARATOR.split(field):
-            name = entry.strip(TRIMMED).removeprefix(_PROXY)
-            # Skip a name with a space, because it is either already reported or valid in Hadoop.
-            if " " not in name and (suspicion := suspicious_name(kind, name, YARN)):
+            name = entry.strip(TRIMMED)
+            if kind == "user" and name == _PROXY:
+                yield Suspicion(f'"{_PROXY}" names nobody', "write a service's name after it")
+            elif suspicion := suspicious_name(
+                kind, name.removeprefix(_PROXY) if kind == "user" else name, YARN
+            ):
                 yield suspicion

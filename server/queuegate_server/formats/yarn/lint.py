@@ -18,7 +18,7 @@ from queuegate_server.formats.yarn.schedulers import (
 )
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yarn.templates import ADMIN, SUBMIT, TemplateEntry, template_property
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
 
 def lint_scheduler(
@@ -43,7 +43,9 @@ def lint_scheduler(
     entries: list[QueueEntry | TemplateEntry] = [*scheduler.queues, *scheduler.templates.entries]
     for entry in entries:
         for text in filter(None, (entry.submit, entry.admin)):
-            _lint_acl(text, entry.path, options.semantics, diagnostics)
+            # A variable that remains in a Hadoop property has already been reported.
+            if format_name == "fair-scheduler" or not VARIABLE.search(text.text):
+                _lint_acl(text, entry.path, options.semantics, diagnostics)
     return diagnostics.sorted()
 
 
@@ -61,9 +63,9 @@ def _read_invalid(
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     """Return warnings about `yarn.admin.acl` in yarn-site.xml, if it is set there."""
     site, _ = read_site(options.site, options.semantics)
-    if options.site is None or site.admins_position is None:
+    if site.admins_position is None or VARIABLE.search(site.admins):
         return ()
-    diagnostics = Diagnostics(options.site[1])
+    diagnostics = Diagnostics(options.site[1] if options.site else "")
     _lint_acl(site.admins_position, "", options.semantics, diagnostics)
     return diagnostics.sorted()
 

@@ -24,6 +24,7 @@ _OWN_AUTHORIZER: Final = "org.apache.hadoop.yarn.security.ConfiguredYarnAuthoriz
 _LOCAL_FILES: Final = "org.apache.hadoop.yarn.LocalConfigurationProvider"
 _FILE_STORE: Final = "file"
 _MEMORY_STORE: Final = "memory"
+_STORES: Final = (_FILE_STORE, _MEMORY_STORE, "leveldb", "zk", "fs")
 _SCHEDULERS: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler."
 _SCHEDULER_OF_FORMAT: Final[Mapping[str, str]] = {
     "capacity-scheduler": f"{_SCHEDULERS}capacity.CapacityScheduler",
@@ -118,4 +119,7 @@ def _store(stated: str | None) -> _Findings:
     if stated == _MEMORY_STORE:
         effect = "changes to queues through its API are not in this file"
     remedy = "serve what its API returns at /ws/v1/cluster/scheduler-conf, or set it to file"
+    if stated not in _STORES:
+        effect = f"the ResourceManager starts only with {', '.join(_STORES)}, in lower case"
+        remedy = "write one of these names, without white space"
     yield STORE, f"{STORE} is {quoted(stated)}: {effect}", remedy

@@ -56,6 +56,7 @@ _TOP_LEVEL: Final = frozenset(
         *("reservation-agent", "reservation-planner", "reservation-policy"),
     }
 )
+_PARENT: Final = "parent"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _OTHER_CAPACITY_ACLS: Final = frozenset(
@@ -195,8 +196,16 @@ class _FairSchedulerReader:
 
     def _read_queue(self, element: Element, path: str) -> None:
         queue = self._queues.setdefault(path, QueueEntry(path, element))
+        if queue.position is not element and path != ROOT:
+            message = f"the queue {quoted(path)} is already declared on line {queue.position.line};"
+            message += " the two are merged"
+            self._diagnostics.warning(element, message, "declare it once", path)
         queue.position = element
-        queue.is_parent = element.attributes.get("type") == "parent"
+        queue.is_parent = element.attributes.get("type") == _PARENT
+        for key, value in element.attributes.items():
+            if key.lower() == "type" and (key, value) not in {("type", _PARENT), ("type", "leaf")}:
+                message = f"{key} is {quoted(value)}: Hadoop accepts only type={quoted(_PARENT)}"
+                self._diagnostics.warning(element, message, "correct it, or remove it", path)
         for child in element.children:
             attribute = FAIR_ACLS.get(child.name)
             if attribute is None:
@@ -333,7 +342,7 @@ def _check_keys(
         if not key.startswith(PREFIX) or not (meant or last.lower().startswith("acl_")):
             continue
         if last in {SUBMIT, ADMIN}:
-            if path not in paths and not is_template_acl(key):
+            if path not in paths and not is_template_acl(key.removeprefix(PREFIX)):
                 unlisted.warning(text, *_unlisted_queue(path, last, paths, creation), path)
         elif last not in _OTHER_CAPACITY_ACLS:
             message = f"{quoted(last)} is not a property of a queue: it is ignored"
@@ -345,6 +354,9 @@ def _unlisted_queue(
     path: str, acl: str, paths: dict[str, Positioned], creation: QueueCreation | None
 ) -> tuple[str, str]:
     """Return the message and remedy for the ACL of a queue that is not listed."""
+    if not path or path in [*TemplateKind]:
+        message = "the key names no queue: this ACL is ignored"
+        return message, f"write {'.'.join(filter(None, (f'{PREFIX}{ROOT}', path, acl)))} for root"
     message = f"there is no queue {quoted(path)}: this ACL is ignored"
     if template := misspelled_template(path):
         return message, f"for queues that will be created, write {template}"

@@ -10,7 +10,7 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, Position, quoted
 from queuegate_server.formats.envelope import SITE_KEY, open_envelope
 from queuegate_server.formats.yarn.properties import Configuration, boolean
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
 NOBODY: Final = " "
 ENABLE: Final = "yarn.acl.enable"
@@ -62,7 +62,7 @@ def read_site(
         return enforced, diagnostics.sorted()
     switch, admins = properties.get(ENABLE), properties.get(ADMINS)
     stated = boolean(switch) if switch else None
-    if not stated:
+    if not stated and not (switch and VARIABLE.search(switch.text)):
         message = f"{ENABLE} is not set and defaults to false"
         if switch is not None:
             message = f"{ENABLE} is {quoted(switch.text)}"

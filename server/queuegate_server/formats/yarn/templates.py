@@ -24,7 +24,7 @@ from queuegate.policy.names import SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.yarn.properties import boolean
 from queuegate_server.formats.yarn.unlisted_queues import UnlistedQueues
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
 PREFIX: Final = "yarn.scheduler.capacity."
 SUBMIT: Final = "acl_submit_applications"
@@ -190,7 +190,7 @@ class TemplateReader:
     def _boolean(self, key: str, path: str) -> bool:
         text = self._properties.get(key)
         stated = boolean(text) if text else False
-        if text is not None and stated is None:
+        if text is not None and stated is None and not VARIABLE.search(text.text):
             message = f"{quoted(text.text)} is neither true nor false and so is read as false"
             self._diagnostics.warning(text, message, "write true or false", path)
         return bool(stated)
@@ -198,7 +198,7 @@ class TemplateReader:
     def _integer(self, key: str, default: int) -> int:
         """Parse an integer property as Hadoop does; return `default` if it is unset or invalid."""
         text = self._properties.get(key)
-        if text is None:
+        if text is None or VARIABLE.search(text.text):  # already reported
             return default
         digits = text.text.strip()
         if len(digits) <= _MAX_DIGITS and _INTEGER.fullmatch(digits):

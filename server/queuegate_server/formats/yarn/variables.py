@@ -14,7 +14,7 @@ from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Positioned, quoted
 from queuegate_server.formats.source_text import MAX_BYTES
 
-_VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
+VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
 _MAX_SUBSTITUTIONS: Final = 20
 """The maximum number of substitutions, the same as `MAX_SUBST` in Hadoop's `Configuration`."""
 _MAX_VALUE_LENGTH: Final = 1_048_576
@@ -69,7 +69,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
     values = [properties[name]]
     text = values[0].text
     for _ in range(_MAX_SUBSTITUTIONS):
-        match = _VARIABLE.search(text)
+        match = VARIABLE.search(text)
         if match is None:
             return text
         variable = match[1].strip(TRIMMED)
@@ -98,7 +98,7 @@ def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
     reachable: set[str] = set()
     stack = [text]
     while stack:
-        for match in _VARIABLE.finditer(stack.pop()):
+        for match in VARIABLE.finditer(stack.pop()):
             name = match[1].strip(TRIMMED)
             if name not in reachable and name in properties:
                 reachable.add(name)
