@@ -14,7 +14,7 @@ from queuegate._results import Resolution, ResolveOutcome
 from queuegate._types import Check, Decision, ExplainedGroups, Explanation, GroupsOrigin, Step
 from queuegate._users import AccessGrant, UsableQueue
 from queuegate.cli.suggestions import MissingQueue, missing_queue_line
-from queuegate.cli.terminal import Colors, escape
+from queuegate.cli.terminal import Colors, escape, join_names, unlistable
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, groups_listed_as_users
@@ -229,7 +229,7 @@ def _misplaced(acl: str, groups: Sequence[str], colors: Colors) -> str:
 
 
 def _groups(groups: ExplainedGroups) -> str:
-    names = ", ".join(escape(group) for group in groups.groups)
+    names = join_names(groups.groups)
     notes = [ORIGINS[groups.origin]]
     if groups.resolver and groups.origin not in {GroupsOrigin.NOT_NEEDED, GroupsOrigin.REQUEST}:
         notes.append(f"resolver {escape(groups.resolver)}")
@@ -287,7 +287,7 @@ def resolution(answer: Resolution, colors: Colors) -> Iterator[str]:
         hint = _domain_part(answer.user) if is_unknown else ""
         yield f"{user}: {UNRESOLVED[answer.outcome]} ({by}){detail}{hint}"
         return
-    yield f"{user}: {', '.join(escape(group) for group in answer.groups) or 'no groups'}"
+    yield f"{user}: {join_names(answer.groups) or 'no groups'}"
     notes = [by, "cached" if answer.cached else "just resolved"]
     if answer.stale:
         notes.append(colors.doubtful("expired, but the resolver is unavailable"))
@@ -296,6 +296,8 @@ def resolution(answer: Resolution, colors: Colors) -> Iterator[str]:
     if answer.expires_at:
         notes.append(f"expires {moment(answer.expires_at)}")
     yield f"  {', '.join(notes)}{detail}"
+    if note := unlistable(answer.groups):
+        yield f"  note: {note}"
 
 
 def moment(when: datetime) -> str:

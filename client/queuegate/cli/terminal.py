@@ -1,6 +1,7 @@
 """Escape and color text for terminals."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -15,6 +16,21 @@ def escape(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Join escaped names with commas. Names that would be ambiguous in the list are quoted."""
+    return ", ".join(escape(f'"{name}"' if _needs_quotes(name) else name) for name in names)
+
+
+def unlistable(names: Iterable[str]) -> str:
+    """Return a note on names that no ACL can list; "" if there are none."""
+    affected = join_names(name for name in names if _needs_quotes(name))
+    return f"no ACL can list {affected}: commas and spaces separate names" if affected else ""
+
+
+def _needs_quotes(name: str) -> bool:
+    return not name or "," in name or name != name.strip()
 
 
 @dataclass(frozen=True, slots=True)

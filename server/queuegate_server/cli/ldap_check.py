@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from queuegate.cli.terminal import join_names, unlistable
 from queuegate_server.cli import EXIT_NO
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.formats.diagnostics import printable
@@ -101,8 +102,9 @@ async def _check(options: LdapOptions, user: str) -> bool:
         outcome, notes = await _look_up(url, user, options, statistics)
         if isinstance(outcome, KnownUser):
             results.add(frozenset(outcome.groups))
-            names = printable(", ".join(outcome.groups)) or "none"
-            click.echo(f"  groups ({len(outcome.groups)}): {names}")
+            groups = outcome.groups
+            click.echo(f"  groups ({len(groups)}): {join_names(groups) or 'none'}")
+            notes += filter(None, [unlistable(groups)])
         elif isinstance(outcome, NoSuchUser):
             results.add(None)
             click.echo(f"  no such user: {outcome.detail}")

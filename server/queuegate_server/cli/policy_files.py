@@ -324,7 +324,7 @@ def _report(
     """Print all diagnostics, and a summary on stderr; return the exit status.
 
     A diagnostic is printed once, even if its file, such as a yarn-site.xml, is read repeatedly.
-    The summary counts the checked files and any other files with diagnostics.
+    The summary counts the checked files, but not files read with them, such as a yarn-site.xml.
     """
     all_diagnostics: list[Diagnostic] = []
     files: set[str] = set()
@@ -348,7 +348,6 @@ def _report(
         # Formats for programs contain a single document, so it must include these diagnostics.
         failure.diagnostics = [*dict.fromkeys((*all_diagnostics, *failure.diagnostics))]
         raise
-    files.update(each.file for each in all_diagnostics)
     errors = sum(each.severity is Severity.ERROR for each in all_diagnostics)
     counts = {"files": len(files), "errors": errors, "warnings": len(all_diagnostics) - errors}
     if output != findings.TEXT:

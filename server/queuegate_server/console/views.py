@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from queuegate.policy.decision import Access
+from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.console.annotations import Annotator
 from queuegate_server.console.forms import Turns
@@ -68,6 +69,13 @@ class Visit:
     def access(self) -> Access:
         """The access type in the URL; `submit` by default."""
         return Access.ADMIN if self.query.get("access") == Access.ADMIN else Access.SUBMIT
+
+    @property
+    def partition(self) -> str:
+        """The partition in the URL; by default, `default` or, if there is none, the first."""
+        served = self.services.core.engine.snapshot.served
+        default = DEFAULT_PARTITION if DEFAULT_PARTITION in served else ""
+        return self.query.get("partition") or default or next(iter(served), DEFAULT_PARTITION)
 
     @property
     def trusted(self) -> bool:

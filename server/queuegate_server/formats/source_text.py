@@ -24,6 +24,8 @@ def decode(data: bytes) -> str:
     """
     if len(data) > MAX_BYTES:
         raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
+    if data.startswith(b"\x1f\x8b"):
+        raise ParseError(Position(1, 1), "the file is compressed with gzip", "decompress it")
     try:
         text = data.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:

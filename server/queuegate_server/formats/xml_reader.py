@@ -52,6 +52,12 @@ class _Builder:
         if len(data) > MAX_BYTES:
             message = f"the file is larger than {MAX_BYTES} bytes"
             raise ParseError(None, message, "split it, or remove what is not needed")
+        if not data.strip():
+            raise ParseError(
+                Position(1, 1),
+                "the file is empty: no element found",
+                "fill it, or name another file",
+            )
         parser = self._parser
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end

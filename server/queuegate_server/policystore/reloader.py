@@ -341,7 +341,11 @@ def _no_partitions(
     """Return the diagnostics, plus an error for each policy that has lost all its partitions."""
     message = "the policy no longer has any partitions"
     remedy = "add a partition; a file that is still being written is read again"
-    others = [each for each in diagnostics if each.file not in lost or each.message != NO_PARTITION]
+    others = [
+        each
+        for each in diagnostics
+        if each.file not in lost or not each.message.endswith(NO_PARTITION)
+    ]
     emptied = (Diagnostic(file, 1, 1, Severity.ERROR, message, remedy) for file in lost)
     return tuple(sort_diagnostics([*others, *emptied]))
 

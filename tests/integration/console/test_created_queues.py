@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.console_http import Browser
-from tests.support.servers.console_server import creating_console, running_console
+from tests.support.servers.console_server import creating_console, running_console, yarn_console
 
 FLEXIBLE = {
     "root.queues": "flexible",
@@ -90,3 +90,22 @@ def test_templates_of_parents_and_unset_acls(tmp_path: Path) -> None:
     assert re.search(rf"default \(unset in {re.escape(str(site))}\)", page)
     assert re.search(rf"root\.flexible\.new admin user omar {place}:6", created)
     assert re.search(rf"root\.flexible submit .* default \(queue at {place}:2:\d+\)", access)
+
+
+def test_without_a_partition_the_pages_use_the_only_one(tmp_path: Path) -> None:
+    with yarn_console(tmp_path, "hadoop") as console:
+        browser = Browser(console.url)
+        for page in (
+            "user?user=eve",
+            "access?user=eve&queue=root.default",
+            "queues",
+            "user",
+            "access",
+        ):
+            answer = browser.get(page)
+            assert answer.status == 200, page
+            assert "partition 'default' does not exist" not in answer.text
+        assert "partition=hadoop" in browser.get("access?user=eve&queue=root.default").text
+        refused = browser.get("user?user=eve&partition=default")
+        assert refused.status == 400
+        assert "partition &#39;default&#39; does not exist" in refused.text

@@ -288,6 +288,17 @@ def note_of(output: str) -> str:
     return line
 
 
+def test_names_that_no_acl_can_list_are_quoted(
+    tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    own_directory.add(group("eng, prod", dn("carol")) + group("domain users", dn("carol")))
+    config = settings(tmp_path, ca_file, password_file, own_directory.url)
+    status, output = run(config, "--user", "carol")
+    assert status == 0
+    assert 'groups (3): level1, "eng, prod", domain users\n' in output
+    assert 'note: no ACL can list "eng, prod": commas and spaces separate names\n' in output
+
+
 @pytest.mark.parametrize("groups_from", ["member_dn", "member_of"])
 def test_memberships_outside_of_the_base(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path, groups_from: str
@@ -328,6 +339,12 @@ def test_nobody_has_member_of(
         ("CORP\\alice", "the directory has the user 'alice': let callers send the name without"),
         ("alice@corp.example", "the directory has the user 'alice'"),
         ("CORP\\nobody", "'nobody' is not in the directory either"),
+        (
+            "alice/host@EXAMPLE.COM",
+            "the directory has the user 'alice': let callers send the short",
+        ),
+        ("alice/host", "the directory has the user 'alice': let callers send the short name"),
+        ("x/host@EXAMPLE.COM", "'x/host' and 'x' are not in the directory either"),
     ],
 )
 def test_names_with_a_domain_part(

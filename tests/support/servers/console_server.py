@@ -89,6 +89,17 @@ def creating_console(folder: Path) -> Iterator[RunningConsole]:
 
 
 @contextmanager
+def yarn_console(folder: Path, partition: str) -> Iterator[RunningConsole]:
+    """Serve a capacity scheduler in the only partition."""
+    policy = folder / "capacity-scheduler.xml"
+    policy.write_text(creating_scheduler())
+    policies = [{"path": str(policy), "partition": partition}]
+    partitions = {"partitions": {partition: {"resolver": "directory"}}}
+    with _running(folder, policies, PEOPLE, partitions) as console:
+        yield console
+
+
+@contextmanager
 def _running(
     folder: Path,
     policies: list[dict[str, str]],

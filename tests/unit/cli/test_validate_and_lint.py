@@ -103,7 +103,7 @@ def test_faults_of_the_settings_are_reported_once(
     assert others == [f"bad.yaml:{ERROR}"]
     assert done.stderr == (
         "nosuch.yaml: error: cannot be read: No such file or directory (check the path)\n"
-        "4 files, 3 errors, 0 warnings\n"
+        "3 files, 3 errors, 0 warnings\n"
     )
     assert done.exit_code == 2
     assert run(validate, "--config", "nosuch.yaml", "good.yaml").exit_code == 2
@@ -285,6 +285,9 @@ ADMINS = "<property><name>yarn.admin.acl</name><value>bob</value></property>"
         (SITE.format("no", ADMINS), [], 0, "neither true nor false and so is read as false"),
         (SITE.format("true", ""), ["--format", "yarn-site"], 0, "not set and defaults to *"),
         ("<configuration/>", [], 1, "lists no queue"),
+        ("", [], 0, "the file is empty: every request will fail with NOT_FOUND"),
+        (" \n", ["--format", "capacity-scheduler"], 1, "the file is empty: no element found"),
+        ("", ["--format", "yarn-site"], 1, "the file is empty: no element found"),
         (CLOSED, [], 0, '"bob g h" is ambiguous'),
         (CLOSED, ["--semantics", "hadoop"], 0, "0 errors, 0 warnings"),
     ],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate.cli.documents import to_json
-from queuegate.cli.terminal import Colors, colors_for, escape
+from queuegate.cli.terminal import Colors, colors_for, escape, join_names, unlistable
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,21 @@ def test_json_is_plain_ascii(text: str) -> None:
     document = to_json({"name": text})
     assert document.isascii()
     assert document.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("names", "joined", "affected"),
+    [
+        ([], "", ""),
+        (["domain users", "ops;eng"], "domain users, ops;eng", ""),
+        (["a", "eng, prod"], 'a, "eng, prod"', '"eng, prod"'),
+        ([" a", "b ", ""], '" a", "b ", ""', '" a", "b ", ""'),
+    ],
+)
+def test_names_in_lists(names: list[str], joined: str, affected: str) -> None:
+    assert join_names(names) == joined
+    note = f"no ACL can list {affected}: commas and spaces separate names"
+    assert unlistable(names) == (note if affected else "")
 
 
 class Terminal(io.StringIO):

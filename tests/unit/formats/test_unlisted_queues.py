@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.formats.registry import check_file, detect_file_format
+from queuegate_server.formats.registry import check_file, detect_file_format, load_policy
 
 PREFIX = "yarn.scheduler.capacity."
 PROPERTIES = {
@@ -72,6 +72,27 @@ def test_a_missing_list_is_one_error(properties: Mapping[str, str]) -> None:
     error, ignored = check(prefixed({**properties, **PROPERTIES}))
     assert "root.queues lists no queue" in error.message
     assert "8 properties are ignored" in ignored.message
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_site"),
+    [
+        ({"yarn.acl.enable": "true", "yarn.admin.acl": "yarn"}, True),
+        ({"yarn.resourcemanager.hostname": "rm", f"{PREFIX}maximum-applications": "1"}, True),
+        ({"yarn.acl.enable": "true", f"{PREFIX}root.capacity": "100"}, False),
+        ({"yarn.app.mapreduce.am.staging-dir": "/a"}, False),
+        ({"fs.defaultFS": "hdfs://a"}, False),
+    ],
+)
+def test_a_yarn_site_as_the_policy(properties: Mapping[str, str], is_site: bool) -> None:
+    data = configuration(properties)
+    messages = [str(each) for each in load_policy("capacity-scheduler", data, "a.xml").diagnostics]
+    assert "root.queues lists no queue: this is not a capacity-scheduler.xml" in messages[0]
+    assert (
+        "but a yarn-site.xml (use the scheduler's file here, and this file as --yarn-site"
+        in messages[0]
+    ) is is_site
+    assert len(messages) == 1 or not is_site
 
 
 def test_names_with_dots_are_one_error() -> None:

@@ -130,6 +130,7 @@ def test_nodes_have_positions_and_styles() -> None:
             "1:2: error: not UTF-8: byte 0xff is not part of a character",
         ),
         ("a".encode("utf-16"), "1:1: error: not UTF-8: byte 0xff is not part of a character"),
+        (b"\x1f\x8b\x08\x00", "1:1: error: the file is compressed with gzip"),
     ],
 )
 def test_refuses_with_a_position(text: str | bytes, expected: str) -> None:

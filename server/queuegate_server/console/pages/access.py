@@ -8,7 +8,6 @@ from queuegate import _responses as responses
 from queuegate._types import Step
 from queuegate.cli.render import ORIGINS, reason_words
 from queuegate.policy.explain import StepOutcome, ambiguity, groups_listed_as_users
-from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.console.attention import failure_of
@@ -60,7 +59,7 @@ async def show(visit: Visit) -> View:
         user=query.get("user", "").strip(),
         queue=query.get("queue", "").strip(),
         access=visit.access,
-        partition=query.get("partition") or DEFAULT_PARTITION,
+        partition=visit.partition,
         groups=groups if groups or no_groups else None,
         real_user=query.get("real_user", "").strip(),
     )

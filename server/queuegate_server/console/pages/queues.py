@@ -12,7 +12,7 @@ from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.explain import ambiguity
-from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, parent_path
+from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
@@ -66,8 +66,7 @@ async def show(visit: Visit) -> View:
     """Show the tree and the selected queue."""
     query = visit.query
     snapshot = visit.services.core.engine.snapshot
-    default = DEFAULT_PARTITION if DEFAULT_PARTITION in snapshot.served else ""
-    name = query.get("partition") or default or next(iter(snapshot.served), DEFAULT_PARTITION)
+    name = visit.partition
     partition = snapshot.find(name).partition
     access = visit.access
     asked = query.get("queue", "") or ROOT

@@ -5,7 +5,6 @@ from typing import Final
 from queuegate import Resolution
 from queuegate import _responses as responses
 from queuegate.cli.render import UNRESOLVED, grant_words
-from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.console.views import Page, Route, Url, View, Visit, url
@@ -25,7 +24,7 @@ async def show(visit: Visit) -> View:
     """Show the user named in the URL, if any."""
     query = visit.query
     user = query.get("user", "").strip()
-    partition = query.get("partition") or DEFAULT_PARTITION
+    partition = visit.partition
     error = queues_error = following = ""
     resolution = None
     rows: list[dict[str, str]] = []

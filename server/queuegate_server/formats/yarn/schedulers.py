@@ -59,6 +59,7 @@ _TOP_LEVEL: Final = frozenset(
 _PARENT: Final = "parent"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
+_NOT_OF_SITE: Final = (PREFIX, "yarn.app.mapreduce.")
 _OTHER_CAPACITY_ACLS: Final = frozenset(
     {
         *("acl_application_max_priority", "acl_administer_reservations"),
@@ -271,10 +272,22 @@ def _check_lists(
         # Hadoop requires this list, so a file without it is damaged or is a different file.
         lists[ROOT] = properties.get(f"{PREFIX}{ROOT}.{LIST}", Position(1, 1))
         message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
+        remedy = "list the queues below root, or use the right file"
+        if _is_site(properties, diagnostics.file):
+            message += " but a yarn-site.xml"
+            remedy = "use the scheduler's file here, and this file as --yarn-site or yarn_site"
         if not has_errors:
-            remedy = "list the queues below root, or use the right file"
             diagnostics.error(lists[ROOT], message, remedy)
     return lists
+
+
+def _is_site(properties: dict[str, Text], file: str) -> bool:
+    """Return whether a file is probably a yarn-site.xml, which sets properties of YARN but none of
+    a queue.
+    """
+    keys = [key for key, text in properties.items() if text.file == file]
+    is_site = any(key.startswith("yarn.") and not key.startswith(_NOT_OF_SITE) for key in keys)
+    return is_site and not any(key.startswith(f"{PREFIX}{ROOT}.") for key in keys)
 
 
 def _is_read(name: str) -> bool:
@@ -329,7 +342,8 @@ def _check_keys(
 ) -> None:
     for key in (ENABLE, ADMINS, *sorted(overrides.KEYS)):
         text = properties.get(key)
-        if text is not None and text.file == diagnostics.file:
+        is_here = text is not None and text.file == diagnostics.file
+        if is_here and not _is_site(properties, diagnostics.file):
             message = f"{key} has no effect in this file: Hadoop reads it before this one"
             diagnostics.warning(text, message, "set it in yarn-site.xml")
     for key, text in properties.items():

@@ -32,7 +32,7 @@ from queuegate_server.formats.yunikorn.quotas import check_limits, check_resourc
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn treats any other text as `none`."""
 
-NO_PARTITION: Final = "the document defines no partition: every request will fail with NOT_FOUND"
+NO_PARTITION: Final = "every request will fail with NOT_FOUND"
 _MAX_SHOWN_NAMES: Final = 5
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
@@ -55,7 +55,13 @@ def load_queues(
     with diagnostics:
         partitions = decode(document.root, diagnostics)
         if not partitions and not document.diagnostics and not diagnostics.error_count:
-            diagnostics.warning(document.root, NO_PARTITION, "add a partition under partitions")
+            message, remedy = (
+                "the document defines no partition",
+                "add a partition under partitions",
+            )
+            if not data.strip():
+                message, remedy = "the file is empty", "fill it, or name another file"
+            diagnostics.warning(document.root, f"{message}: {NO_PARTITION}", remedy)
         _check_partition_names(partitions, diagnostics)
         for partition in partitions:
             name = normalized_name(partition)

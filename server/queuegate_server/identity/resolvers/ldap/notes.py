@@ -48,19 +48,24 @@ class Notes:
 
     async def _domain_part(self, user: str) -> AsyncIterator[str]:
         name = user.rpartition("\\")[2].partition("@")[0]
-        if not name or name == user:
-            return
-        attributes = " or ".join(self.lookup.users.filter.attributes)
-        if isinstance(await self.lookup.look_up(name, self.connection), KnownUser):
-            yield (
-                f"the directory has the user {name!r}: let callers send the name without its "
-                "domain part, or compare another attribute in user_filter, such as "
-                "userPrincipalName for names like user@domain"
-            )
-        else:
+        short_name = name.partition("/")[0]
+        names = [each for each in dict.fromkeys((name, short_name)) if each not in {"", user}]
+        for each in names:
+            if isinstance(await self.lookup.look_up(each, self.connection), KnownUser):
+                remedy = (
+                    "name without its domain part, or compare another attribute in user_filter, "
+                    "such as userPrincipalName for names like user@domain"
+                )
+                if each != name:
+                    remedy = "short name, which Hadoop derives from the principal"
+                yield f"the directory has the user {each!r}: let callers send the {remedy}"
+                return
+        if names:
+            attributes = " or ".join(self.lookup.users.filter.attributes)
             yield (
                 f"the name has a domain part, and values of {attributes} usually have none; "
-                f"{name!r} is not in the directory either"
+                f"{' and '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'} not in the "
+                "directory either"
             )
 
     async def _other_bases(self, user: str) -> AsyncIterator[str]:
