@@ -55,12 +55,12 @@ def _split_group(
     if name in groups and user not in users | groups and group not in groups:
         message = f"{quoted(name)} is the name of a group, but this ACL lists the user"
         message += f" {quoted(user)} and the group {quoted(group)}"
+        remedy = "write a space before it"
         if partition.cluster is None:
-            yield message, "list another group: YuniKorn's ACLs have no names with spaces"
-        elif partition.cluster.semantics is Semantics.HADOOP:
-            yield message, "write a space before it"
-        else:
-            yield message, "write a space before it, and use semantics hadoop"
+            remedy = "list another group: YuniKorn's ACLs have no names with spaces"
+        elif partition.cluster.semantics is Semantics.DOCUMENTED:
+            remedy += ", and use semantics hadoop"
+        yield message, remedy
 
 
 def _listed_as(names: frozenset[str], listed: str, existing: str) -> str:

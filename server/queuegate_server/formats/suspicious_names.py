@@ -88,9 +88,10 @@ _SEPARATOR: Final = re.compile(
 """A name with a space, such as `research & development`, may contain "&"."""
 _LATIN: Final = "A-Za-z\xc0-\u024f"
 _NOT_LATIN: Final = (
-    "\u0370-\u03ff\u0400-\u052f\u0531-\u0587\u13a0-\u13ff\uff21-\uff5a\U0001d400-\U0001d7ff"
+    r"\u0300-\u03ff\u0400-\u052f\u0531-\u0587\u13a0-\u13ff"
+    r"\uff01-\uff0b\uff0d-\uff1a\uff1c-\uff5e\U0001d400-\U0001d7ff"
 )
-"""Alphabets with letters that resemble Latin letters."""
+"""Combining marks, full-width characters, and alphabets that resemble Latin."""
 _MIXED: Final = re.compile(f"(?<=[{_LATIN}])[{_NOT_LATIN}]|[{_NOT_LATIN}](?=[{_LATIN}])")
 _BRACKETS: Final = re.compile(r"^[(\[{]|^[^(\[{]*[)\]}]\Z")
 """Matches brackets around a name or a list, but not in a name such as `sales (EU)`."""
@@ -218,7 +219,12 @@ _NAME_RULES: Final = (
     ),
     _NameRule(_PLACEHOLDER, "{name} looks like a placeholder", "write the name"),
     _NameRule(
-        re.compile("^[!#^~-]"),
+        re.compile(r"%[0-9A-Fa-f]{2}|&#?\w{1,20};"),
+        '"{text}" in {name} stands for itself',
+        "write the character that it encodes",
+    ),
+    _NameRule(
+        re.compile(r"(?i)^(?:[!#^~-]|(?:not|except)\Z)"),
         'the "{text}" is part of the name {name}: it has no special meaning here',
         "remove it, or the name: an ACL only grants access",
     ),
@@ -228,11 +234,6 @@ _NAME_RULES: Final = (
         "remove the comment",
         may_exist=True,
     ),
-    _NameRule(
-        re.compile("%[0-9A-Fa-f]{2}"),
-        '"{text}" in {name} stands for itself',
-        "write the character that it encodes",
-    ),
     _NameRule(_SEPARATOR, '{name} is one name: a "{text}" does not separate names', _NAMES),
     _NameRule(
         re.compile(r"\|"),
@@ -241,8 +242,8 @@ _NAME_RULES: Final = (
         may_exist=True,
     ),
     _NameRule(
-        re.compile(r"\*(?=.)|(?<=.)\*", re.DOTALL),
-        'the "*" in {name} stands for itself: names in ACLs are not patterns',
+        re.compile(r"\*(?=.)|(?<=.)\*|\?|(?<=\S)\[", re.DOTALL),
+        'the "{text}" in {name} stands for itself: names in ACLs are not patterns',
         "list each name",
     ),
     _NameRule(

@@ -92,7 +92,9 @@ MISTAKES = [
     ),
     *("CHANGE_ME", "changeme", "TODO", "YOUR_USER", "UNDEFINED", "alice,tbd", " REPLACE_ME_PLEASE"),
     *("GROUP_NAME", "xxx", "???", "alice,...", "my-group", "users_here", "~", "~ etl", "~,alice"),
+    *("not alice", "except etl", "al?ce", "team-[ab]", "alice&nbsp;etl", "alice&#32;etl"),
     *("none etl", "alice none", "alice,none", "- etl", "alice everyone", "alice n/a", "alice,null"),
+    *("e\u0301ric", "ops\uff20corp"),
     *("al\u0456ce", "\u0430lice", "alice \u0435tl", "\u039fps", "alice\uff41", "CORP.\U0001d41aa"),
 ]
 
@@ -192,7 +194,7 @@ def test_messages_of_yarn(acl: str, message: str, remedy: str) -> None:
         ("alice domain users", ""),
         (" domain users,data eng", ""),
         ("alice data eng, R&D team", ""),
-        ("alice research & development,sales (EU)", ""),
+        ("alice research & development,sales (EU),sales [US]", ""),
         ("~hue  etl", ""),
     ],
 )

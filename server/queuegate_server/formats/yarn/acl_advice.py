@@ -59,16 +59,10 @@ def _is_meant_for_hadoop(text: str, acl: Acl) -> bool:
 
     A space in a group's name may be meant as a separator unless commas separate the groups.
     """
-    return (
-        not acl.allows_all
-        and not _LINE_BREAK_OR_TAB.search(text)
-        and not _BLANK_AT_COMMA.match(text)
-        and ("," in text.partition(" ")[2] or all(map(_is_clear_group, acl.groups)))
-    )
-
-
-def _is_clear_group(name: str) -> bool:
-    return " " not in name or name.lower().startswith("domain ")
+    if acl.allows_all or _LINE_BREAK_OR_TAB.search(text) or _BLANK_AT_COMMA.match(text):
+        return False
+    names = (name.lower() for name in acl.groups if " " in name)
+    return "," in text.partition(" ")[2] or all(name.startswith("domain ") for name in names)
 
 
 def _suspicions(text: str) -> Iterator[Suspicion]:
@@ -78,9 +72,9 @@ def _suspicions(text: str) -> Iterator[Suspicion]:
     for kind, field in (("user", users), ("group", groups)):
         for entry in _SEPARATOR.split(field):
             name = entry.strip(TRIMMED)
-            if kind == "user" and name == _PROXY:
-                yield Suspicion(f'"{_PROXY}" names nobody', "write a service's name after it")
-            elif suspicion := suspicious_name(
-                kind, name.removeprefix(_PROXY) if kind == "user" else name, YARN
-            ):
+            if kind == "user":
+                if name == _PROXY:
+                    yield Suspicion(f'"{_PROXY}" names nobody', "write a service's name after it")
+                name = name.removeprefix(_PROXY)
+            if suspicion := suspicious_name(kind, name, YARN):
                 yield suspicion

@@ -63,9 +63,9 @@ def _read_invalid(
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     """Return warnings about `yarn.admin.acl` in yarn-site.xml, if it is set there."""
     site, _ = read_site(options.site, options.semantics)
-    if site.admins_position is None or VARIABLE.search(site.admins):
+    if options.site is None or site.admins_position is None or VARIABLE.search(site.admins):
         return ()
-    diagnostics = Diagnostics(options.site[1] if options.site else "")
+    diagnostics = Diagnostics(options.site[1])
     _lint_acl(site.admins_position, "", options.semantics, diagnostics)
     return diagnostics.sorted()
 
