@@ -88,13 +88,28 @@ def test_an_acl_of_an_unlisted_queue(path: str, remedy: str) -> None:
     assert warning.remedy.startswith(remedy)
 
 
+def test_an_acl_of_a_queue_without_a_name() -> None:
+    data = capacity(("root.queues", "a"), ("root..acl_submit_applications", "ann"))
+    [warning] = check_file(CAPACITY, data, "f.xml", with_lint=True)
+    assert warning.message == "the key names no queue: this ACL is ignored"
+
+
+def test_queues_of_an_unknown_list() -> None:
+    names = ("root.queues", "a,${q}")
+    acls = ((f"root.{each}.acl_submit_applications", "ann") for each in "bcd")
+    [error, warning] = check_file(CAPACITY, capacity(names, *acls), "f.xml", with_lint=True)
+    assert 'a variable in "yarn.scheduler.capacity.root.queues" cannot be' in error.message
+    assert warning.message.startswith("3 properties are ignored because")
+    assert warning.remedy == 'correct the list of the queues below "root" first'
+
+
 @pytest.mark.parametrize("kind", ["", *(f"{each}." for each in TemplateKind)])
 @pytest.mark.parametrize("acl", ["acl_submit_applications", "acl_administer_queue"])
 def test_an_acl_without_a_queue(kind: str, acl: str) -> None:
     data = capacity(("root.queues", "a"), (f"{kind}{acl}", "ann"))
     [warning] = check_file(CAPACITY, data, "f.xml", with_lint=True)
     assert warning.message == "the key names no queue: this ACL is ignored"
-    assert warning.remedy == f"write {KEY}.{kind}{acl} for root"
+    assert warning.remedy == f"for root write {KEY}.{kind}{acl}"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate.policy.created_queues import QueueCreation, TemplateKind
-from queuegate.policy.decision import Access
+from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
 from queuegate_server.formats.suspicious_names import intended_key
@@ -27,12 +26,11 @@ from queuegate_server.formats.yarn.templates import (
     Templates,
     is_literal,
     is_template_acl,
-    misspelled_template,
-    template_property,
+    unlisted_acl,
 )
 from queuegate_server.formats.yarn.templates import is_read as creates_queues
 from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues, misspelled_lists
-from queuegate_server.formats.yarn.variables import Text
+from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
 FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
 _QUEUE_ELEMENTS: Final = ("queue", "pool")
@@ -257,8 +255,15 @@ def _read_capacity_scheduler(
 def _check_lists(
     properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
 ) -> Mapping[str, Positioned]:
-    """Report missing and misspelled `queues` properties; return their positions by queue path."""
-    lists: dict[str, Positioned] = {}
+    """Report missing and misspelled `queues` properties.
+
+    Returns their positions by queue path, also those of lists with an unknown variable.
+    """
+    lists: dict[str, Positioned] = {
+        path: text
+        for path in paths
+        if (text := properties.get(f"{PREFIX}{path}.{LIST}")) and VARIABLE.search(text.text)
+    }
     has_errors = diagnostics.error_count > 0
     for path, name in misspelled_lists(properties, paths, PREFIX).items():
         lists[path] = text = properties[name]
@@ -357,38 +362,11 @@ def _check_keys(
             continue
         if last in {SUBMIT, ADMIN}:
             if path not in paths and not is_template_acl(key.removeprefix(PREFIX)):
-                unlisted.warning(text, *_unlisted_queue(path, last, paths, creation), path)
+                unlisted.warning(text, *unlisted_acl(path, last, paths, creation), path)
         elif last not in _OTHER_CAPACITY_ACLS:
             message = f"{quoted(last)} is not a property of a queue: it is ignored"
             remedy = f"did you mean {meant}?" if meant else f"write {SUBMIT} or {ADMIN}"
             diagnostics.warning(text, message, remedy, path)
-
-
-def _unlisted_queue(
-    path: str, acl: str, paths: dict[str, Positioned], creation: QueueCreation | None
-) -> tuple[str, str]:
-    """Return the message and remedy for the ACL of a queue that is not listed."""
-    if not path or path in [*TemplateKind]:
-        message = "the key names no queue: this ACL is ignored"
-        return message, f"write {'.'.join(filter(None, (f'{PREFIX}{ROOT}', path, acl)))} for root"
-    message = f"there is no queue {quoted(path)}: this ACL is ignored"
-    if template := misspelled_template(path):
-        return message, f"for queues that will be created, write {template}"
-    above = path
-    while above and above not in paths:
-        above = parent_path(above)
-    if not above or (creation and above in creation.creators and not creation.creates(path, above)):
-        return message, "write the full path of a listed queue, starting with root"
-    if creation is None or not creation.creates(path, above):
-        child = path[len(above) + 1 :].partition(SEPARATOR)[0]
-        return message, f"add {child} to {PREFIX}{above}.{LIST}, or correct the path"
-    message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
-    message += " this ACL is ignored"
-    # Suggest the parent's leaf template, because it takes precedence over all others.
-    is_managed = creation.creators[above].is_managed
-    kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
-    access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
-    return message, f"write {template_property(parent_path(path), kind, access)}"
 
 
 _Reader = Callable[[bytes, Diagnostics, Configuration], SchedulerFile | None]

@@ -5,7 +5,7 @@ variables there.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,10 +20,10 @@ from queuegate.policy.created_queues import (
     trailing_wildcards,
 )
 from queuegate.policy.decision import Access
-from queuegate.policy.names import SEPARATOR, parent_path, similar_name
+from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.yarn.properties import boolean
-from queuegate_server.formats.yarn.unlisted_queues import UnlistedQueues
+from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues
 from queuegate_server.formats.yarn.variables import VARIABLE, Text
 
 PREFIX: Final = "yarn.scheduler.capacity."
@@ -285,7 +285,35 @@ def _is_used(
     return False
 
 
-def misspelled_template(path: str) -> str:
+def unlisted_acl(
+    path: str, acl: str, paths: Container[str], creation: QueueCreation | None
+) -> tuple[str, str]:
+    """Return the message and remedy for the ACL of a queue that is not listed."""
+    kind = f"{path}{SEPARATOR}" if path in [*TemplateKind] else ""
+    if kind or "" in path.split(SEPARATOR):
+        message = "the key names no queue: this ACL is ignored"
+        return message, f"for root write {PREFIX}{ROOT}{SEPARATOR}{kind}{acl}"
+    message = f"there is no queue {quoted(path)}: this ACL is ignored"
+    if template := _misspelled_template(path):
+        return message, f"for queues that will be created, write {template}"
+    above = path
+    while above and above not in paths:
+        above = parent_path(above)
+    if not above or (creation and above in creation.creators and not creation.creates(path, above)):
+        return message, "write the full path of a listed queue, starting with root"
+    if creation is None or not creation.creates(path, above):
+        child = path[len(above) + 1 :].partition(SEPARATOR)[0]
+        return message, f"add {child} to {PREFIX}{above}.{LIST}, or correct the path"
+    message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
+    message += " this ACL is ignored"
+    # Suggest the parent's leaf template, because it takes precedence over all others.
+    is_managed = creation.creators[above].is_managed
+    kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
+    access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
+    return message, f"write {template_property(parent_path(path), kind, access)}"
+
+
+def _misspelled_template(path: str) -> str:
     """Return the kind of template that the end of `path` probably misspells; empty if none."""
     above, _, last = path.rpartition(SEPARATOR)
     if above.rpartition(SEPARATOR)[2].startswith("auto"):
