@@ -242,6 +242,7 @@ NOT_CREATED = "does not exist, and YARN does not create it"
         ("check root.etl alice", f"alice {NOT_CREATED}; USER comes first: alice root.etl"),
         ("explain root.etl alice", f"alice {NOT_CREATED}; USER comes first: alice root.etl"),
         ("check etl alice", f"alice {NOT_CREATED}; USER comes first: alice etl"),
+        ("check etl elt", f"elt {NOT_CREATED}; did you mean root.etl?"),
         ("check alice ROOT.etl", f"ROOT.etl {NOT_CREATED}; did you mean root.etl?"),
         ("explain alice root/etl", f"root/etl {NOT_CREATED}; did you mean root.etl?"),
         ("check alice /root/etl/a", f"/root/etl/a {NOT_CREATED}; did you mean root.etl.a?"),

@@ -80,12 +80,10 @@ def missing_queue(
     paths = [queue.path for queue in policy.queues]
     is_capacity = policy.format == _CAPACITY_SCHEDULER
     short_names = {path.rpartition(SEPARATOR)[2] for path in paths} if is_capacity else set()
+    similar = most_similar(asked.queue, evaluated_queue, paths)
     is_short_name = SEPARATOR not in asked.queue and asked.user in short_names
-    return MissingQueue(
-        most_similar(asked.queue, evaluated_queue, paths),
-        is_capacity,
-        is_queue_path(asked.user) or is_short_name,
-    )
+    is_user = is_queue_path(asked.user) or (is_short_name and not similar)
+    return MissingQueue(similar, is_capacity, is_user)
 
 
 def is_queue_path(user: str) -> bool:

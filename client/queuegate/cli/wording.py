@@ -95,8 +95,10 @@ def _hint(field: str, question: Mapping[str, object]) -> str:
         return ""
     if isinstance(user, str) and queue_path(user):
         return f"; USER comes first: {shlex.quote(queue)} {shlex.quote(user)}"
+    if queue.lstrip("/").casefold().startswith(f"{ROOT}/"):
+        queue = queue.replace("/", SEPARATOR).strip(SEPARATOR)
     top, _, rest = queue.partition(SEPARATOR)
     path = f"{ROOT}{SEPARATOR}{queue}"
-    if similar_name(top, (ROOT,)):
+    if similar_name(top.casefold(), (ROOT,)):
         path = f"{ROOT}{SEPARATOR}{rest}" if rest else ROOT
     return f"; did you mean {path}?" if queue_path(path) else ""

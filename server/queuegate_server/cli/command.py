@@ -127,7 +127,12 @@ def shown_name(file: str | Path) -> str:
 
 
 def read_file(file: str | Path) -> bytes:
-    """Return the content of a file or standard input. Raises OSError."""
+    """Return the content of a file or, once, standard input. Raises OSError and Failure."""
+    context = click.get_current_context(silent=True)
+    if file == STDIN and context is not None:
+        if STDIN in context.meta:
+            raise Failure("only one argument can be standard input (-)")
+        context.meta[STDIN] = True
     with click.open_file(file, "rb") if file == STDIN else open_regular(Path(file)) as stream:
         return read_at_most(stream, MAX_BYTES)
 

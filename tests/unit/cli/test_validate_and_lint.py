@@ -10,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from queuegate_server.cli.diff import diff
 from queuegate_server.cli.policy_files import lint, validate
 from queuegate_server.engine import Snapshot
 from queuegate_server.server.offline import OfflineServices
@@ -189,6 +190,22 @@ def test_standard_input() -> None:
         result = run(command, "-", stdin=BAD)
         assert result.stdout == f"<stdin>:{ERROR}"
         assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (validate, "- -"),
+        (lint, "- good.yaml -"),
+        (diff, "- good.yaml --people --users-from -"),
+        (diff, "good.yaml - --people --users-from - --users-from a.csv"),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_standard_input_is_read_once(command: click.Command, arguments: str) -> None:
+    result = run(command, *arguments.split(), stdin=GOOD)
+    assert "Error: only one argument can be standard input (-)" in result.stderr
+    assert result.exit_code == 2
 
 
 @pytest.mark.usefixtures("files")

@@ -59,6 +59,14 @@ def test_no_term_of_python_is_left_in_any_message_of_the_client(module: object) 
     [
         ({"user": "root.a", "queue": "sue"}, "QUEUE 'sue' is not a full queue path; USER comes"),
         (
+            {"user": "a", "queue": "root/b"},
+            "QUEUE 'root/b' is not a full queue path; did you mean root.b?",
+        ),
+        (
+            {"user": "a", "queue": "/ROOT/b/c"},
+            "QUEUE '/ROOT/b/c' is not a full queue path; did you mean root.b.c?",
+        ),
+        (
             {"user": "sue", "queue": "a.b"},
             "QUEUE 'a.b' is not a full queue path; did you mean root.a.b",
         ),
