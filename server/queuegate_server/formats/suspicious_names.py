@@ -201,6 +201,7 @@ class _NameRule(NamedTuple):
 
 
 _NAMES: Final = "separate names with commas"
+_ONE_NAME: Final = '{name} is one name: a "{text}" does not separate names'
 _IF_NAME: Final = "write {part} if that is the {kind}'s name"
 _NO_SHORT_NAME: Final = '{name} contains a "/", which no short name has: {compared}'
 _RETYPE: Final = "retype the name: it is not the name that it appears to be"
@@ -234,13 +235,8 @@ _NAME_RULES: Final = (
         "remove the comment",
         may_exist=True,
     ),
-    _NameRule(_SEPARATOR, '{name} is one name: a "{text}" does not separate names', _NAMES),
-    _NameRule(
-        re.compile(r"\|"),
-        '{name} is one name: a "|" does not separate names',
-        _NAMES,
-        may_exist=True,
-    ),
+    _NameRule(_SEPARATOR, _ONE_NAME, _NAMES),
+    _NameRule(re.compile(r"\|"), _ONE_NAME, _NAMES, may_exist=True),
     _NameRule(
         re.compile(r"\*(?=.)|(?<=.)\*|\?|(?<=\S)\[", re.DOTALL),
         'the "{text}" in {name} stands for itself: names in ACLs are not patterns',
@@ -267,8 +263,8 @@ _NAME_RULES: Final = (
         "write only names: users, one space, groups",
     ),
     _NameRule(
-        re.compile("(?s)^[@%+](.*)"),
-        'the "{first}" is part of the name {name}: it does not mark a group',
+        re.compile("(?s)^[@%+](?=(.*))"),
+        'the "{text}" is part of the name {name}: it does not mark a group',
         "for a group write {part} after the space",
         may_exist=True,
     ),
@@ -288,12 +284,10 @@ _QUEUE_RULES: Final = (
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
     """Return the likely mistake in a name, or None. `kind` is `user`, `group` or `queue`."""
-    rules = _QUEUE_RULES if kind == "queue" else _NAME_RULES
-    if (
-        rules is _NAME_RULES
-        and name.lower() not in _ACCOUNTS
-        and (word := _word(kind, name, wording))
-    ):
+    rules = _NAME_RULES
+    if kind == "queue":
+        rules = _QUEUE_RULES
+    elif name.lower() not in _ACCOUNTS and (word := _word(kind, name, wording)):
         return word
     for pattern, message, remedy, may_exist, only in rules:
         if only in {None, wording} and (match := pattern.search(name)):
@@ -301,7 +295,6 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
                 "kind": kind,
                 "name": quoted(name),
                 "text": match[0],
-                "first": name[0],
                 "code": ord(match[0][0]) if match[0] else 0,
                 "part": quoted(match[1]) if match.re.groups else "",
                 "compared": wording.compared,

@@ -28,7 +28,6 @@ BY_APPLICATION: Final = f"{PLACEMENT}.app-name"
 
 _READERS: Final = frozenset({"user-group", "app-name"})
 """The placement rules that read mappings."""
-_JSON_WHITE_SPACE: Final = " \t\n\r"
 _BETWEEN_ENTRIES: Final = re.compile("[,\n]")
 _VARIABLES: Final = frozenset(
     {"%user", "%primary_group", "%secondary_group", "%application", "%specified", "%default"}
@@ -110,7 +109,7 @@ def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
     try:
         # As in Hadoop, ignore any text after the JSON object, and accept no NaN or Infinity.
         decoder = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
-        described, _ = decoder.raw_decode(text.lstrip(_JSON_WHITE_SPACE))
+        described, _ = decoder.raw_decode(text.lstrip(" \t\n\r"))
     except RecursionError:
         yield f"{JSON_RULES} is nested too deeply"
         return

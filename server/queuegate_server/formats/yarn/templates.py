@@ -289,10 +289,10 @@ def unlisted_acl(
     path: str, acl: str, paths: Container[str], creation: QueueCreation | None
 ) -> tuple[str, str]:
     """Return the message and remedy for the ACL of a queue that is not listed."""
-    kind = f"{path}{SEPARATOR}" if path in [*TemplateKind] else ""
-    if kind or "" in path.split(SEPARATOR):
+    template = f"{path}{SEPARATOR}" if path in [*TemplateKind] else ""
+    if template or "" in path.split(SEPARATOR):
         message = "the key names no queue: this ACL is ignored"
-        return message, f"for root write {PREFIX}{ROOT}{SEPARATOR}{kind}{acl}"
+        return message, f"for root write {PREFIX}{ROOT}{SEPARATOR}{template}{acl}"
     message = f"there is no queue {quoted(path)}: this ACL is ignored"
     if template := _misspelled_template(path):
         return message, f"for queues that will be created, write {template}"
