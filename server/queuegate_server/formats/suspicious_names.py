@@ -205,7 +205,7 @@ _ONE_NAME: Final = '{name} is one name: a "{text}" does not separate names'
 _IF_NAME: Final = "write {part} if that is the {kind}'s name"
 _NO_SHORT_NAME: Final = '{name} contains a "/", which no short name has: {compared}'
 _RETYPE: Final = "retype the name: it is not the name that it appears to be"
-_NAME_RULES: Final = (
+_NAME_RULES: Final[tuple[_NameRule, ...]] = (
     _NameRule(_INVISIBLE, "{name} contains an invisible character, U+{code:04X}", _RETYPE),
     _NameRule(_MIXED, "{name} contains U+{code:04X} next to a Latin letter", _RETYPE),
     _NameRule(
