@@ -341,9 +341,9 @@ def test_nobody_has_member_of(
         ("CORP\\nobody", "'nobody' is not in the directory either"),
         (
             "alice/host@EXAMPLE.COM",
-            "the directory has the user 'alice': let callers send the short",
+            "the directory has the user 'alice', which is Hadoop's short name",
         ),
-        ("alice/host", "the directory has the user 'alice': let callers send the short name"),
+        ("alice/host", "the user 'alice', which is Hadoop's short name: let callers send"),
         ("x/host@EXAMPLE.COM", "'x/host' and 'x' are not in the directory either"),
     ],
 )

@@ -287,9 +287,7 @@ def _check_lists(
 
 
 def _is_site(properties: dict[str, Text], file: str) -> bool:
-    """Return whether a file is probably a yarn-site.xml, which sets properties of YARN but none of
-    a queue.
-    """
+    """Return whether a file is probably a yarn-site.xml: it has YARN properties but no queue."""
     keys = [key for key, text in properties.items() if text.file == file]
     is_site = any(key.startswith("yarn.") and not key.startswith(_NOT_OF_SITE) for key in keys)
     return is_site and not any(key.startswith(f"{PREFIX}{ROOT}.") for key in keys)

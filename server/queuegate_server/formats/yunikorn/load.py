@@ -32,7 +32,7 @@ from queuegate_server.formats.yunikorn.quotas import check_limits, check_resourc
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn treats any other text as `none`."""
 
-NO_PARTITION: Final = "every request will fail with NOT_FOUND"
+NOT_FOUND: Final = "every request will fail with NOT_FOUND"
 _MAX_SHOWN_NAMES: Final = 5
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
@@ -61,7 +61,7 @@ def load_queues(
             )
             if not data.strip():
                 message, remedy = "the file is empty", "fill it, or name another file"
-            diagnostics.warning(document.root, f"{message}: {NO_PARTITION}", remedy)
+            diagnostics.warning(document.root, f"{message}: {NOT_FOUND}", remedy)
         _check_partition_names(partitions, diagnostics)
         for partition in partitions:
             name = normalized_name(partition)

@@ -52,13 +52,12 @@ class Notes:
         names = [each for each in dict.fromkeys((name, short_name)) if each not in {"", user}]
         for each in names:
             if isinstance(await self.lookup.look_up(each, self.connection), KnownUser):
-                remedy = (
-                    "name without its domain part, or compare another attribute in user_filter, "
-                    "such as userPrincipalName for names like user@domain"
+                hadoop = "" if each == name else ", which is Hadoop's short name"
+                yield (
+                    f"the directory has the user {each!r}{hadoop}: let callers send the name "
+                    "without its domain part, or compare another attribute in user_filter, such as "
+                    "userPrincipalName for names like user@domain"
                 )
-                if each != name:
-                    remedy = "short name, which Hadoop derives from the principal"
-                yield f"the directory has the user {each!r}: let callers send the {remedy}"
                 return
         if names:
             attributes = " or ".join(self.lookup.users.filter.attributes)
