@@ -82,10 +82,7 @@ _DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,=
 _DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
 _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
 """Matches an empty entry. Each format has its own checks for spaces beside commas."""
-_SEPARATOR: Final = re.compile(
-    "[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a]|^&|&(?=[^ ]*\\Z)"
-)
-"""A name with a space, such as `research & development`, may contain "&"."""
+_SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a]")
 _LATIN: Final = "A-Za-z\xc0-\u024f"
 _NOT_LATIN: Final = (
     r"\u0300-\u03ff\u0400-\u052f\u0531-\u0587\u13a0-\u13ff"
@@ -236,6 +233,11 @@ _NAME_RULES: Final[tuple[_NameRule, ...]] = (
         may_exist=True,
     ),
     _NameRule(_SEPARATOR, _ONE_NAME, _NAMES),
+    _NameRule(
+        re.compile(r"^[^ &]*&(?=[^ ]*\Z)|^&"),  # not in a name such as `research & development`
+        '{name} is one name: a "&" does not separate names',
+        _NAMES,
+    ),
     _NameRule(re.compile(r"\|"), _ONE_NAME, _NAMES, may_exist=True),
     _NameRule(
         re.compile(r"\*(?=.)|(?<=.)\*|\?|(?<=\S)\[", re.DOTALL),
@@ -290,7 +292,7 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
     elif name.lower() not in _ACCOUNTS and (word := _word(kind, name, wording)):
         return word
     for pattern, message, remedy, may_exist, only in rules:
-        if only in {None, wording} and (match := pattern.search(name)):
+        if only in (None, wording) and (match := pattern.search(name)):
             words = {
                 "kind": kind,
                 "name": quoted(name),

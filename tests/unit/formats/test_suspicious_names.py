@@ -92,6 +92,7 @@ MISTAKES = [
     ),
     *("CHANGE_ME", "changeme", "TODO", "YOUR_USER", "UNDEFINED", "alice,tbd", " REPLACE_ME_PLEASE"),
     *("GROUP_NAME", "xxx", "???", "alice,...", "my-group", "users_here", "~", "~ etl", "~,alice"),
+    *("alice&bob", "alice & etl", "a &bob"),
     *("not alice", "except etl", "al?ce", "team-[ab]", "alice&nbsp;etl", "alice&#32;etl"),
     *("none etl", "alice none", "alice,none", "- etl", "alice everyone", "alice n/a", "alice,null"),
     *("e\u0301ric", "ops\uff20corp"),
@@ -347,14 +348,19 @@ def test_any_text(acl: str, format_name: str, names: AclNames) -> None:
 
 
 @pytest.mark.parametrize("format_name", [FAIR, YUNIKORN])
+@pytest.mark.parametrize("shape", ["{}", "x a{} y"])
 @pytest.mark.parametrize(
-    "part", ["{", "$", "${", "<", "%a", "@a", "__A", "[", "cn=", ",", "a@", "a\\"]
+    "part",
+    [
+        *("{", "$", "${", "<", "%a", "@a", "__A", "[", "cn=", ",", "a@", "a\\"),
+        *("&", "&a", "#", "]", "-here", "x", "your-", "\u0430", "a\u0430", "a/"),
+    ],
 )
-def test_time_is_linear(format_name: str, part: str) -> None:
+def test_time_is_linear(format_name: str, part: str, shape: str) -> None:
     """A factor of 16 in size may not become one of 256 in time, by the processor's clock."""
 
     def seconds(size: int) -> float:
-        data = document(format_name, part * size).encode()
+        data = document(format_name, shape.format(part * size)).encode()
         start = time.process_time()
         check_file(format_name, data, "f", with_lint=True)
         return time.process_time() - start

@@ -70,11 +70,11 @@ def _suspicions(text: str) -> Iterator[Suspicion]:
     yield from spelled_in_two_cases(text)
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
-        for entry in _SEPARATOR.split(field):
+        for entry in filter(None, _SEPARATOR.split(field)):
             name = entry.strip(TRIMMED)
             if kind == "user":
                 if name == _PROXY:
                     yield Suspicion(f'"{_PROXY}" names nobody', "write a service's name after it")
                 name = name.removeprefix(_PROXY)
-            if suspicion := suspicious_name(kind, name, YARN):
+            if name and (suspicion := suspicious_name(kind, name, YARN)):
                 yield suspicion
