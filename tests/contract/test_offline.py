@@ -297,6 +297,16 @@ def test_a_queue_that_exists_gets_no_hint(capsys: Capture, capacity: Path) -> No
     assert capsys.readouterr().err.startswith(f"Error: {GROUPS_NEEDED}")
 
 
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_policy_is_named(capsys: Capture, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "capacity-scheduler.xml"
+    file.write_text(text)
+    assert main(["check", "sue", "root", "--policy", str(file)]) == 2
+    warning, error = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"{file}: warning: the file is empty: every request will fail")
+    assert "partition 'default' does not exist" in error
+
+
 @pytest.mark.parametrize("option", ["policy", "config", "token-file", "tls-ca"])
 def test_standard_input_is_not_a_file(capsys: Capture, option: str) -> None:
     assert main(["check", "a", "root", f"--{option}", "-"]) == 2

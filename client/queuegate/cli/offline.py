@@ -131,7 +131,10 @@ def offline_client(
     def create(reading: Mapping[tuple[str, ...], str]) -> OfflineClient:
         settings = _settings(policy, config, reading)
         message = _NO_GROUPS if config is None else ""
-        return OfflineClient(settings, substitute, timeout, without_groups=message)
+        client = OfflineClient(settings, substitute, timeout, without_groups=message)
+        if not client.snapshot.served:  # each call will fail, and a warning says why
+            sys.stderr.writelines(f"{escape(str(each))}\n" for each in client.snapshot.warnings)
+        return client
 
     try:
         try:

@@ -43,7 +43,10 @@ _ELSEWHERE: Final = {
 }
 """Options that only other commands support, with hints for users who try them here."""
 _NOT_EMPTY: Final = frozenset(
-    {"--owner", "--process-user", "--queue", "--real-user", "--spark-user", "--target-queue"}
+    {
+        *("--owner", "--process-user", "--queue", "--real-user", "--spark-user"),
+        *("--target-queue", "--user"),
+    }
 )
 """Options that must not be empty."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

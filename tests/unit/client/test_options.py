@@ -109,6 +109,7 @@ REFUSED = [
     ("app-check a view --queue= --owner o", "--queue must not be empty"),
     ("app-check a move --queue q --owner o --target-queue=", "--target-queue must not be empty"),
     ("app-check a view --spark --spark-user=", "--spark-user must not be empty"),
+    ("tree --user=", "--user must not be empty"),
     ("check a root --real-user=", "--real-user must not be empty"),
     ("app-check a view --spark --queue q --owner o", "--queue, --owner: not allowed with --spark"),
     (
