@@ -94,9 +94,9 @@ _BRACKETS: Final = re.compile(r"^[(\[{]|^[^(\[{]*[)\]}]\Z")
 """Matches brackets around a name or a list, but not in a name such as `sales (EU)`."""
 _PLACEHOLDER: Final = re.compile(
     r"""(?ix) ^(?: (?:change|replace|fix|fill|insert)[_-]?(?:me|this|here|in|with)(?![a-z]).*
-      | to[_-]?do | tb[acd] | place[_-]?holder | undefined | unset | not[_-]?set | x{3,} | \?+
-      | \.\.+ | \u2026 | your[_-].* | my[_-](?:user|group|team)s? | .*[_-]here
-      | (?:user|group)[_-]?names?
+      | to[_-]?do | tb[acd] | .*place[_-]?holder.* | undefined | unset | not[_-]?set | x{3,} | \?+
+      | \.\.+ | \u2026 | (?:your|example|replace|insert)[_-].* | .*[_-]here
+      | (?:user|group)[_-]?names? | (?:my|some)[_-](?:user|group|team)s?
     )\Z"""
 )
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")

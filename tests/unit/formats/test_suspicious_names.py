@@ -91,6 +91,7 @@ MISTAKES = [
         "alice [etl]",
     ),
     *("CHANGE_ME", "changeme", "TODO", "YOUR_USER", "UNDEFINED", "alice,tbd", " REPLACE_ME_PLEASE"),
+    *("ETL_PLACEHOLDER", "SOME_USER", "EXAMPLE_GROUP", "REPLACE_USER", "INSERT-NAMES"),
     *("GROUP_NAME", "xxx", "???", "alice,...", "my-group", "users_here", "~", "~ etl", "~,alice"),
     *("alice&bob", "alice & etl", "a &bob"),
     *("not alice", "except etl", "al?ce", "team-[ab]", "alice&nbsp;etl", "alice&#32;etl"),
@@ -120,6 +121,7 @@ def test_a_mistake_is_reported(format_name: str, acl: str) -> None:
         *("alice alice", "hive hive", "HOST$", "john_doe,jane-doe a_b", "allan", "nonet", "team1"),
         *("alice@corp.example", "root", "A,b", "notnull", "cn", "dc ou", "alice nobody", "all etl"),
         *("changes", "todor", "xx", "yourself", "heretic", "a-b-c", "thereuser", "alice,unsetl"),
+        *("change-management", "examples", "my-etl", "some-analysts", "holder", "cross-insert"),
     ],
 )
 def test_names_are_not_mistakes(format_name: str, acl: str) -> None:
