@@ -19,7 +19,7 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         ("polcy: {}", "1:1: error: polcy: unknown key (did you mean policy?)"),
         (
             'log: {"a\\n1:1: error: \\e[2J": 1}',
-            r"1:7: error: log.a\n1:1: error: \x1b[2J: unknown key (known keys are format, level)",
+            r"1:7: error: log.a\n1:1: error: \u001b[2J: unknown key (known keys are format, level)",
         ),
         (
             "drain:\n  gracee: 1s",
