@@ -245,7 +245,7 @@ NOT_CREATED = "does not exist, and YARN does not create it"
         ("check etl elt", f"elt {NOT_CREATED}; did you mean root.etl?"),
         ("check alice ROOT.etl", f"ROOT.etl {NOT_CREATED}; did you mean root.etl?"),
         ("explain alice root/etl", f"root/etl {NOT_CREATED}; did you mean root.etl?"),
-        ("check alice /root/etl/a", f"/root/etl/a {NOT_CREATED}; did you mean root.etl.a?"),
+        ("check alice /ROOT/etl/a", f"/ROOT/etl/a {NOT_CREATED}; did you mean root.etl.a?"),
         ("check alice root.elt.a", f"root.elt.a {NOT_CREATED}; did you mean root.etl.a?"),
         ("check root.etl root.etl", "root.etl looks like a queue, not a user"),
         ("queues root.etl", "root.etl looks like a queue, not a user"),

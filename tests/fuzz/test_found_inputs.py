@@ -53,7 +53,7 @@ def test_short_inputs(name: str) -> None:
         (
             "yarn_xml",
             schedulers,
-            "_FAIR_ACLS",
+            "FAIR_ACLS",
             {"aclSubmitApps": "admin", "aclAdministerApps": "submit"},
         ),
         ("queues_yaml", yaml_nodes, "_NULLS", frozenset[str]()),
