@@ -118,7 +118,8 @@ def test_a_file_that_holds_the_served_policy_again_is_logged(reloading: Reloadin
     eventually(reloading.failed, True)
     reloading.replace(ALICE)
     eventually(reloading.failed, False)
-    eventually(lambda: reloading.count("policy is valid again"), 1)
+    # On a busy machine, a reading of the file may take too long, and fail in addition.
+    eventually(lambda: reloading.count("policy is valid again") > 0, True)
     assert reloading.revision() == 1
 
 
