@@ -11,7 +11,7 @@ from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import FormatOptions, load_policy
 from queuegate_server.formats.yarn.load import YarnOptions
-from tests.support.generators.yarn_files import ACLS, QUEUES, by_path, fair_xml, site
+from tests.support.generators.yarn_files import ACLS, QUEUES, by_path, created, fair_xml, site
 from tests.support.oracles.applications import (
     YarnApplication,
     YarnCluster,
@@ -43,7 +43,7 @@ def test_applications_of_yarn(
     data: st.DataObject,
 ) -> None:
     submit, admin, admins = acls
-    stated = {"root": (submit, admin)} | by_path(queues, "root")
+    stated = created({"root": (submit, admin)} | by_path(queues, "root"), queues)
     xml = f"<allocations>{fair_xml([('root', submit, admin, queues)], 'queue')}</allocations>"
     options = YarnOptions(semantics=semantics, site=site(admins=admins))
     loaded = load_policy("fair-scheduler", xml.encode(), "f", FormatOptions(yarn=options))

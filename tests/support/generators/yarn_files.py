@@ -1,5 +1,6 @@
 """Texts of the YARN schedulers' files."""
 
+from collections.abc import Iterator
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -44,6 +45,27 @@ def by_path(queues: list[tuple], above: str) -> dict[str, tuple[str, str]]:  # t
         texts[path] = (submit, admin)
         texts |= by_path(below, path)
     return texts
+
+
+def created(
+    stated: dict[str, tuple[str, str]],
+    queues: list[tuple],  # type: ignore[type-arg]
+) -> dict[str, tuple[str, str]]:
+    """Return the queues that the fair scheduler certainly creates: no leaves below other leaves."""
+    declared = [*_declarations(queues, "root")]
+    parents = {path for path, is_leaf in declared if not is_leaf}
+    leaves = {path for path, is_leaf in declared if is_leaf}
+    return {
+        path: acls
+        for path, acls in stated.items()
+        if path in parents or not any(path.startswith(f"{leaf}.") for leaf in leaves)
+    }
+
+
+def _declarations(queues: list[tuple], above: str) -> Iterator[tuple[str, bool]]:  # type: ignore[type-arg]
+    for name, _, _, below in queues:
+        yield f"{above}.{name}", not below
+        yield from _declarations(below, f"{above}.{name}")
 
 
 def capacity_xml(queues: dict[str, tuple[str, str]]) -> str:

@@ -40,7 +40,7 @@ def fair(*queues: str) -> bytes:
         (
             FAIR,
             fair(
-                "<queue name='b'><queue name='y'/></queue>",
+                "<queue name='b'><queue name='y' type='parent'/></queue>",
                 "<queue name='a'><queue name='z'/></queue>",
                 "<queue name='b'><queue name='x'/><queue name='y'><queue name='deep'/></queue>"
                 "</queue>",

@@ -18,6 +18,7 @@ from tests.support.generators.yarn_files import (
     QUEUES,
     by_path,
     capacity_xml,
+    created,
     fair_xml,
     prop,
     site,
@@ -48,17 +49,20 @@ def test_random_trees_agree_with_the_oracle(
     stated = {"root": (submit, admin)} | by_path(queues, "root")
     xml = f"<allocations>{fair_xml([('root', submit, admin, queues)], tag)}</allocations>"
     options = YarnOptions(semantics=semantics, site=site(admins=admins))
-    for format_name, text in ((FAIR, xml), (CAPACITY, capacity_xml(stated))):
+    for format_name, text, expected in (
+        (FAIR, xml, created(stated, queues)),
+        (CAPACITY, capacity_xml(stated), stated),
+    ):
         assert detect_format(text.encode()) == format_name
         loaded = load_policy(format_name, text.encode(), "f", FormatOptions(yarn=options))
         partition = loaded.partitions["default"]
-        assert set(partition.queues) == set(stated)
+        assert set(partition.queues) == set(expected)
         for path in (*stated, "root.nosuch.queue"):
             for access in Access:
                 decision = decide(partition, path, access, user, groups)
                 assert decision is not None
                 assert decision.allowed is yarn.allowed(
-                    stated, path, access, user, groups, semantics=semantics, admins=admins
+                    expected, path, access, user, groups, semantics=semantics, admins=admins
                 )
                 explained = explain(partition, path, access, user, groups)
                 assert explained.decision == decision

@@ -20,8 +20,13 @@ from queuegate_server.formats.diagnostics import (
     quoted_names,
 )
 from queuegate_server.formats.source_text import MAX_BYTES
-from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
-from queuegate_server.formats.yarn.schedulers import QueueEntry, depth_first
+from queuegate_server.formats.yarn.load import (
+    LoadedScheduler,
+    YarnOptions,
+    depth_first,
+    load_scheduler,
+)
+from queuegate_server.formats.yarn.schedulers import QueueEntry
 
 MAX_LEVELS: Final = 96
 """The maximum depth of the tree. Each level takes two of the 200 nesting levels that `yaml_reader`

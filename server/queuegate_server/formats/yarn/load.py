@@ -1,6 +1,6 @@
 """Builds a partition from a YARN cluster's files: the scheduler's file and yarn-site.xml."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_er
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.overrides import overriding_settings
-from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile, depth_first
+from queuegate_server.formats.yarn.schedulers import SCHEDULERS, QueueEntry, SchedulerFile
 from queuegate_server.formats.yarn.site import NOBODY, read_site
 from queuegate_server.formats.yarn.variables import Text
 
@@ -85,6 +85,20 @@ def load_scheduler(
     )
     loaded = LoadedScheduler(scheduler, partition, cluster)
     return loaded, (*diagnostics.sorted(), *site_diagnostics)
+
+
+def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
+    """Return the queues in depth-first order. Siblings keep their order."""
+    below: dict[str, list[QueueEntry]] = {}
+    for queue in queues:
+        below.setdefault(parent_path(queue.path), []).append(queue)
+    ordered: list[QueueEntry] = []
+    stack = below.get(parent_path(ROOT), [])[::-1]
+    while stack:
+        queue = stack.pop()
+        ordered.append(queue)
+        stack += reversed(below.get(queue.path, []))
+    return ordered
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:

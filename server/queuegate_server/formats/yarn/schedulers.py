@@ -5,7 +5,7 @@ AllocationFileQueueParser.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -96,20 +96,6 @@ class SchedulerFile:
         return marked.union(parent_path(queue.path) for queue in self.queues)
 
 
-def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
-    """Return the queues in depth-first order. Siblings keep their order."""
-    below: dict[str, list[QueueEntry]] = {}
-    for queue in queues:
-        below.setdefault(parent_path(queue.path), []).append(queue)
-    ordered: list[QueueEntry] = []
-    stack = below.get(parent_path(ROOT), [])[::-1]
-    while stack:
-        queue = stack.pop()
-        ordered.append(queue)
-        stack += reversed(below.get(queue.path, []))
-    return ordered
-
-
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
@@ -152,10 +138,16 @@ def _report_unknown(element: Element, diagnostics: Diagnostics, queue: str = "")
     diagnostics.warning(element, message, remedy, queue)
 
 
+def _is_queue(element: Element) -> bool:
+    """Return whether Hadoop reads an element as a queue: it accepts any suffix of "queue"."""
+    return "queue".endswith(element.name) or element.name == "pool"
+
+
 class _FairSchedulerReader:
     def __init__(self, diagnostics: Diagnostics, top: Element) -> None:
         self._diagnostics = diagnostics
         self._queues = {ROOT: QueueEntry(ROOT, top)}
+        self._leaves: dict[str, int] = {}  # Lines by queue path.
 
     def read(self, top_level: list[Element]) -> SchedulerFile:
         roots = (one for one in top_level if one.attributes.get("name", "").lower() == ROOT)
@@ -177,10 +169,28 @@ class _FairSchedulerReader:
             element, path = stack.pop()
             self._read_queue(element, path)
             for child in reversed(element.children):
-                # As in Hadoop, any suffix of "queue" is accepted as the element's name.
-                if "queue".endswith(child.name) or child.name == "pool":
+                if _is_queue(child):
                     self._push(stack, child, path)
+        self._discard_uncertain()
         return SchedulerFile([*self._queues.values()], checks_submission_always=True)
+
+    def _discard_uncertain(self) -> None:
+        """Discard queues below a queue that is also a leaf, unless Hadoop certainly creates them.
+
+        Hadoop creates leaves in the order of a hash table, then parents. Each replaces conflicting
+        queues, except below root.default.
+        """
+        causes: dict[str, str] = {}
+        for path, queue in [*self._queues.items()]:
+            above = parent_path(path)
+            if above not in self._leaves and above not in causes:
+                continue
+            causes[path] = cause = causes.get(above, above)
+            if not queue.is_parent or path.startswith(f"{ROOT}.default."):
+                del self._queues[path]
+                message = f"Hadoop may discard this queue because {quoted(cause)} is also declared"
+                message += f" as a leaf, on line {self._leaves[cause]}: its ACLs are ignored"
+                self._diagnostics.warning(queue.position, message, "declare that queue once", path)
 
     def _push(self, stack: list[tuple[Element, str]], element: Element, above: str) -> None:
         name = element.attributes.get("name", "").strip()
@@ -193,22 +203,35 @@ class _FairSchedulerReader:
         else:
             stack.append((element, f"{above}{SEPARATOR}{name}"))
 
-    def _read_queue(self, element: Element, path: str) -> None:
-        queue = self._queues.setdefault(path, QueueEntry(path, element))
-        if queue.position is not element and path != ROOT:
-            message = f"the queue {quoted(path)} is already declared on line {queue.position.line};"
-            message += " the two are merged"
-            self._diagnostics.warning(element, message, "declare it once", path)
-        queue.position = element
-        queue.is_parent = element.attributes.get("type") == _PARENT
+    def _read_type(self, element: Element, queue: QueueEntry) -> None:
+        is_parent = element.attributes.get("type") == _PARENT
+        is_parent = is_parent or any(map(_is_queue, element.children))
+        is_reservable = any(child.name == "reservation" for child in element.children)
+        if is_parent and is_reservable:
+            message = "a parent queue has a <reservation>: Hadoop does not load such a file"
+            self._diagnostics.error(element, message, "remove the <reservation>", queue.path)
+        if is_parent or is_reservable:
+            queue.is_parent = True
+        elif queue.path != ROOT:
+            self._leaves[queue.path] = element.line
         for key, value in element.attributes.items():
             if key.lower() == "type" and (key, value) not in {("type", _PARENT), ("type", "leaf")}:
                 message = f"{key} is {quoted(value)}: Hadoop accepts only type={quoted(_PARENT)}"
-                self._diagnostics.warning(element, message, "correct it, or remove it", path)
+                self._diagnostics.warning(element, message, "correct it, or remove it", queue.path)
+
+    def _read_queue(self, element: Element, path: str) -> None:
+        queue = self._queues.setdefault(path, QueueEntry(path, element))
+        self._read_type(element, queue)
+        if queue.position is not element and path != ROOT:
+            message = f"the queue {quoted(path)} is already declared on line {queue.position.line};"
+            is_both = queue.is_parent and path in self._leaves
+            message += " their ACLs are merged" if is_both else " the two are merged"
+            self._diagnostics.warning(element, message, "declare it once", path)
+        queue.position = element
         for child in element.children:
             attribute = FAIR_ACLS.get(child.name)
             if attribute is None:
-                if child.name not in _IN_QUEUE and not "queue".endswith(child.name):
+                if child.name not in _IN_QUEUE and not _is_queue(child):
                     _report_unknown(child, self._diagnostics, path)
             elif child.children or not child.is_plain:
                 # Reject it, because Hadoop would fail or read only part of the text.

@@ -149,7 +149,7 @@ final class CreatedQueues {
   }
 
   /** Labels of nodes that nothing stores. */
-  private static final class Labels extends RMNodeLabelsManager {
+  static final class Labels extends RMNodeLabelsManager {
     @Override
     protected void initNodeLabelStore(Configuration configuration) {}
 

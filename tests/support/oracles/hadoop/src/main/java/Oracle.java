@@ -27,10 +27,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
 
 /**
- * Answers questions about the files of a capacity scheduler with Hadoop's own classes.
+ * Answers questions about the files of YARN's schedulers with Hadoop's own classes.
  *
  * <p>Each line of the input is a question, and each line of the output its answer, both in JSON.
- * A question has the texts of a yarn-site.xml ({@code site}) and of a capacity-scheduler.xml
+ * A question has the texts of a yarn-site.xml ({@code site}) and of a scheduler's file
  * ({@code scheduler}), either of which may be missing, and an operation ({@code op}). Where Hadoop
  * throws, the answer is its message, as {@code error}.
  */
@@ -67,6 +67,9 @@ public final class Oracle {
           break;
         case "created":
           CreatedQueues.answer(question, resourceManager(question), answer);
+          break;
+        case "fair":
+          FairQueues.answer(question, answer);
           break;
         default:
           throw new IllegalArgumentException("unknown operation " + operation);
