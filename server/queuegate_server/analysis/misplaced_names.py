@@ -1,5 +1,6 @@
 """Finds misplaced names in ACLs: groups listed as users, and users listed as groups."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -12,8 +13,10 @@ from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.formats.acl_positions import Place, acls_by_key
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted, quoted_names
+from queuegate_server.formats.suspicious_names import split_name
 
 _MAX_SHOWN: Final = 5
+_BLANK: Final = re.compile(r"^[^ ]*(?:, | ,)|[\t\n\r]")
 
 
 def misplaced_names(policy: PolicyFile, people: Mapping[str, GroupsByUser]) -> Iterator[Diagnostic]:
@@ -41,7 +44,9 @@ def _advice(
     for_groups = f"for groups write a space before the list{quotes}, or after the users"
     if names := acl.users & only_groups:
         yield _listed_as(names, "user", "group"), for_groups
-    if names := acl.groups & only_users:
+    # If spaces turned users into groups, another warning says so.
+    is_reported = _BLANK.search(acl.text) or (acl.dropped_groups and not policy.is_yunikorn)
+    if not is_reported and (names := acl.groups & only_users):
         yield _listed_as(names, "group", "user"), "write users before the space"
 
 
@@ -49,10 +54,10 @@ def _split_group(
     acl: Acl, users: set[str], groups: set[str], partition: Partition
 ) -> Iterator[tuple[str, str]]:
     """Yield a warning if the first space is inside a known group's name."""
-    first, _, second = acl.text.partition(" ")
-    user, group = first.rpartition(",")[2].strip(), second.partition(",")[0].strip()
-    name = f"{user} {group}"
-    if name in groups and user not in users | groups and group not in groups:
+    if (
+        name := split_name(acl.text, frozenset(users | groups))
+    ) in groups and not acl.dropped_groups:
+        user, _, group = name.partition(" ")
         message = f"{quoted(name)} is the name of a group, but this ACL lists the user"
         message += f" {quoted(user)} and the group {quoted(group)}"
         remedy = "write a space before it"

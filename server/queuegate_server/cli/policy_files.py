@@ -3,6 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -207,7 +208,7 @@ def _lint_files(
         reading = options
         if config is not None:
             reading = policies.reading_options_of(policies.settings(config, name))
-        return _lint(kind, reading, linted, data, name)
+        return _lint(kind, reading, linted, data, name, users=users)
 
     yield from _check_each(files, check)
     if users is None:
@@ -235,7 +236,7 @@ def _lint_configured(config: Path, users: Users | None) -> Iterator[FileResult]:
             failure = failure or error
             continue
         texts = policy_files(source)
-        check = functools.partial(_lint, source.format, options, linted)
+        check = functools.partial(_lint, source.format, options, linted, users=users)
         yield texts.name, _read_and_check(texts.name, texts.read, check)
     if failure is not None:
         raise failure
@@ -255,9 +256,13 @@ def _lint(
     linted: list[_Policy],
     data: bytes,
     name: str,
+    *,
+    users: Users | None,
 ) -> list[Diagnostic]:
     """Return a file's diagnostics. If it is a valid policy, append it to `linted`."""
     kind = format_name or detect_file_format(data)
+    if users is not None:
+        options = replace(options, yarn=replace(options.yarn, known_names=users.names))
     diagnostics = _check_policy(kind, options, data, name, with_lint=True)
     if kind in FORMATS and not has_errors(diagnostics):
         linted.append((data, name, kind, options))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,12 @@ class Users:
     """Users whose groups must be looked up."""
     has_directory: bool
     """Whether all users in the directory are included."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The users and known groups, except names with invisible characters."""
+        names = (*self.unknown, *self.known, *chain.from_iterable(self.known.values()))
+        return frozenset(filter(str.isprintable, names))
 
     @property
     def need_lookup(self) -> bool:

@@ -201,7 +201,8 @@ def lint_policy(
 
 def _lint(format_name: str, text: Policy, options: FormatOptions) -> tuple[Diagnostic, ...]:
     if format_name == YUNIKORN:
-        warnings = lint_queues(text.data, text.file, acl_names=options.acl_names_of)
+        known = options.yarn.known_names
+        warnings = lint_queues(text.data, text.file, options.acl_names_of, known)
     else:
         warnings = lint_scheduler(format_name, text.data, text.file, options.yarn)
     return text.in_file(warnings)

@@ -82,21 +82,35 @@ _DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,=
 _DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
 _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
 """Matches an empty entry. Each format has its own checks for spaces beside commas."""
+_ENTRY: Final = re.compile(r"[^,\n]+")
 _SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a]")
 _LATIN: Final = "A-Za-z\xc0-\u024f"
-_NOT_LATIN: Final = (
-    r"\u0300-\u03ff\u0400-\u052f\u0531-\u0587\u13a0-\u13ff"
+_LOOK_ALIKE: Final = (
+    r"\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03b9\u03ba\u03bd"
+    r"\u03bf\u03c1\u03c5\u0401\u0405-\u0408\u0410\u0412\u0415\u041a\u041c-\u041e\u0420-\u0423\u0425"
+    r"\u0430\u0435\u043a\u043e\u0440\u0441\u0443\u0445\u0451\u0455-\u0458\u0475\u04af\u04bb\u04c0\u04cf"
+    r"\u0501\u051b\u051d\u0578\u057d\u0585\u13a0-\u13ff"
     r"\uff01-\uff0b\uff0d-\uff1a\uff1c-\uff5e\U0001d400-\U0001d7ff"
 )
-"""Combining marks, full-width characters, and alphabets that resemble Latin."""
-_MIXED: Final = re.compile(f"(?<=[{_LATIN}])[{_NOT_LATIN}]|[{_NOT_LATIN}](?=[{_LATIN}])")
+"""Greek, Cyrillic, Armenian and other characters that look like ASCII."""
+_MIXED: Final = re.compile(
+    rf"(?<![^\W\d_])(?=[{_LOOK_ALIKE}]*+[{_LATIN}])[{_LATIN}]*+([{_LOOK_ALIKE}])"
+    rf"[{_LATIN}{_LOOK_ALIKE}]*+(?![^\W\d_])"
+)
+"""Matches a word of Latin letters and look-alikes, but not one with letters such as U+043B."""
 _BRACKETS: Final = re.compile(r"^[(\[{]|^[^(\[{]*[)\]}]\Z")
 """Matches brackets around a name or a list, but not in a name such as `sales (EU)`."""
+_WORD: Final = (
+    "(?:(?:user|group|team|account|queue|admin|owner|role|acl|value)(?:name)?s?|names?|please|now"
+    "|later|here|your|own|the|a|real|put|add|ldap|company|domain)"
+)
 _PLACEHOLDER: Final = re.compile(
-    r"""(?ix) ^(?: (?:change|replace|fix|fill|insert)[_-]?(?:me|this|here|in|with)(?![a-z]).*
-      | to[_-]?do | tb[acd] | .*place[_-]?holder.* | undefined | unset | not[_-]?set | x{3,} | \?+
-      | \.\.+ | \u2026 | (?:your|example|replace|insert)[_-].* | .*[_-]here
-      | (?:user|group)[_-]?names? | (?:my|some)[_-](?:user|group|team)s?
+    rf"""(?ix) ^(?: (?:change|replace|fix|fill|insert)[ _-]?(?:me|this|here)(?:[ _-]{_WORD})*
+      | to[_-]?do | tb[cd] | undefined | unset | not[_-]?set | x{{3,}} | \?+ | \.\.+ | \u2026
+      | (?:.*[ _-])?place[ _-]?holders?(?:[ _-]{_WORD})?
+      | (?:fill|replace|change)[ _-]?(?:in|with)(?:[ _-]{_WORD})* | (?:{_WORD}[ _-])+here
+      | (?:your|example|replace|insert)(?:[ _-]{_WORD})+[_-]?\d*
+      | (?:user|group)[_-]?names? | (?:my|some)[ _-](?:user|group|team)s?
     )\Z"""
 )
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
@@ -106,8 +120,10 @@ _NOBODY_WORDS: Final = frozenset(
         *("n/a", "deny", "denied", "false", "no", "off"),
     }
 )
-_ACCOUNTS: Final = frozenset({"nobody", "empty", "all", "any", "allow", "on"})
-"""Words that do occur as names beside others."""
+_ONLY_ALONE: Final = frozenset(
+    {"nobody", "empty", "all", "any", "allow", "on", "-", "--", "deny", "denied"}
+)
+"""Words that mean something else, or do occur as names, beside others."""
 _EVERYONE_WORDS: Final = frozenset(
     {
         *("all", "any", "anyone", "anybody", "everyone", "everybody", "**", ".*", "%"),
@@ -145,7 +161,25 @@ def not_a_list(text: str, wording: Wording) -> Suspicion | None:
             "an LDAP distinguished name is split at its commas and matches nobody",
             f"write the names of users and groups{example}",
         )
+    if " " in text.strip() and _PLACEHOLDER.search(text.strip()):
+        return Suspicion(f"{quoted(text.strip())} looks like a placeholder", "write the names")
     return _word("group" if text.startswith(" ") else "user", text.strip(), wording)
+
+
+def hide_known(text: str, known: frozenset[str]) -> str:
+    """Replace each known name in an ACL with an inconspicuous name."""
+    users, space, groups = text.partition(" ")
+    return space.join(
+        _ENTRY.sub(lambda entry: "x" if entry[0].strip(" ") in known else entry[0], field)
+        for field in (users, groups)
+    )
+
+
+def split_name(text: str, known: frozenset[str]) -> str:
+    """Return the known name that an ACL splits into unknown names at its first space, or ""."""
+    first, _, second = text.partition(" ")
+    parts = first.rpartition(",")[2].strip(), second.partition(",")[0].strip()
+    return name if (name := " ".join(parts)) in known and known.isdisjoint(parts) else ""
 
 
 def _word(kind: str, word: str, wording: Wording) -> Suspicion | None:
@@ -162,14 +196,14 @@ def _word(kind: str, word: str, wording: Wording) -> Suspicion | None:
     return None
 
 
-def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
+def spelled_in_two_cases(text: str, known: frozenset[str]) -> Iterator[Suspicion]:
     """Yield a warning for each name that differs only in case from another in the same ACL list."""
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
         spellings: dict[str, str] = {}
         for name in filter(None, (entry.strip() for entry in field.split(","))):
             first = spellings.setdefault(name.lower(), name)
-            if first != name:
+            if first != name and not known.issuperset((first, name)):
                 yield Suspicion(
                     f"the {kind} {quoted(name)} is also spelled {quoted(first)} in this ACL",
                     "use one spelling: names that differ in case are different",
@@ -206,6 +240,11 @@ _NAME_RULES: Final[tuple[_NameRule, ...]] = (
     _NameRule(_INVISIBLE, "{name} contains an invisible character, U+{code:04X}", _RETYPE),
     _NameRule(_MIXED, "{name} contains U+{code:04X} next to a Latin letter", _RETYPE),
     _NameRule(
+        re.compile(r"(?<=\w)[\u0300-\u036f]"),
+        "{name} contains a combining mark, U+{code:04X}: it differs from the composed name",
+        "write the name as in the directory, usually in composed form",
+    ),
+    _NameRule(
         _BRACKETS,
         "the brackets in {name} are part of the name",
         "write only names, separated by commas, without brackets and quotes",
@@ -222,19 +261,21 @@ _NAME_RULES: Final[tuple[_NameRule, ...]] = (
         "write the character that it encodes",
     ),
     _NameRule(
-        re.compile(r"(?i)^(?:[!#^~-]|(?:not|except)\Z)"),
+        re.compile(r"(?i)^(?:[!#^~-]|(?:not|except|deny|denied)\Z)"),
         'the "{text}" is part of the name {name}: it has no special meaning here',
         "remove it, or the name: an ACL only grants access",
     ),
     _NameRule(
-        re.compile("(?i)(?<!#EXT)#(?!EXT#)"),  # not the accounts of Entra ID's guests
+        # Not in the accounts of Entra ID's guests, and not in names such as `C#` and `ops#1`.
+        re.compile(r"(?i)(?<!#EXT)#(?!EXT#|\d*\Z)"),
         '{name} contains a "#": an ACL has no comments',
-        "remove the comment",
+        "if it begins a comment, remove the comment",
         may_exist=True,
     ),
     _NameRule(_SEPARATOR, _ONE_NAME, _NAMES),
     _NameRule(
-        re.compile(r"^[^ &]*&(?=[^ ]*\Z)|^&"),  # not in a name such as `research & development`
+        # Not in names such as `R&D` and `research & development`.
+        re.compile(r"^[^ &]{3,}&(?=[^ ]{3,}\Z)|^&|&\Z"),
         '{name} is one name: a "&" does not separate names',
         _NAMES,
     ),
@@ -260,7 +301,7 @@ _NAME_RULES: Final[tuple[_NameRule, ...]] = (
         may_exist=True,
     ),
     _NameRule(
-        re.compile(r"(?i)^((?:u|g|user|group|users|groups)[:=])(?!.*\n)"),
+        re.compile(r"(?i)^((?:u|g|user|group|users|groups|allow|deny)[:=])(?!.*\n)"),
         "{part} in {name} is part of the name",
         "write only names: users, one space, groups",
     ),
@@ -275,9 +316,9 @@ _NAME_RULES: Final[tuple[_NameRule, ...]] = (
 )
 """The rules in order of precedence."""
 _QUEUE_RULES: Final = (
-    *_NAME_RULES[:4],
+    *_NAME_RULES[:5],
     _NameRule(
-        re.compile(f"[ ,|&]|{_SEPARATOR.pattern}|{OTHER_WHITE_SPACE.pattern}"),
+        re.compile(rf"[ ,|]|(?<=\w{{3}})&(?=\w)|{_SEPARATOR.pattern}|{OTHER_WHITE_SPACE.pattern}"),
         '{name} is one queue: a "{text}" does not separate queues',
         "{separate_queues}",
     ),
@@ -289,7 +330,7 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
     rules = _NAME_RULES
     if kind == "queue":
         rules = _QUEUE_RULES
-    elif name.lower() not in _ACCOUNTS and (word := _word(kind, name, wording)):
+    elif name.lower() not in _ONLY_ALONE and (word := _word(kind, name, wording)):
         return word
     for pattern, message, remedy, may_exist, only in rules:
         if only in (None, wording) and (match := pattern.search(name)):
@@ -297,7 +338,7 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
                 "kind": kind,
                 "name": quoted(name),
                 "text": match[0],
-                "code": ord(match[0][0]) if match[0] else 0,
+                "code": ord((match[match.re.groups] or " ")[0]),
                 "part": quoted(match[1]) if match.re.groups else "",
                 "compared": wording.compared,
                 "separate_queues": wording.separate_queues,

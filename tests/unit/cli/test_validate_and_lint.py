@@ -409,6 +409,39 @@ def test_lint_with_a_group_whose_name_has_a_space(
     assert all(f"({remedy})" in line for line in found)
 
 
+@pytest.mark.parametrize(
+    ("acl", "semantics", "count"),
+    [
+        ("alice data engineers", "hadoop", 0),
+        (" R&D,HR/Payroll", "hadoop", 0),
+        ("replace_me insert-team", "documented", 0),
+        ("replace_me insert-team", "", 0),
+        ("data platform team", "hadoop", 1),
+        ("data platform team", "documented", 1),
+        ("alice, bob", "hadoop", 1),
+        ("alice bob etl", "documented", 1),
+        ("alice, bob", "", 1),
+        (" bob", "hadoop", 1),
+    ],
+)
+def test_one_line_for_one_mistake_with_people(
+    tmp_path: Path, acl: str, semantics: str, count: int
+) -> None:
+    policy, people = tmp_path / "policy", tmp_path / "people.csv"
+    policy.write_text(
+        FAIR_ACLS.replace("> sue<", "> <").replace(">etl<", f">{acl.replace('&', '&amp;')}<")
+        if semantics
+        else f'partitions: [{{name: default, queues: [{{name: root, submitacl: "{acl}"}}]}}]'
+    )
+    people.write_text("alice,data engineers,R&D,HR/Payroll\nbob,insert-team\nreplace_me,etl\n")
+    with people.open("a") as file:
+        file.write("sue,data platform team\n")
+    options = ["--semantics", semantics] if semantics else []
+    done = run(lint, *options, "--users-from", str(people), str(policy))
+    assert len(done.stdout.splitlines()) == count
+    assert done.exit_code == bool(count)
+
+
 def test_lint_with_people_and_settings(tmp_path: Path) -> None:
     """The settings say how the file is read, and their resolver knows the groups."""
     policy, people = tmp_path / "queues.yaml", tmp_path / "names"

@@ -57,9 +57,11 @@ def lint(
     acl: str,
     names: AclNames = AclNames.YUNIKORN,
     semantics: Semantics = Semantics.DOCUMENTED,
+    known: frozenset[str] = frozenset(),
 ) -> list[Diagnostic]:
     data = document(format_name, acl).encode()
-    options = FormatOptions(acl_names=names, yarn=YarnOptions(semantics=semantics))
+    yarn = YarnOptions(semantics=semantics, known_names=known)
+    options = FormatOptions(acl_names=names, yarn=yarn)
     found = check_file(format_name, data, "f", options, with_lint=True)
     for each in found:
         assert each.remedy, each
@@ -97,6 +99,8 @@ MISTAKES = [
     *("not alice", "except etl", "al?ce", "team-[ab]", "alice&nbsp;etl", "alice&#32;etl"),
     *("none etl", "alice none", "alice,none", "- etl", "alice everyone", "alice n/a", "alice,null"),
     *("e\u0301ric", "ops\uff20corp"),
+    *("REPLACE_WITH_YOUR_TEAM", "fill-in", "your_ldap_group", "CHANGE ME", "alice your team"),
+    *("ops&dev,bob", "alice&&bob", "-- alice", "deny alice", "alice allow:bob", "deny:bob"),
     *("al\u0456ce", "\u0430lice", "alice \u0435tl", "\u039fps", "alice\uff41", "CORP.\U0001d41aa"),
 ]
 
@@ -122,6 +126,8 @@ def test_a_mistake_is_reported(format_name: str, acl: str) -> None:
         *("alice@corp.example", "root", "A,b", "notnull", "cn", "dc ou", "alice nobody", "all etl"),
         *("changes", "todor", "xx", "yourself", "heretic", "a-b-c", "thereuser", "alice,unsetl"),
         *("change-management", "examples", "my-etl", "some-analysts", "holder", "cross-insert"),
+        *("insert-svc", "replace_worker", "example_etl", "change-in-control", "svc-here", "tba"),
+        *("fixme-bot", "your-voice", "insert-names-etl", "todo-app", "exhere"),
     ],
 )
 def test_names_are_not_mistakes(format_name: str, acl: str) -> None:
@@ -161,7 +167,10 @@ def test_mistakes_with_other_names(acl: str, names: AclNames) -> None:
         ("@etl", "does not mark a group", 'write "etl" after the space'),
         ("!bob", "it has no special meaning here", "an ACL only grants access"),
         ("# alice", 'the "#" is part of the name "#"', "an ACL only grants access"),
-        ("bob#ops", "an ACL has no comments", "remove the comment"),
+        ("bob#ops", "an ACL has no comments", "if it begins a comment, remove the comment"),
+        ("-- alice", 'the "-" is part of the name "--"', "remove it, or the name"),
+        ("deny alice", 'the "deny" is part of the name "deny"', "remove it, or the name"),
+        ("alice allow:bob", '"allow:" in "allow:bob"', "write only names"),
         ("~", '"~" names nobody', "write a service's name after it"),
         ('["alice"]', "the brackets in", "without brackets and quotes"),
         ("TODO", '"TODO" looks like a placeholder', "write the name"),
@@ -198,6 +207,19 @@ def test_messages_of_yarn(acl: str, message: str, remedy: str) -> None:
         (" domain users,data eng", ""),
         ("alice data eng, R&D team", ""),
         ("alice research & development,sales (EU),sales [US]", ""),
+        (" Sales - EMEA", ""),
+        (" Dev (EU)", ""),
+        (" Sales & Marketing", ""),
+        (" R&D", ""),
+        ("AT&T Q&A,P&L", ""),
+        (" C#,ops#1", ""),
+        ("\u03b2test,\u03bcservice \u043e\u0442\u0434\u0435\u043bIT", ""),
+        ("x IT\u043e\u0442\u0434\u0435\u043b", ""),
+        (" jos\u00e9", ""),
+        (" jose\u0301", "contains a combining mark, U+0301"),
+        (" Hadoop Admins", "is ambiguous"),
+        ("alice CHANGE ME", "looks like a placeholder"),
+        ("alice C# devs", "an ACL has no comments"),
         ("~hue  etl", ""),
     ],
 )
@@ -205,6 +227,50 @@ def test_names_with_spaces_in_hadoop(format_name: str, acl: str, message: str) -
     """Hadoop separates groups only with commas."""
     found = lint(format_name, acl, semantics=Semantics.HADOOP)
     assert [message in each.message for each in found] == [True] * bool(message)
+
+
+@pytest.mark.parametrize("format_name", [FAIR, CAPACITY])
+@pytest.mark.parametrize(
+    ("acl", "message"),
+    [
+        ("alice data engineers", ""),
+        (" Hadoop Admins", ""),
+        (" data engineers,Hadoop Admins", ""),
+        (" HR/Payroll,C# devs,R&D team", ""),
+        ("none", ""),
+        ("Alice,alice", ""),
+        ("g h", ""),
+        ("alice g h", '"alice g h" is ambiguous'),
+        ("alice g h,etl", '"alice g h,etl" is ambiguous'),
+        ("data platform team", ""),
+        ("bob|eve data engineers", 'a "|" does not separate names'),
+        ("ALICE,alice", "is also spelled"),
+        (" zero\u200bwidth", "invisible character"),
+        ("alice, etl", "the space beside the comma"),
+    ],
+)
+def test_known_names_are_not_suspicious(format_name: str, acl: str, message: str) -> None:
+    known = frozenset({"alice", "Alice", "etl", "g", "h", "none", "data engineers", "R&D team"})
+    known |= {"Hadoop Admins", "HR/Payroll", "C# devs", "data platform team"}
+    found = lint(format_name, acl, semantics=Semantics.HADOOP, known=known)
+    assert [message in each.message for each in found] == [True] * bool(message)
+
+
+@pytest.mark.parametrize(
+    ("acl", "count"),
+    [
+        *(("insert-team", 0), ("bob insert-team", 0), ("none", 0), ("Alice,alice", 0)),
+        *(("insert-team,replace-me", 1), ("alice,insert-user", 1), ("ALICE,alice", 1)),
+    ],
+)
+def test_known_names_are_not_suspicious_in_yunikorn(acl: str, count: int) -> None:
+    known = frozenset({"alice", "Alice", "none", "insert-team"})
+    assert len(lint(YUNIKORN, acl, known=known)) == count
+
+
+@pytest.mark.parametrize("acl", [" R&D", "Q&A", " C#", "ops#1"])
+def test_names_with_symbols_in_yunikorn(acl: str) -> None:
+    assert all("YuniKorn drops" in each.message for each in lint(YUNIKORN, acl, AclNames.ANY))
 
 
 @pytest.mark.parametrize(
@@ -286,6 +352,8 @@ def test_a_key_of_a_queue_without_its_prefix() -> None:
         ("[a]", "brackets"),
         ("\u0430dhoc", "U+0430 next to a Latin letter"),
         ("a (b)", 'a " " does not separate queues'),
+        ("alice&bob", 'a "&" does not separate queues'),
+        ("R&D", ""),
         ("a-b_c@d", ""),
         ("r\xe9sum\xe9", ""),
     ],
@@ -295,7 +363,7 @@ def test_names_of_queues(name: str, words: str) -> None:
         f"<property><name>{PREFIX}.{key}</name><value> </value></property>"
         for key in ("acl_submit_applications", "acl_administer_queue")
     )
-    queues = f"<property><name>{PREFIX}.queues</name><value>x, {name}</value></property>"
+    queues = f"<property><name>{PREFIX}.queues</name><value>x, {escape(name)}</value></property>"
     lists = f"<configuration>{closed}\n{queues}</configuration>"
     acls = "<aclSubmitApps> </aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
     stated = escape(name).replace("\t", "&#9;").replace("\n", "&#10;")

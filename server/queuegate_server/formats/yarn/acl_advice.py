@@ -11,8 +11,10 @@ from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.suspicious_names import (
     YARN,
     Suspicion,
+    hide_known,
     not_a_list,
     spelled_in_two_cases,
+    split_name,
     suspicious_name,
     suspicious_text,
 )
@@ -20,22 +22,27 @@ from queuegate_server.formats.suspicious_names import (
 _LINE_BREAK_OR_TAB: Final = re.compile(r"[\t\n\r]")
 _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 _SEPARATOR: Final = re.compile("[,\n]")
+_ONE_NAME: Final = re.compile(r"(?i)domain |.* (?:[-&+/] |[(\[])")
+"""Matches a group's name whose spaces hardly separate names, such as `Sales - EMEA`."""
+_WORD: Final = re.compile(r"\S*\w\S*")
 _PROXY: Final = "~"
 _MAX_REPORTED: Final = 3
 
 
-def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return a single warning about an ACL's ambiguities and suspicious names, or None."""
-    if whole := not_a_list(text, YARN):
+def advice(text: str, semantics: Semantics, known: frozenset[str]) -> Suspicion | None:
+    """Return a single warning about an ACL's ambiguities and unknown suspicious names, or None."""
+    unknown = hide_known(text, known)
+    if whole := not_a_list(unknown, YARN):
         return whole
-    faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
+    suspicions = (*spelled_in_two_cases(text, known), *_suspicions(unknown))
+    faults = [*islice(suspicions, _MAX_REPORTED), *_ambiguities(text, semantics, known)]
     if not faults:
         return None
     message = "; ".join(dict.fromkeys(each.message for each in faults))
     return Suspicion(message, faults[0].remedy)
 
 
-def _ambiguities(text: str, semantics: Semantics) -> Iterator[Suspicion]:
+def _ambiguities(text: str, semantics: Semantics, known: frozenset[str]) -> Iterator[Suspicion]:
     if _LINE_BREAK_OR_TAB.search(text):
         # The first space of the indentation separates users from groups.
         message = "this ACL contains a line break or tab: spaces after it turn users into groups"
@@ -46,28 +53,34 @@ def _ambiguities(text: str, semantics: Semantics) -> Iterator[Suspicion]:
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if WILDCARD in hadoop.users | hadoop.groups:
         yield Suspicion("a * among other names is an ordinary name", "write * alone, or remove it")
-    is_stated = semantics is Semantics.HADOOP and _is_meant_for_hadoop(text, hadoop)
+    is_stated = semantics is Semantics.HADOOP and _is_meant_for_hadoop(text, hadoop, known)
     if not is_stated and (differs := describe_difference(text)):
         message = f"{quoted(text)} is ambiguous: {differs}; this file is read with"
         message += f" semantics {semantics}"
         remedy = "write users, one space, groups, and separate names with commas only"
+        if semantics is Semantics.HADOOP and any(" " in name for name in hadoop.groups):
+            remedy = "separate groups with commas; if it is one group, list it with --users-from"
         yield Suspicion(message, remedy)
 
 
-def _is_meant_for_hadoop(text: str, acl: Acl) -> bool:
+def _is_meant_for_hadoop(text: str, acl: Acl, known: frozenset[str]) -> bool:
     """Return whether an ACL that is read differently as documented is clear in Hadoop.
 
-    A space in a group's name may be meant as a separator unless commas separate the groups.
+    A space in an unknown group's name may be meant as a separator unless commas separate the
+    groups, and is so meant if it is between known names.
     """
     if acl.allows_all or _LINE_BREAK_OR_TAB.search(text) or _BLANK_AT_COMMA.match(text):
         return False
-    names = (name.lower() for name in acl.groups if " " in name)
-    return "," in text.partition(" ")[2] or all(name.startswith("domain ") for name in names)
+    if split_name(text, known):  # has a warning of its own
+        return True
+    names = [name for name in acl.groups if " " in name and name not in known]
+    if any(known.issuperset(_WORD.findall(name)) for name in names):
+        return False
+    return "," in text.partition(" ")[2] or all(map(_ONE_NAME.match, names))
 
 
 def _suspicions(text: str) -> Iterator[Suspicion]:
     yield from suspicious_text(text, YARN)
-    yield from spelled_in_two_cases(text)
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
         for entry in filter(None, _SEPARATOR.split(field)):

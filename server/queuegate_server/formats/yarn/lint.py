@@ -45,7 +45,7 @@ def lint_scheduler(
         for text in filter(None, (entry.submit, entry.admin)):
             # A variable that remains in a Hadoop property has already been reported.
             if format_name == "fair-scheduler" or not VARIABLE.search(text.text):
-                _lint_acl(text, entry.path, options.semantics, diagnostics)
+                _lint_acl(text, entry.path, options, diagnostics)
     return diagnostics.sorted()
 
 
@@ -66,12 +66,12 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     if options.site is None or site.admins_position is None or VARIABLE.search(site.admins):
         return ()
     diagnostics = Diagnostics(options.site[1])
-    _lint_acl(site.admins_position, "", options.semantics, diagnostics)
+    _lint_acl(site.admins_position, "", options, diagnostics)
     return diagnostics.sorted()
 
 
-def _lint_acl(text: Text, path: str, semantics: Semantics, diagnostics: Diagnostics) -> None:
-    if fault := advice(text.text, semantics):
+def _lint_acl(text: Text, path: str, options: YarnOptions, diagnostics: Diagnostics) -> None:
+    if fault := advice(text.text, options.semantics, options.known_names):
         diagnostics.warning(text, fault.message, fault.remedy, path)
 
 

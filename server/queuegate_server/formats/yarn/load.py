@@ -33,6 +33,8 @@ class YarnOptions:
     administers the cluster."""
     daemon_user: str = ""
     """The user that the ResourceManager runs as. This user is always an administrator."""
+    known_names: frozenset[str] = frozenset()
+    """Names of existing users and groups, which are not suspicious."""
 
 
 class LoadedScheduler(NamedTuple):
@@ -69,7 +71,7 @@ def load_scheduler(
         scheduler.has_short_names,
     )
     # Identical strings are parsed into the same `Acl` object.
-    read = partial(_read_acl, cache(yarn_grammar(semantics)), semantics, diagnostics)
+    read = partial(_read_acl, cache(yarn_grammar(semantics)), options, diagnostics)
     queues = [
         QueueAcls(queue.path, read(queue.submit, queue.path), read(queue.admin, queue.path))
         for queue in depth_first(scheduler.queues)
@@ -116,7 +118,7 @@ def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
 
 def _read_acl(
     parse: Callable[[str], Acl],
-    semantics: Semantics,
+    options: YarnOptions,
     diagnostics: Diagnostics,
     text: Text | None,
     path: str,
@@ -126,6 +128,7 @@ def _read_acl(
     An unset ACL grants access to nobody. With Hadoop's semantics, an unset ACL of the root grants
     access to everyone.
     """
+    semantics = options.semantics
     if text is None:
         return parse(WILDCARD if path == ROOT and semantics is Semantics.HADOOP else NOBODY)
     acl = parse(text.text)
@@ -133,7 +136,7 @@ def _read_acl(
     if not ignored:
         return acl
     # Prefer the linter's message, so that the two warnings are recognized as duplicates.
-    fault = advice(text.text, semantics)
+    fault = advice(text.text, semantics, options.known_names)
     if fault is None:
         names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
         message = f"these names in the ACL are invalid and ignored: {names}"

@@ -20,6 +20,7 @@ from queuegate_server.formats.source_text import source_lines
 from queuegate_server.formats.suspicious_names import (
     OTHER_WHITE_SPACE,
     YUNIKORN,
+    hide_known,
     not_a_list,
     suspicious_name,
     suspicious_text,
@@ -68,6 +69,7 @@ class _ListedAcl:
     acl: Acl
     """The parsed ACL; empty if the text is invalid."""
     names: AclNames
+    known: frozenset[str]
     above: _Grantors
     lost_blank: bool
     """Whether YAML seems to have dropped the space before a list of groups."""
@@ -76,6 +78,7 @@ class _ListedAcl:
 class _Document(NamedTuple):
     partitions: list[PartitionConfig]
     acls: list[_ListedAcl]
+    known: frozenset[str]
 
     def different_acls(self) -> Iterable[_ListedAcl]:
         """Return each distinct ACL once, because aliases can repeat a long ACL many times."""
@@ -87,9 +90,9 @@ class _Document(NamedTuple):
 
 
 def lint_queues(
-    data: bytes, file: str, *, acl_names: Callable[[str], AclNames]
+    data: bytes, file: str, acl_names: Callable[[str], AclNames], known: frozenset[str]
 ) -> tuple[Diagnostic, ...]:
-    """Return sorted warnings about a queues.yaml; none for invalid YAML."""
+    """Return sorted warnings about a queues.yaml, but not about `known` names or invalid YAML."""
     root = read_yaml(data, file).root
     if root is None:
         return ()
@@ -98,13 +101,13 @@ def lint_queues(
     diagnostics = Diagnostics(file)
     with unwanted:
         partitions = decode(root, unwanted)
-        acls = [*_listed_acls(partitions, source_lines(data), acl_names, unwanted)]
+        acls = [*_listed_acls(partitions, source_lines(data), acl_names, known, unwanted)]
         for listed in acls:
             for acl_rule in ACL_RULES:
                 for message, remedy in acl_rule(listed):
                     diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
         for rule in DOCUMENT_RULES:
-            rule(_Document(partitions, acls), diagnostics)
+            rule(_Document(partitions, acls, known), diagnostics)
     return diagnostics.sorted()
 
 
@@ -112,6 +115,7 @@ def _listed_acls(
     partitions: list[PartitionConfig],
     lines: list[str],
     acl_names: Callable[[str], AclNames],
+    known: frozenset[str],
     unwanted: Diagnostics,
 ) -> Iterator[_ListedAcl]:
     for partition in partitions:
@@ -127,8 +131,9 @@ def _listed_acls(
                 if scalar is None:
                     continue
                 acl = reader.read(scalar, queue.path)
-                lost = not acl.allows_all and has_lost_blank(lines, queue.position, key, scalar)
-                yield _ListedAcl(queue, key, scalar, acl, reader.names, above[key], lost)
+                may_lose = not acl.allows_all and known.isdisjoint(acl.users)
+                lost = may_lose and has_lost_blank(lines, queue.position, key, scalar)
+                yield _ListedAcl(queue, key, scalar, acl, reader.names, known, above[key], lost)
                 if not acl.is_empty:
                     # A user who may administer a queue may also submit to it.
                     for granted_key in (_SUBMIT, key):
@@ -221,7 +226,9 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 
 
 @lru_cache
-def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
+def _names_to_report(
+    acl: Acl, names: AclNames, known: frozenset[str]
+) -> tuple[tuple[str, str], ...]:
     """Return (message, remedy) pairs about an ACL's names. `names` selects the allowed names.
 
     Cached, because aliases can repeat a long ACL many times, each time as the same `Acl` object.
@@ -229,10 +236,11 @@ def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
     messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if acl.allows_all:
         return tuple(messages)
-    if whole := not_a_list(acl.text, YUNIKORN):
+    text = hide_known(acl.text, known)
+    if whole := not_a_list(text, YUNIKORN):
         return (*messages, whole[:2])
-    messages += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
-    messages += islice(_unlikely_names(acl, names), _MAX_REPORTED)
+    messages += (each[:2] for each in suspicious_text(text, YUNIKORN))
+    messages += islice(_unlikely_names(acl, names, known), _MAX_REPORTED)
     return tuple(messages)
 
 
@@ -246,10 +254,10 @@ def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> _Advice:
         yield message, "if YuniKorn itself reads this file, list names that it accepts"
 
 
-def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
+def _unlikely_names(acl: Acl, names: AclNames, known: frozenset[str]) -> _Advice:
     """Report allowed but implausible names."""
     for kind, listed in (("user", acl.users), ("group", acl.groups)):
-        for name in sorted(listed):
+        for name in sorted(listed - known):
             suspicion = suspicious_name(kind, name, YUNIKORN)
             # If names that YuniKorn rejects are allowed, an unusual name may be intended.
             if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
@@ -261,7 +269,7 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
     groups: dict[str, Positioned] = {}
     for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)
-    users = {name for name, _ in _names_outside_acls(document, "user")}
+    users = {name for name, _ in _names_outside_acls(document, "user")} | document.known
     for listed in document.different_acls():
         # Skip an ACL with a comma next to its space; it was probably meant as a single list.
         if " " in listed.scalar.text and not re.search(", | ,", listed.scalar.text):
@@ -295,6 +303,8 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
                 spellings.items(), key=lambda item: (item[1].line, item[1].column, item[0])
             )
             for name, other in others:
+                if document.known.issuperset((name, first)):
+                    continue
                 where = f"on line {position.line}"
                 message = f"{kind} {quoted(name)} is spelled {quoted(first)} {where}"
                 remedy = "use one spelling: names that differ in case are different"
@@ -336,7 +346,7 @@ ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] 
     _wildcard_with_names,
     _any_group,
     _nobody,
-    lambda listed: _names_to_report(listed.acl, listed.names),
+    lambda listed: _names_to_report(listed.acl, listed.names, listed.known),
     _pointless,
     _not_closed,
 )
