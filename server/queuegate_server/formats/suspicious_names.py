@@ -114,22 +114,14 @@ _PLACEHOLDER: Final = re.compile(
     )\Z"""
 )
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
-_NOBODY_WORDS: Final = frozenset(
-    {
-        *("-", "--", "none", "nobody", "noone", "no-one", "null", "nil", "nothing", "empty"),
-        *("n/a", "deny", "denied", "false", "no", "off"),
-    }
+_NOBODY: Final = re.compile(
+    "(?i)--?|none|nobody|no-?one|null|nil|nothing|empty|n/a|deny|denied|false|no|off"
 )
-_ONLY_ALONE: Final = frozenset(
-    {"nobody", "empty", "all", "any", "allow", "on", "-", "--", "deny", "denied"}
+_EVERYONE: Final = re.compile(
+    r"(?i)(?:any|every)(?:one|body)|all|any|\*\*|\.\*|%|true|yes|on|allow"
 )
+_ONLY_ALONE: Final = re.compile("(?i)nobody|empty|all|any|allow|on|--?|deny|denied")
 """Words that mean something else, or do occur as names, beside others."""
-_EVERYONE_WORDS: Final = frozenset(
-    {
-        *("all", "any", "anyone", "anybody", "everyone", "everybody", "**", ".*", "%"),
-        *("true", "yes", "on", "allow"),
-    }
-)
 
 
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
@@ -185,10 +177,10 @@ def split_name(text: str, known: frozenset[str]) -> str:
 def _word(kind: str, word: str, wording: Wording) -> Suspicion | None:
     """Return the mistake if a word stands for nobody or everyone; otherwise None."""
     for meant, words, remedy in (
-        ("nobody", _NOBODY_WORDS, wording.nobody),
-        ("everyone", _EVERYONE_WORDS, wording.everyone),
+        ("nobody", _NOBODY, wording.nobody),
+        ("everyone", _EVERYONE, wording.everyone),
     ):
-        if word.lower() in words:
+        if words.fullmatch(word):
             return Suspicion(
                 f"{quoted(word)} is the name of a {kind} here, and does not mean {meant}",
                 f"for {meant} {remedy}",
@@ -330,7 +322,7 @@ def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
     rules = _NAME_RULES
     if kind == "queue":
         rules = _QUEUE_RULES
-    elif name.lower() not in _ONLY_ALONE and (word := _word(kind, name, wording)):
+    elif not _ONLY_ALONE.fullmatch(name) and (word := _word(kind, name, wording)):
         return word
     for pattern, message, remedy, may_exist, only in rules:
         if only in (None, wording) and (match := pattern.search(name)):
