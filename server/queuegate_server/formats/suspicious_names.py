@@ -94,8 +94,8 @@ _LOOK_ALIKE: Final = (
 )
 """Greek, Cyrillic, Armenian and other characters that look like ASCII."""
 _MIXED: Final = re.compile(
-    rf"(?<![^\W\d_])(?=[{_LOOK_ALIKE}]*+[{_LATIN}])[{_LATIN}]*+([{_LOOK_ALIKE}])"
-    rf"[{_LATIN}{_LOOK_ALIKE}]*+(?![^\W\d_])"
+    rf"(?<![^\W\d_])(?<![{_LATIN}{_LOOK_ALIKE}])(?=[{_LOOK_ALIKE}]*+[{_LATIN}])"
+    rf"[{_LATIN}]*+([{_LOOK_ALIKE}])[{_LATIN}{_LOOK_ALIKE}]*+(?![^\W\d_])"
 )
 """Matches a word of Latin letters and look-alikes, but not one with letters such as U+043B."""
 _BRACKETS: Final = re.compile(r"^[(\[{]|^[^(\[{]*[)\]}]\Z")

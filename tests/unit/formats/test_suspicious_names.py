@@ -418,12 +418,13 @@ def test_any_text(acl: str, format_name: str, names: AclNames) -> None:
 
 
 @pytest.mark.parametrize("format_name", [FAIR, YUNIKORN])
-@pytest.mark.parametrize("shape", ["{}", "x a{} y"])
+@pytest.mark.parametrize("shape", ["{}", "x a{} y", "x y {}"])
 @pytest.mark.parametrize(
     "part",
     [
         *("{", "$", "${", "<", "%a", "@a", "__A", "[", "cn=", ",", "a@", "a\\"),
         *("&", "&a", "#", "]", "-here", "x", "your-", "\u0430", "a\u0430", "a/"),
+        *("\uff20", "\xd7", "\u0301", "e\u0301", " &", "your-user-", "user-", "a&b"),
     ],
 )
 def test_time_is_linear(format_name: str, part: str, shape: str) -> None:
@@ -431,8 +432,9 @@ def test_time_is_linear(format_name: str, part: str, shape: str) -> None:
 
     def seconds(size: int) -> float:
         data = document(format_name, shape.format(part * size)).encode()
+        options = FormatOptions(yarn=YarnOptions(semantics=Semantics.HADOOP))
         start = time.process_time()
-        check_file(format_name, data, "f", with_lint=True)
+        check_file(format_name, data, "f", options, with_lint=True)
         return time.process_time() - start
 
     seconds(100)

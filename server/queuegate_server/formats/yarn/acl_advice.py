@@ -24,7 +24,7 @@ _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 _SEPARATOR: Final = re.compile("[,\n]")
 _ONE_NAME: Final = re.compile(r"(?i)domain |.* (?:[-&+/] |[(\[])")
 """Matches a group's name whose spaces hardly separate names, such as `Sales - EMEA`."""
-_WORD: Final = re.compile(r"\S*\w\S*")
+_WORD: Final = re.compile(r"(?<!\S)[^\w\s]*+\w\S*")
 _PROXY: Final = "~"
 _MAX_REPORTED: Final = 3
 
