@@ -35,9 +35,10 @@ class UnknownPartition(Exception):
     """Raised for a partition that is not in the policy."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
-        names = ", ".join(sorted(known)[:_MAX_NAMED_PARTITIONS]) or "none"
+        names = ", ".join(sorted(known)[:_MAX_NAMED_PARTITIONS])
         more = ", ..." if len(known) > _MAX_NAMED_PARTITIONS else ""
-        super().__init__(f"partition {name!r} does not exist; partitions are: {names}{more}")
+        reason = f"; partitions are: {names}{more}" if names else ": the policy has no partitions"
+        super().__init__(f"partition {name!r} does not exist{reason}")
 
 
 class GroupsUnavailable(Exception):

@@ -247,6 +247,8 @@ NOT_CREATED = "does not exist, and YARN does not create it"
         ("explain alice root/etl", f"root/etl {NOT_CREATED}; did you mean root.etl?"),
         ("check alice /ROOT/etl/a", f"/ROOT/etl/a {NOT_CREATED}; did you mean root.etl.a?"),
         ("check alice root.elt.a", f"root.elt.a {NOT_CREATED}; did you mean root.etl.a?"),
+        ("check alice root:etl", f"root:etl {NOT_CREATED}; did you mean root.etl?"),
+        ("check alice root\\etl:a", f"root\\etl:a {NOT_CREATED}; did you mean root.etl.a?"),
         ("check root.etl root.etl", "root.etl looks like a queue, not a user"),
         ("queues root.etl", "root.etl looks like a queue, not a user"),
         ("tree --user root.etl", "root.etl looks like a queue, not a user"),
@@ -256,12 +258,12 @@ NOT_CREATED = "does not exist, and YARN does not create it"
         ),
     ],
 )
-def test_hints_come_before_the_request_for_groups(
+def test_hints_replace_the_request_for_groups(
     capsys: Capture, capacity: Path, line: str, hint: str
 ) -> None:
     assert main([*line.split(), "--policy", str(capacity)]) == 3
     errors = capsys.readouterr().err
-    assert errors.startswith(f"Error: {hint}\n  {GROUPS_NEEDED}")
+    assert errors == f"Error: {hint}\n"
 
 
 @pytest.mark.parametrize(
@@ -292,6 +294,26 @@ def test_did_you_mean(capsys: Capture, capacity: Path, line: str, status: int, h
     assert hint in printed.err + printed.out
 
 
+@pytest.mark.parametrize("queue", [" root.etl", "root.etl ", " ROOT/etl "])
+def test_blanks_around_a_queue_are_visible(capsys: Capture, capacity: Path, queue: str) -> None:
+    line = f"'{queue}' {NOT_CREATED}; {{}}did you mean root.etl?"
+    assert main(["check", "alice", queue, "--policy", str(capacity)]) == 3
+    assert capsys.readouterr().err == f"Error: {line.format('')}\n"
+    assert main(["check", "alice", queue, "--policy", str(capacity), "--no-groups"]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"denied: alice may not submit to '{queue}': ")
+    assert second == line.format("decided at root; ")
+
+
+def test_a_queue_that_may_be_created_needs_groups(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "fair-scheduler.xml"
+    acls = "<aclSubmitApps> dev</aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
+    file.write_text(f"<allocations><queue name='root'>{acls}</queue></allocations>")
+    assert main(["check", "alice", "root.new", "--policy", str(file)]) == 3
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"Error: root.new does not exist\n  {GROUPS_NEEDED}")
+
+
 def test_a_queue_that_exists_gets_no_hint(capsys: Capture, capacity: Path) -> None:
     assert main(["check", "alice", "root.etl", "--policy", str(capacity)]) == 3
     assert capsys.readouterr().err.startswith(f"Error: {GROUPS_NEEDED}")
@@ -304,7 +326,7 @@ def test_an_empty_policy_is_named(capsys: Capture, tmp_path: Path, text: str) ->
     assert main(["check", "sue", "root", "--policy", str(file)]) == 2
     warning, error = capsys.readouterr().err.splitlines()
     assert warning.startswith(f"{file}: warning: the file is empty: every request will fail")
-    assert "partition 'default' does not exist" in error
+    assert error == "Error: partition 'default' does not exist: the policy has no partitions"
 
 
 @pytest.mark.parametrize("option", ["policy", "config", "token-file", "tls-ca"])

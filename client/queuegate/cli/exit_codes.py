@@ -93,8 +93,8 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
     # Configuration errors refer to settings. Do not translate the settings' names to options.
     is_of_file = error.reason == INVALID_CONFIGURATION
     message = error.message if is_of_file else in_command_words(error.message)
-    is_partition_unknown = error.reason == "UNKNOWN_PARTITION"
-    return f"{message}; choose one with --partition" if is_partition_unknown else message
+    can_choose = error.reason == "UNKNOWN_PARTITION" and not message.endswith("no partitions")
+    return f"{message}; choose one with --partition" if can_choose else message
 
 
 def _retry_after(error: QueuegateError) -> int | None:

@@ -13,7 +13,7 @@ from queuegate._applications import (
 from queuegate._results import Resolution, ResolveOutcome
 from queuegate._types import Check, Decision, ExplainedGroups, Explanation, GroupsOrigin, Step
 from queuegate._users import AccessGrant, UsableQueue
-from queuegate.cli.suggestions import MissingQueue, missing_queue_line
+from queuegate.cli.suggestions import MissingQueue, missing_queue_line, shown_queue
 from queuegate.cli.terminal import Colors, escape, join_names, unlistable
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
@@ -88,7 +88,7 @@ def decision(
     can = "may" if answer.allowed else "may not"
     text = (
         f"{word}: {escape(asked.user)} {can} {VERBS[Access(asked.access)]}"
-        f" {escape(asked.queue)}: {reason_words(asked.partition, answer, site)}"
+        f" {shown_queue(asked.queue)}: {reason_words(asked.partition, answer, site)}"
     )
     if answer.reason is Reason.UNKNOWN_USER:
         text += _domain_part(asked.user)

@@ -162,7 +162,9 @@ class Session:
         *,
         user_first: bool = False,
     ) -> Iterator[None]:
-        """Add a hint to GroupsUnavailable if the queue does not exist or the user may be a queue.
+        """Correct GroupsUnavailable if the queue does not exist or the user may be a queue.
+
+        A hint on what to correct replaces the request for groups.
 
         Only without a server, because a server would record the additional check as a decision.
 
@@ -179,6 +181,7 @@ class Session:
             if not (self.is_offline and self._is_text):
                 raise
             hint = f"{user} looks like a queue, not a user" if is_queue_path(user) else ""
+            is_wrong = bool(hint)
             if queue:
                 # Groups do not affect whether a queue exists.
                 asked = Check(user, queue, partition, groups=())
@@ -187,9 +190,11 @@ class Session:
                 if answer.evaluated_queue:
                     hint = missing_queue_line(queue, "", missing, user if user_first else "")
                 hint = missing.ambiguity or hint
+                is_wrong = is_wrong or missing != MissingQueue()
             if not hint:
                 raise
-            message = f"{hint}\n{error.message}"
+            # Without a better queue, the one in the question may be created on submission.
+            message = hint if is_wrong else f"{hint}\n{error.message}"
             raise GroupsUnavailable(message, code=error.code, reason=error.reason) from None
 
     def missing_queue_hints(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from queuegate._results import PolicyInfo
 from queuegate._types import Check
 from queuegate.cli.terminal import escape
+from queuegate.cli.wording import OTHER_SEPARATORS
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.names import ROOT, SEPARATOR, shared_name, similar_name
 
@@ -102,14 +103,19 @@ def missing_queue_line(
         missing: The hints.
         user: The USER argument of a command whose next argument is QUEUE; otherwise empty.
     """
-    text = f"{escape(queue)} does not exist"
+    text = f"{shown_queue(queue)} does not exist"
     text += ", and YARN does not create it" if missing.is_never_created else ""
     text += f"; decided at {escape(evaluated_queue)}" if evaluated_queue else ""
     if user and missing.is_user:
-        text += f"; USER comes first: {escape(queue)} {escape(user)}"
+        text += f"; USER comes first: {shown_queue(queue)} {escape(user)}"
     elif missing.similar:
         text += f"; did you mean {escape(missing.similar)}?"
     return text
+
+
+def shown_queue(queue: str) -> str:
+    """Return a queue for display, in quotes if it begins or ends with a blank."""
+    return escape(queue) if queue == queue.strip() else f"'{escape(queue)}'"
 
 
 def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, partition: str) -> str:
@@ -120,7 +126,8 @@ def missing_prefix(client: "ClientMethods", answer: PolicyInfo, prefix: str, par
         return message
     paths = [queue.path for queue in client.get_policy(partition).queues]
     similar = most_similar(prefix, ROOT, paths)
-    return f"queue {prefix} does not exist" + (f"; did you mean {similar}?" if similar else "")
+    hint = f"; did you mean {similar}?" if similar else ""
+    return f"queue {shown_queue(prefix)} does not exist{hint}"
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
@@ -135,8 +142,9 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
     if len(queues) > _MAX_COMPARED:
         return ""
     above = len(evaluated_queue) + len(SEPARATOR)
+    path = path.strip()
     if SEPARATOR not in path:
-        path = path.replace("/", SEPARATOR).strip(SEPARATOR)
+        path = OTHER_SEPARATORS.sub(SEPARATOR, path).strip(SEPARATOR)
     if not path.casefold().startswith(f"{ROOT}{SEPARATOR}"):
         path = f"{ROOT}{SEPARATOR}{path}"
     missing = path[above:].casefold()

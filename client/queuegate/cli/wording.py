@@ -8,6 +8,10 @@ from typing import Final
 from queuegate.exceptions import Violation
 from queuegate.policy.names import ROOT, SEPARATOR, queue_path, similar_name
 
+OTHER_SEPARATORS: Final = re.compile(r"[/\\:]")
+"""Characters that users write instead of the dots in a queue path."""
+
+_OTHER_ROOT: Final = re.compile(rf"/*{ROOT}{OTHER_SEPARATORS.pattern}", re.IGNORECASE)
 _ARGUMENTS: Final = {
     "user.user": "USER",
     "user": "USER",
@@ -95,8 +99,9 @@ def _hint(field: str, question: Mapping[str, object]) -> str:
         return ""
     if isinstance(user, str) and queue_path(user):
         return f"; USER comes first: {shlex.quote(queue)} {shlex.quote(user)}"
-    if queue.lstrip("/").casefold().startswith(f"{ROOT}/"):
-        queue = queue.replace("/", SEPARATOR).strip(SEPARATOR)
+    queue = queue.strip()
+    if _OTHER_ROOT.match(queue):
+        queue = OTHER_SEPARATORS.sub(SEPARATOR, queue).strip(SEPARATOR)
     top, _, rest = queue.partition(SEPARATOR)
     path = f"{ROOT}{SEPARATOR}{queue}"
     if similar_name(top.casefold(), (ROOT,)):

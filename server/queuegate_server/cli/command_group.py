@@ -9,6 +9,7 @@ from queuegate.policy.names import DEFAULT_PARTITION
 _KEYS: Final = {
     "--yarn-site": "policy.yarn_site",
     "--daemon-user": "policy.daemon_user",
+    "--partition": "policy.partition",
     "--semantics": f"partitions.{DEFAULT_PARTITION}.semantics",
     "--acl-names": f"partitions.{DEFAULT_PARTITION}.acl_names",
 }

@@ -238,6 +238,8 @@ def _load(
     if before.is_yunikorn is not after.is_yunikorn:
         # They are not comparable, because queue names follow different rules, and only YARN has
         # cluster administrators.
+        if empty := [each.name for each in (before, after) if not each.data.strip()]:
+            raise Failure(f"{empty[0]}: the file is empty: fill it, or name another file")
         raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
     return before, after
 

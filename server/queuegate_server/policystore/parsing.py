@@ -207,6 +207,8 @@ def _load(text: PolicyText) -> tuple[str, LoadResult]:
         keys = ", ".join(text.yarn_keys)
         message = f"this is a YuniKorn queues.yaml, but the settings contain: {keys}"
         remedy = "remove these settings, or name a YARN scheduler file"
+        if not opened.data.strip():
+            message, remedy = "the file is empty", "fill it, or name another file"
     elif opened.data.strip() and (mismatch := format_mismatch(opened, format_name)):
         expected = "a queues.yaml" if format_name == YUNIKORN else f"the format {format_name}"
         message = f"the settings or the previous file call for {expected}, but this file {mismatch}"

@@ -34,6 +34,7 @@ def test_an_option_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
         ("validate --polcy queues.yaml", "No such option '--polcy'."),
         ("serve --yarn-site a.xml", "'--yarn-site': use --set policy.yarn_site=…\n"),
         ("serve --daemon-user rm", "'--daemon-user': use --set policy.daemon_user=…\n"),
+        ("serve --partition hadoop", "'--partition': use --set policy.partition=…\n"),
         ("serve --semantics hadoop", "use --set partitions.default.semantics=…\n"),
         ("serve --acl-names any", "use --set partitions.default.acl_names=…\n"),
         ("serve --users-from a.csv", "'--users-from': only for lint, diff, prove\n"),

@@ -84,6 +84,9 @@ def test_files_that_cannot_be_compared(tmp_path: Path) -> None:
     assert (result.stdout, result.exit_code) == ("", 2)
     assert CliRunner().invoke(diff, [str(tmp_path / "old"), "nowhere"]).exit_code == 2
     assert CliRunner().invoke(diff, ["-", "-"]).exit_code == 2
+    result = compare(tmp_path, " \n", "<allocations/>")
+    assert "old: the file is empty: fill it, or name another file" in result.stderr
+    assert (result.stdout, result.exit_code) == ("", 2)
     result = compare(tmp_path, document(), "<allocations/>")
     assert "convert one of them first" in result.stderr
     assert (result.stdout, result.exit_code) == ("", 2)

@@ -74,6 +74,18 @@ def test_no_term_of_python_is_left_in_any_message_of_the_client(module: object) 
             {"user": "sue", "queue": "rooot.b"},
             "QUEUE 'rooot.b' is not a full queue path; did you mean root.b",
         ),
+        (
+            {"user": "a", "queue": "root:b"},
+            "QUEUE 'root:b' is not a full queue path; did you mean root.b?",
+        ),
+        (
+            {"user": "a", "queue": "root\\b:c"},
+            "QUEUE 'root\\\\b:c' is not a full queue path; did you mean root.b.c?",
+        ),
+        (
+            {"user": "a", "queue": " root.b:c "},
+            "QUEUE ' root.b:c ' is not a full queue path; did you mean root.b:c?",
+        ),
         ({"user": "sue", "queue": "/a b"}, "QUEUE '/a b' is not a full queue path"),
         ({}, "QUEUE is not a full queue path"),
     ],

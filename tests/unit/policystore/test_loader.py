@@ -215,6 +215,18 @@ async def test_settings_for_yarn_are_not_ignored(folder: Path) -> None:
     assert not found.partitions
 
 
+@pytest.mark.parametrize("text", ["", "\n \n"])
+async def test_an_empty_file_is_not_taken_for_a_queues_yaml(folder: Path, text: str) -> None:
+    (folder / YARN["path"]).write_text(text)
+    found = await read(folder, YARN)
+    (problem,) = found.diagnostics
+    assert (problem.message, problem.remedy) == (
+        "the file is empty",
+        "fill it, or name another file",
+    )
+    assert not found.partitions
+
+
 @pytest.mark.parametrize("name", ["queues.yaml", "fair.xml", "site.xml", "spark.conf"])
 async def test_no_file_may_be_a_pipe_or_missing(folder: Path, name: str) -> None:
     (folder / name).unlink()

@@ -104,15 +104,11 @@ def _read_fair_scheduler(
     if top is None:
         return None
     if top.name != "allocations":
-        message = f"the root element is <{top.name}>, "
+        message = "neither <configuration> (capacity scheduler) nor <allocations> (fair scheduler)"
+        remedy = "use one of these schedulers' files"
         if top.name == "configuration":
-            message += "not <allocations>"
-            remedy = "use a fair scheduler allocation file"
-        else:
-            message += "neither <configuration> (capacity scheduler) nor"
-            message += " <allocations> (fair scheduler)"
-            remedy = "use one of these schedulers' files"
-        diagnostics.error(top, message, remedy)
+            message, remedy = "not <allocations>", "use a fair scheduler allocation file"
+        diagnostics.error(top, f"the root element is <{top.name}>, {message}", remedy)
         return None
     for element in top.children:
         if element.name not in _TOP_LEVEL:
@@ -260,8 +256,7 @@ def _read_capacity_scheduler(
     scheduler = SchedulerFile(has_short_names=True, properties=properties)
     paths = _paths(properties, ListReader(data, diagnostics.file), diagnostics)
     for path, position in paths.items():
-        keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
-        submit, admin = (properties.get(key) for key in keys)
+        submit, admin = (properties.get(f"{PREFIX}{path}.{acl}") for acl in (SUBMIT, ADMIN))
         scheduler.queues.append(QueueEntry(path, position, submit, admin))
     lists = _check_lists(properties, paths, diagnostics)
     children = Counter(map(parent_path, paths))
@@ -317,9 +312,8 @@ def _is_site(properties: dict[str, Text], file: str) -> bool:
 
 
 def _is_read(name: str) -> bool:
-    if not name.startswith(PREFIX):
-        return False
-    return name.rpartition(SEPARATOR)[2] in {LIST, SUBMIT, ADMIN} or creates_queues(name)
+    is_listed = name.rpartition(SEPARATOR)[2] in {LIST, SUBMIT, ADMIN}
+    return name.startswith(PREFIX) and (is_listed or creates_queues(name))
 
 
 def _paths(

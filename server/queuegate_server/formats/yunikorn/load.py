@@ -55,10 +55,8 @@ def load_queues(
     with diagnostics:
         partitions = decode(document.root, diagnostics)
         if not partitions and not document.diagnostics and not diagnostics.error_count:
-            message, remedy = (
-                "the document defines no partition",
-                "add a partition under partitions",
-            )
+            message = "the document defines no partition"
+            remedy = "add a partition under partitions"
             if not data.strip():
                 message, remedy = "the file is empty", "fill it, or name another file"
             diagnostics.warning(document.root, f"{message}: {NOT_FOUND}", remedy)
