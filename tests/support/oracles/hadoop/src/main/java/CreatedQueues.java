@@ -20,6 +20,7 @@ import org.apache.hadoop.yarn.security.Permission;
 import org.apache.hadoop.yarn.security.YarnAuthorizationProvider;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContextImpl;
 import org.apache.hadoop.yarn.server.resourcemanager.nodelabels.RMNodeLabelsManager;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerDynamicEditException;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractCSQueue;
@@ -40,6 +41,8 @@ final class CreatedQueues {
    */
   static void answer(JsonNode question, Configuration site, ObjectNode answer) throws Exception {
     DefaultMetricsSystem.setMiniClusterMode(true);
+    // The metrics of root belong to one kind of scheduler.
+    QueueMetrics.clearQueueMetrics();
     YarnAuthorizationProvider.destroy();
     CapacityScheduler scheduler = started(question.get("scheduler").asText(), site);
     try {

@@ -11,6 +11,7 @@ import org.apache.hadoop.yarn.api.records.QueueACL;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.security.YarnAuthorizationProvider;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContextImpl;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FSLeafQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler;
@@ -25,6 +26,8 @@ final class FairQueues {
    */
   static void answer(JsonNode question, ObjectNode answer) throws Exception {
     DefaultMetricsSystem.setMiniClusterMode(true);
+    // The metrics of root belong to one kind of scheduler.
+    QueueMetrics.clearQueueMetrics();
     YarnAuthorizationProvider.destroy();
     Path file = Files.createTempFile("fair-scheduler", ".xml");
     try {
