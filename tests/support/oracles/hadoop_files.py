@@ -8,6 +8,9 @@ from tests.support.oracles.yarn import trim
 
 Queues = dict[str, dict[str, str]]
 
+_QUEUE_TAGS = ("ueue", "eue", "ue", "e", "queue", "pool")
+"""The elements that declare a queue; only the last two do at the top."""
+
 
 class LoadError(Exception):
     """Raised for a file that does not load."""
@@ -58,27 +61,46 @@ def capacity_queues(text: str | bytes) -> dict[str, tuple[str, str]]:
 
 
 def allocations(text: str | bytes) -> Queues:
-    """Return the ACL texts of each queue of an allocation file. Raises LoadError."""
+    """Return the ACL texts of each queue of an allocation file. Raises LoadError.
+
+    Queues that Hadoop may discard are left out: leaves below a queue that is declared as a leaf,
+    and everything below such a queue in `root.default`.
+    """
     parsed = ET.fromstring(text)  # noqa: S314 - the test's own text
-    top = [one for one in parsed if one.tag in {"queue", "pool"}]
+    top = [one for one in parsed if one.tag in _QUEUE_TAGS[-2:]]
     roots = [one for one in top if (one.get("name") or "").lower() == "root"]
     queues: Queues = {"root": {}}
+    leaves: set[str] = set()
+    parents: set[str] = set()
     if roots and (len(top) > 1 or roots[0].get("name") != "root"):
         raise LoadError
     for one in top:
-        _take(one, "root" if roots else f"root.{_name(one)}", queues)
-    return queues
+        _take(one, "root" if roots else f"root.{_name(one)}", queues, leaves, parents)
+    return {
+        path: acls
+        for path, acls in queues.items()
+        if not any(path.startswith(f"{leaf}.") for leaf in leaves - {"root"})
+        or (path in parents and not path.startswith("root.default."))
+    }
 
 
-def _take(element: ET.Element, path: str, queues: Queues) -> None:
+def _take(
+    element: ET.Element, path: str, queues: Queues, leaves: set[str], parents: set[str]
+) -> None:
     acls = queues.setdefault(path, {})
+    below = [child for child in element if child.tag in _QUEUE_TAGS]
+    reserved = element.find("reservation") is not None
+    if reserved and (below or element.get("type") == "parent"):
+        raise LoadError
+    is_parent = below or reserved or element.get("type") == "parent"
+    (parents if is_parent else leaves).add(path)
     for child in element:
         if child.tag in {"aclSubmitApps", "aclAdministerApps"}:
             if not child.text:
                 raise LoadError
             acls[child.tag] = child.text
-        elif child.tag in {"queue", "ueue", "eue", "ue", "e", "pool"}:
-            _take(child, f"{path}.{_name(child)}", queues)
+        elif child.tag in _QUEUE_TAGS:
+            _take(child, f"{path}.{_name(child)}", queues, leaves, parents)
 
 
 def _name(element: ET.Element) -> str:
