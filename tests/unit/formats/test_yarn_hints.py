@@ -84,7 +84,7 @@ def test_another_root_element(root: str, format_name: str, words: str) -> None:
 def test_an_acl_of_an_unlisted_queue(path: str, remedy: str) -> None:
     data = capacity(("root.queues", "prod"), (f"{path}.acl_submit_applications", "ann"))
     [warning] = check_file(CAPACITY, data, "f.xml", with_lint=False)
-    assert f'there is no queue "{path}"' in warning.message
+    assert f'the queue "{path}" does not exist' in warning.message
     assert warning.remedy.startswith(remedy)
 
 

@@ -190,7 +190,7 @@ def test_what_the_queues_above_grant_counts_too() -> None:
         ),
         ({f"root.flex.{V2}.enable": "true"}, f'"enable" is not a property of {V2}'),
         ({"root.flex.auto-queue-creation.enabled": "true"}, f"(write {V2}.enabled)"),
-        ({f"root.other.{V2}.enabled": "true"}, 'there is no queue "root.other"'),
+        ({f"root.other.{V2}.enabled": "true"}, 'the queue "root.other" does not exist'),
         ({f"root.flex.{V2}.enabled": "yes"}, '"yes" is neither true nor false'),
         (
             {**FLEXIBLE, f"root.flex.{V2}.template.{SUBMIT}": "${x}", "x": "ann"},
@@ -217,8 +217,8 @@ def test_what_the_queues_above_grant_counts_too() -> None:
             f"(write yarn.scheduler.capacity.root.managed.leaf-queue-template.{ADMIN})",
         ),
         ({**MANAGED, f"root.managed.x.y.{ADMIN}": "ann"}, "write the full path of a listed queue"),
-        ({**FLEXIBLE, f"root.flex.x.y.z.{ADMIN}": "ann"}, "there is no queue"),
-        ({**FLEXIBLE, f"root.other.{SUBMIT}": "ann"}, 'there is no queue "root.other"'),
+        ({**FLEXIBLE, f"root.flex.x.y.z.{ADMIN}": "ann"}, "does not exist"),
+        ({**FLEXIBLE, f"root.other.{SUBMIT}": "ann"}, 'the queue "root.other" does not exist'),
     ],
 )
 def test_warnings(properties: Mapping[str, str], message: str) -> None:

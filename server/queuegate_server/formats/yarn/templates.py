@@ -219,7 +219,7 @@ class TemplateReader:
             path, _, prefix = path.rpartition(SEPARATOR)
             known = prefix in {_MANAGED, _FLEXIBLE}
             if known and path and last == _ENABLED and path not in self._children:
-                message = f"there is no queue {quoted(path)}: this property is ignored"
+                message = f"the queue {quoted(path)} does not exist: this property is ignored"
                 remedy = "write the full path of a listed queue, starting with root"
                 self._unlisted.warning(text, message, remedy, path)
             elif known and last not in _READ_NAMES | _OTHER_NAMES:
@@ -293,7 +293,7 @@ def unlisted_acl(
     if template or "" in path.split(SEPARATOR):
         message = "the key names no queue: this ACL is ignored"
         return message, f"for root write {PREFIX}{ROOT}{SEPARATOR}{template}{acl}"
-    message = f"there is no queue {quoted(path)}: this ACL is ignored"
+    message = f"the queue {quoted(path)} does not exist: this ACL is ignored"
     if template := _misspelled_template(path):
         return message, f"for queues that will be created, write {template}"
     above = path
