@@ -373,7 +373,7 @@ def test_warnings_about_the_capacity_scheduler() -> None:
     for words in (
         "empty value, which sets nothing",
         '"acl_submit_application" is not a property',
-        'no queue "a"',
+        'the queue "a" does not exist',
         "is final above",
         "root has no acl_submit_applications: in Hadoop it defaults to *",
     ):
