@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from queuegate.policy.applications import ApplicationDecision
-from queuegate.policy.decide import decide, evaluated_instead
+from queuegate.policy.chain import Chain
+from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import UNKNOWN_USER, Access, Decision
 from queuegate.policy.explain import Explanation, explain
 from queuegate.policy.names import DEFAULT_PARTITION
@@ -191,11 +192,13 @@ class Engine:
         depends on groups and a lookup has just failed.
         """
         user, groups, served, path, access, real_user = query
-        decision = decide(served.partition, path, access, user, groups, real_user=real_user)
+        partition = served.partition
+        chain = partition.chain(path, access)
+        decision = chain.decide(user, groups, real_user)
         if decision is not None:
-            return Verdict(decision, None, evaluated_instead(served.partition, path, decision))
+            return _verdict(decision, None, evaluated_instead(partition, path, decision))
         entry = served.groups.known(user)
-        return None if entry is None else self._decide_with(query, entry)
+        return None if entry is None else self._decide_with(query, chain, entry)
 
     def check_application(self, query: ApplicationQuery) -> Decision | None:
         """Check access to an application; see `check`. Raises GroupsUnavailable."""
@@ -211,7 +214,8 @@ class Engine:
     async def resolve_and_check(self, query: Query) -> Verdict:
         """Look up the user's groups, and decide with them. Raises GroupsUnavailable."""
         resolution = await query.served.groups.resolve(query.user)
-        return self._decide_with(query, resolution.entry)
+        chain = query.served.partition.chain(query.path, query.access)
+        return self._decide_with(query, chain, resolution.entry)
 
     async def explain(self, query: Query) -> ExplainResult[Explanation]:
         """Return an explained decision, looking up groups if needed. Raises GroupsUnavailable."""
@@ -258,16 +262,14 @@ class Engine:
             outcome.detail if isinstance(outcome, NoSuchUser) else "",
         )
 
-    def _decide_with(self, query: Query, entry: CacheEntry) -> Verdict:
+    def _decide_with(self, query: Query, chain: Chain, entry: CacheEntry) -> Verdict:
         """Decide based on the groups in a cache entry. Raises GroupsUnavailable."""
-        user, _, served, path, access, real_user = query
+        served, path = query.served, query.path
         groups = self._groups(served, entry)
         decision = UNKNOWN_USER
         if groups is not None:
-            decision = _final(
-                decide(served.partition, path, access, user, groups, real_user=real_user)
-            )
-        return Verdict(decision, entry, evaluated_instead(served.partition, path, decision))
+            decision = _final(chain.decide(query.user, groups, query.real_user))
+        return _verdict(decision, entry, evaluated_instead(served.partition, path, decision))
 
     def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
         """Return the entry's groups; None for an unknown user. Raises GroupsUnavailable."""
@@ -279,6 +281,11 @@ class Engine:
             failure = TooManyLookups if outcome.too_many else GroupsUnavailable
             raise failure(served.groups.resolver_name, retry_after)
         return None
+
+
+def _verdict(decision: Decision, entry: CacheEntry | None, evaluated_queue: str) -> Verdict:
+    # Twice as fast as the NamedTuple constructor.
+    return tuple.__new__(Verdict, (decision, entry, evaluated_queue))
 
 
 def _final(decision: Decision | None) -> Decision:

@@ -29,6 +29,7 @@ _MAX_COMPARED: Final = 100
 """The maximum number of characters compared, since the run time is quadratic."""
 
 _CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
+_CONFIG_USERS = re.compile(rf"(?:{_CONFIG_USER.pattern}\n)*{_CONFIG_USER.pattern}")
 _CONFIG_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _QUEUE_LEVEL = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _QUEUE_PATH = re.compile(r"root(?:\.[a-z0-9_:#/@-]{1,64})*")
@@ -37,6 +38,11 @@ _QUEUE_PATH = re.compile(r"root(?:\.[a-z0-9_:#/@-]{1,64})*")
 def is_user_name(text: str) -> bool:
     """Return whether YuniKorn accepts a user name in limits, filters and requests."""
     return _CONFIG_USER.fullmatch(text) is not None
+
+
+def are_user_names(names: Iterable[str]) -> bool:
+    """Return whether `is_user_name` accepts all names. Names must not contain line feeds."""
+    return _CONFIG_USERS.fullmatch("\n".join(names)) is not None
 
 
 def is_group_name(text: str) -> bool:

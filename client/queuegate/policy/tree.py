@@ -1,7 +1,7 @@
 """Policies, and their partitions with queue trees."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -14,6 +14,7 @@ from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH
 from queuegate.policy.names import (
     ROOT,
     SEPARATOR,
+    are_user_names,
     is_recovery_path,
     is_user_name,
     parent_path,
@@ -111,6 +112,12 @@ class Partition:
         if self.cluster is not None:
             return True
         return is_user_name(name) or (self.acl_names is AclNames.ANY and name != WILDCARD)
+
+    def accepts_users(self, names: Collection[str]) -> bool:
+        """Return whether `accepts_user` accepts all names."""
+        return (
+            self.cluster is not None or are_user_names(names) or all(map(self.accepts_user, names))
+        )
 
     def nearest(self, path: str) -> Queue:
         """Return the queue whose ACLs are evaluated first for a path.

@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from queuegate.policy.decide import usable
 from queuegate.policy.decision import Decision
 from queuegate.policy.names import is_at_or_below
@@ -17,6 +19,7 @@ from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import CheckSteps, decide_each, error_reasons, reasons_of
+from queuegate_server.rpc.bulk_validation import valid_queries
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import Change, Freshness
@@ -125,14 +128,21 @@ class AccessServicer(ApplicationServicer):
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
-        def query(index: int) -> Query:
+        def read_many(indexes: Sequence[int]) -> Sequence[Query | None]:
+            try:
+                parsed = [*map(_Check.FromString, [checks[index] for index in indexes])]
+            except DecodeError:
+                return [None] * len(indexes)
+            return valid_queries(parsed, snapshot, trusted=trusted)
+
+        def read(index: int) -> Query:
             request = wire.parse(_Check, checks[index], budget)
             if request.HasField("at_least") and (change := self._freshness.missing(request)):
                 behind.add(change)
                 raise NotCaughtUp
             return validation.query(request, snapshot, trusted=trusted)
 
-        results = await self._run(snapshot, checks, query, slot, trusted=trusted)
+        results = await self._run(snapshot, checks, read_many, read, slot, trusted=trusted)
         await slot.pause_if_due()
         return results
 
@@ -140,6 +150,7 @@ class AccessServicer(ApplicationServicer):
         self,
         snapshot: Snapshot,
         requests: Sequence[bytes],
+        read_many: Callable[[Sequence[int]], Sequence[Query | None]],
         read: Callable[[int], Query],
         slot: Slot,
         *,
@@ -151,7 +162,7 @@ class AccessServicer(ApplicationServicer):
             requests,
             await cache.get_most(snapshot, requests, slot.pause, trusted=trusted),
             CheckSteps(
-                partial(cache.get, snapshot, trusted=trusted),
+                read_many,
                 read,
                 self._engine.check,
                 self._engine.resolve_and_check,
@@ -169,7 +180,7 @@ class AccessServicer(ApplicationServicer):
                 request, snapshot, query = await slot.run(data, parse)
                 await slot.pause()
                 distinct = await self._run(
-                    snapshot, query.distinct, query.query, slot, trusted=trusted
+                    snapshot, query.distinct, query.queries, query.query, slot, trusted=trusted
                 )
             except Exception as error:
                 await slot.penalize()

@@ -131,7 +131,7 @@ class ApplicationServicer:
             return encoded(query, (await self._engine.explain_application(query)).decision)
 
         return CheckSteps(
-            lambda _check: None,
+            lambda indexes: [None] * len(indexes),
             lambda index: _query(
                 wire.parse(_Check, checks[index], budget), snapshot, trusted=trusted
             ),

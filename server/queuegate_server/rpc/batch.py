@@ -5,7 +5,7 @@ released the admission queue's slot. The other checks are decided while the call
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import ERROR
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
+from queuegate_server.rpc.bulk_validation import BLOCK
 from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck
 
@@ -29,7 +30,8 @@ _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 class CheckSteps(NamedTuple, Generic[Q, V]):
     """The steps of deciding a check, which is given by its request or its index in the batch."""
 
-    cached: Callable[[bytes], CheckResponse | None]
+    read_many: Callable[[Sequence[int]], Sequence[Q | None]]
+    """Returns the queries of several short checks; None for checks that `read` must validate."""
     read: Callable[[int], Q]
     """Returns the query, or raises validation errors. Runs in a thread for long requests."""
     check: Callable[[Q], V | None]
@@ -55,28 +57,23 @@ async def decide_each(
         steps: The functions that decide a check.
         slot: The call's slot. It is released during lookups.
     """
-    cached, read, check, resolve, respond = steps
+    read_many, read, check, resolve, respond = steps
     waiting: list[tuple[int, Q]] = []
-    for index in [index for index, result in enumerate(results) if result is None]:
-        request = requests[index]
-        try:
-            result = cached(request)
-            if result is None:
-                query = (
-                    read(index)
-                    if len(request) <= MAX_SHORT_REQUEST
-                    else await slot.run(request, partial(read, index))
-                )
+    undecided = [index for index, result in enumerate(results) if result is None]
+    for indexes in _blocks(requests, undecided):
+        queries = read_many(indexes) if len(indexes) > 1 else [None]
+        for index, valid in zip(indexes, queries, strict=True):
+            request = requests[index]
+            try:
+                query = await slot.run(request, partial(read, index)) if valid is None else valid
                 verdict = check(query)
                 if verdict is None:
                     waiting.append((index, query))
                 else:
-                    result = respond(request, verdict)
-        except Exception as error:
-            result = failed_check(error)
-        results[index] = result
-        if slot.is_due:
-            await slot.pause_if_due()
+                    results[index] = respond(request, verdict)
+            except Exception as error:
+                results[index] = failed_check(error)
+        await slot.pause_if_due()
 
     async def look_up(check: tuple[int, Q]) -> None:
         index, query = check
@@ -90,6 +87,23 @@ async def decide_each(
         await for_each(waiting, look_up, slot.pause_if_due)
         await slot.reacquire()
     return results  # type: ignore[return-value] # none is missing
+
+
+def _blocks(requests: Sequence[bytes], indexes: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Split checks into blocks that are as large as a short request. Long checks are on their own.
+
+    A block is decided in about 0.3 ms.
+    """
+    block: list[int] = []
+    size = 0
+    for index in indexes:
+        size += len(requests[index])
+        if block and (size > MAX_SHORT_REQUEST or len(block) == BLOCK):
+            yield block
+            block, size = [], len(requests[index])
+        block.append(index)
+    if block:
+        yield block
 
 
 async def for_each(

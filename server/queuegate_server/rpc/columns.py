@@ -8,11 +8,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Final
 
+from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2
 from queuegate.v1.status_pb2 import Status
 from queuegate_server.decisions.log import ERROR, GRANTS
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.bulk_validation import (
+    BLOCK,
+    User,
+    valid_paths,
+    valid_query,
+    valid_users,
+)
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.response_cache import CHUNK, MAX_REQUEST_BYTES, CheckResponse
 
@@ -59,8 +67,29 @@ class ColumnsQuery:
             heads[pair // width] + tails[pair % width] for pair in self._distinct
         ]
         """The cache key of each distinct pair: the equivalent CheckQueueAccessRequest."""
+        self._served = snapshot.served.get(request.partition or DEFAULT_PARTITION)
+        self._access = validation.ACCESS.get(request.access)
+        self._valid_users: list[User | None] = []
+        self._valid_paths: list[str | None] = []
+        if self._served is not None:
+            for start in range(0, len(request.users), BLOCK):
+                block = request.users[start : start + BLOCK]
+                self._valid_users += valid_users(block, self._served, trusted=trusted)
+            self._valid_paths = valid_paths(request.queues, self._served)
         self._users: dict[int, tuple[str, Sequence[str] | None, validation.Violations]] = {}
         self._paths: dict[int, tuple[str, validation.Violations]] = {}
+
+    def queries(self, indexes: Sequence[int]) -> Sequence[Query | None]:
+        """Return the queries for distinct pairs; None for pairs that `query` must validate."""
+        served, access, width = self._served, self._access, self._width
+        if served is None or access is None:
+            return [None] * len(indexes)
+        return [
+            valid_query(
+                self._valid_users[pair // width], self._valid_paths[pair % width], served, access
+            )
+            for pair in map(self._distinct.__getitem__, indexes)
+        ]
 
     def query(self, index: int) -> Query:
         """Return the query for a distinct pair. Raises InvalidRequest and UnknownPartition."""

@@ -7,7 +7,7 @@ before it expires. Errors are never cached.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Decision
@@ -100,21 +100,22 @@ class ResponseCache:
         *,
         trusted: bool,
     ) -> list[CheckResponse | None]:
-        """Look up each request in the newer generation; return its response if valid, else None.
+        """Return each request's cached response; None if it is missing or no longer valid.
 
-        `get` also searches the older generation. Pauses every few milliseconds.
+        Pauses every few milliseconds.
         """
         now = self._clock()
         if snapshot is not self._snapshot or self._lease.end_if_expired(now):
             return [None] * len(requests)
-        newer, _ = self._generations[trusted]
         responses: list[CheckResponse | None] = []
         for start in range(0, len(requests), CHUNK):
             if start:
                 await pause()
+            newer, older = self._generations[trusted]
+            find = partial(self._find, trusted=trusted) if older else newer.get
             responses += [
                 None if cached is None or cached.entry.fresh_until <= now else cached
-                for cached in map(newer.get, requests[start : start + CHUNK])
+                for cached in map(find, requests[start : start + CHUNK])
             ]
         return responses
 
@@ -122,13 +123,9 @@ class ResponseCache:
         """Return the cached response to a request; None if it is missing or no longer valid."""
         if snapshot is not self._snapshot:
             return None
-        newer, older = self._generations[trusted]
-        cached = newer.get(request)
+        cached = self._find(request, trusted=trusted)
         if cached is None:
-            cached = older.pop(request, None)
-            if cached is None:
-                return None
-            self._insert(request, cached, trusted=trusted)
+            return None
         now = self._clock()
         if now >= self._lease.ends_at:
             self._lease.end_if_expired(now)
@@ -150,6 +147,13 @@ class ResponseCache:
         ):
             self._insert(request, response, trusted=trusted)
         return response
+
+    def _find(self, request: bytes, *, trusted: bool) -> CachedResponse | None:
+        newer, older = self._generations[trusted]
+        cached = newer.get(request)
+        if cached is None and (cached := older.pop(request, None)) is not None:
+            self._insert(request, cached, trusted=trusted)
+        return cached
 
     def _insert(self, request: bytes, response: CachedResponse, *, trusted: bool) -> None:
         newer, older = self._generations[trusted]

@@ -156,12 +156,24 @@ def required_name(field: str, name: str, violations: Violations) -> None:
 
 def check_name(field: str, text: str, violations: Violations) -> None:
     """Add a violation if a name is too long or contains control characters."""
-    if len(text) <= _MAX_SHORT and text.isprintable():
+    if is_short_name(text):
         return
     if _is_longer(text, MAX_NAME_BYTES):
         violations.append((field, f"is longer than {MAX_NAME_BYTES} bytes"))
     elif CONTROL_CHARACTER.search(text):
         violations.append((field, "has a control character"))
+
+
+def is_short_name(text: str) -> bool:
+    """Return whether a name is short and printable. Nearly all names are."""
+    return len(text) <= _MAX_SHORT and text.isprintable()
+
+
+def are_valid_names(names: Sequence[str]) -> bool:
+    """Return whether all names are short, printable and not empty. This takes a few calls only."""
+    joined = "".join(names)
+    is_short = len(joined) <= _MAX_SHORT or len(max(names, key=len)) <= _MAX_SHORT
+    return is_short and joined.isprintable() and "" not in names
 
 
 def raise_if(violations: Violations) -> None:
@@ -193,9 +205,7 @@ def user_and_groups(
     if not groups:
         return user, ()
     # First check all groups together, because they are nearly always valid.
-    joined = "".join(groups)
-    is_short = len(joined) <= _MAX_SHORT or len(max(groups, key=len)) <= _MAX_SHORT
-    if "" in groups or not is_short or not joined.isprintable():
+    if not are_valid_names(groups):
         for index, group in enumerate(groups):
             if not group:
                 violations.append((f"user.groups[{index}]", "is empty"))

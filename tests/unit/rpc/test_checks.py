@@ -10,6 +10,7 @@ from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Engine, UnknownPartition
 from queuegate_server.rpc import messages, validation, wire
 from queuegate_server.rpc.errors import InvalidRequest, to_status
+from tests.support.batch_results import with_errors
 from tests.support.snapshots import servicer, serving
 
 NAMES = st.sampled_from(["alice", "a" * 65, "x" * 300, "", "böb", "a b", "a\nb", "\u2028", "*"])
@@ -63,6 +64,24 @@ def test_all_ways_of_asking_give_one_answer(asked: list[bytes], trusted: bool) -
                     assert result.decision.SerializeToString() == expected
                 else:
                     assert result.error.message == expected
+
+    asyncio.run(compare())
+
+
+@settings(max_examples=300)
+@given(asked=st.lists(requests(), min_size=2, max_size=120), trusted=st.booleans())
+def test_checks_in_a_batch_do_not_affect_each_other(asked: list[bytes], trusted: bool) -> None:
+    async def compare() -> None:
+        engine, access = serving()
+        data = b"".join(wire.embed(1, check) for check in asked)
+        response = await access.BatchCheckQueueAccess(data, trusted=trusted)
+        results = access_pb2.BatchCheckQueueAccessResponse.FromString(response).results
+        for check, result in zip(asked, with_errors(results), strict=True):
+            expected = await _decided(engine, check, trusted=trusted)
+            if isinstance(expected, bytes):
+                assert result.decision.SerializeToString() == expected
+            else:
+                assert result.error.message == expected
 
     asyncio.run(compare())
 
