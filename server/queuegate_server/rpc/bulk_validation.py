@@ -28,6 +28,7 @@ _Kind: TypeAlias = tuple[str, int, str]
 
 # C functions, which are faster than comprehensions.
 _kind: Any = attrgetter("partition", "access", "real_user")
+_no_groups: Any = attrgetter("no_groups")
 _queue: Any = attrgetter("queue")
 _user: Any = attrgetter("user")
 
@@ -78,7 +79,7 @@ def valid_users(
         or not are_valid_names(asserted)
         or not served.partition.accepts_users(names)
         or len(asserted) > MAX_GROUPS
-        or any([each.no_groups for each in informations])
+        or any(map(_no_groups, informations))
     ):
         return [None] * len(informations)
     if not (trusted and served.trust_provided_groups):

@@ -7,7 +7,7 @@ before it expires. Errors are never cached.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Decision
@@ -111,21 +111,31 @@ class ResponseCache:
         for start in range(0, len(requests), CHUNK):
             if start:
                 await pause()
+            chunk = requests[start : start + CHUNK]
             newer, older = self._generations[trusted]
-            find = partial(self._find, trusted=trusted) if older else newer.get
-            responses += [
+            found = [
                 None if cached is None or cached.entry.fresh_until <= now else cached
-                for cached in map(find, requests[start : start + CHUNK])
+                for cached in map(newer.get, chunk)
             ]
+            if older:
+                found = [
+                    cached or self.get(snapshot, request, trusted=trusted)
+                    for cached, request in zip(found, chunk, strict=True)
+                ]
+            responses += found
         return responses
 
     def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
         """Return the cached response to a request; None if it is missing or no longer valid."""
         if snapshot is not self._snapshot:
             return None
-        cached = self._find(request, trusted=trusted)
+        newer, older = self._generations[trusted]
+        cached = newer.get(request)
         if cached is None:
-            return None
+            cached = older.pop(request, None)
+            if cached is None:
+                return None
+            self._insert(request, cached, trusted=trusted)
         now = self._clock()
         if now >= self._lease.ends_at:
             self._lease.end_if_expired(now)
@@ -147,13 +157,6 @@ class ResponseCache:
         ):
             self._insert(request, response, trusted=trusted)
         return response
-
-    def _find(self, request: bytes, *, trusted: bool) -> CachedResponse | None:
-        newer, older = self._generations[trusted]
-        cached = newer.get(request)
-        if cached is None and (cached := older.pop(request, None)) is not None:
-            self._insert(request, cached, trusted=trusted)
-        return cached
 
     def _insert(self, request: bytes, response: CachedResponse, *, trusted: bool) -> None:
         newer, older = self._generations[trusted]
