@@ -31,6 +31,8 @@ FUZZ ?=
 FUZZ_SECONDS ?= 60
 # The name of the webhook's Service, for its certificate.
 WEBHOOK ?= queuegate-admission.yunikorn.svc
+# The commit for `make bench-beside`.
+REV ?=
 # How long `make history` runs.
 MINUTES ?= 30
 # `make lock LOCK_ARGS=--upgrade` moves every pin to its newest release.
@@ -45,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers pictures webhook-certificate kube-tools dist image image-test sbom clean
+.PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers bench-beside pictures webhook-certificate kube-tools dist image image-test sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-26s %s\n", $$1, $$2 }'
@@ -129,6 +131,13 @@ yunikorn: $(TEST) ## run yunikorn-core's own tests on a build that asks; writes 
 
 bench-peers: $(TEST) ## measure beside other policy servers; writes bench/PEERS.md
 	$(BIN)/python -m bench.peers
+
+bench-beside: $(TEST) ## measure beside another commit, REV=, in an environment of its own (15 minutes)
+	@$(if $(REV),,$(error name a commit: make bench-beside REV=v0.1.0))
+	@revision=$$(git rev-parse --verify --short=12 "$(REV)^{commit}") && other=.cache/beside/$$revision && \
+	{ [ -d $$other ] || { mkdir -p $$other && git archive $$revision | tar -x -C $$other; }; } && \
+	$(MAKE) --no-print-directory -C $$other PYTHON=$(abspath $(BIN)/python) $(SERVE) && \
+	$(BIN)/python -m bench.versions $$other/$(BIN)/python
 
 pictures: $(VERIFY) ## draw docs/pictures: benchmark plots, terminal sessions, leases, the console
 	$(BIN)/python -m bench.plots

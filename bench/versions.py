@@ -1,11 +1,11 @@
 """Two versions of queuegate side by side: the server of this checkout and another one.
 
 The other version is given by the Python of an environment in which it is installed:
-`python -m bench.versions /path/to/other/.venv/bin/python`. Both get the same questions about the
-same policy, in turn, and each has the first core to itself. The comparison is of a server's
-processor time per call, including all threads and the kernel's part. A version that switches the
-scheduling class of its threads at run time is prevented from doing so; `--batch` puts both into the
-batch class for their whole lifetime.
+`python -m bench.versions /path/to/other/.venv/bin/python`. `make bench-beside REV=commit` installs
+that commit and runs this. Both get the same questions about the same policy, in turn, and each has
+the first core to itself. The comparison is of a server's processor time per call, including all
+threads and the kernel's part. A version that switches the scheduling class of its threads at run
+time is prevented from doing so; `--batch` puts both into the batch class for their whole lifetime.
 """
 
 import argparse
@@ -37,6 +37,8 @@ _CONCURRENCY: Final = 4
 _UNARY_CONCURRENCY: Final = 50
 _NORMAL_CLASS: Final = "import os\nvars(os).pop('SCHED_BATCH', None)\n"
 """A sitecustomize.py: code that does not see the batch class cannot switch to it."""
+_FEW: Final = 100
+"""The number of users, and of queues, in batches with few of them."""
 _COLUMNS: Final = (200, 200, 100_000)
 """The numbers of users, queues and pairs."""
 
@@ -152,6 +154,9 @@ def _works(questions: Questions, paths: Sequence[str], divisor: int) -> list[Wor
         asked = questions.mixed(max(100 // divisor, 4) * _BATCH)
         return [batch.SerializeToString() for batch in batches(asked, _BATCH)]
 
+    def new_small_batches() -> list[bytes]:
+        return [_batch(paths, next(numbers)) for _ in range(max(100 // divisor, 4))]
+
     def new_columns() -> list[bytes]:
         return [_columns(paths, next(numbers)) for _ in range(max(20 // divisor, 2))]
 
@@ -166,6 +171,8 @@ def _works(questions: Questions, paths: Sequence[str], divisor: int) -> list[Wor
              lambda: known_batches, True),
         Work("batches of 1,000, never asked before", batch, _BATCH, _CONCURRENCY,
              max(100 // divisor, 4), new_batches, False),
+        Work("batches of 1,000 of 100 users and 100 queues, never asked before", batch, _BATCH,
+             _CONCURRENCY, max(100 // divisor, 4), new_small_batches, False),
         Work("columns of 100,000, asked before", column, pairs, _CONCURRENCY, 200 // divisor,
              lambda: [columns], True),
         Work("columns of 100,000, never asked before", column, pairs, _CONCURRENCY,
@@ -173,17 +180,38 @@ def _works(questions: Questions, paths: Sequence[str], divisor: int) -> list[Wor
     ]  # fmt: skip
 
 
+def _users(seed: int, count: int) -> list[UserGroupInformation]:
+    rng = random.Random(seed)
+    return [
+        UserGroupInformation(
+            user=f"user{seed}-{number}", groups=[f"team{rng.randrange(1000)}" for _ in range(5)]
+        )
+        for number in range(count)
+    ]
+
+
+def _batch(paths: Sequence[str], seed: int) -> bytes:
+    """Return a batch of different checks about few users and queues."""
+    rng = random.Random(seed)
+    users, queues = _users(seed, _FEW), rng.sample(list(paths), _FEW)
+    return access_pb2.BatchCheckQueueAccessRequest(
+        checks=[
+            access_pb2.CheckQueueAccessRequest(
+                user=users[pair // _FEW],
+                queue=queues[pair % _FEW],
+                access=access_pb2.ACCESS_TYPE_SUBMIT,
+            )
+            for pair in rng.sample(range(_FEW * _FEW), _BATCH)
+        ]
+    ).SerializeToString()
+
+
 def _columns(paths: Sequence[str], seed: int) -> bytes:
     rng = random.Random(seed)
     users, queues, pairs = _COLUMNS
     return access_pb2.CheckQueueAccessColumnsRequest(
         access=access_pb2.ACCESS_TYPE_SUBMIT,
-        users=[
-            UserGroupInformation(
-                user=f"user{seed}-{number}", groups=[f"team{rng.randrange(1000)}" for _ in range(5)]
-            )
-            for number in range(users)
-        ],
+        users=_users(seed, users),
         queues=rng.sample(list(paths), queues),
         user_indexes=rng.choices(range(users), k=pairs),
         queue_indexes=rng.choices(range(queues), k=pairs),
