@@ -4,6 +4,7 @@ h2load repeats one request, so the response cache answers all but the first. In 
 little time itself, and shows the maximum throughput of a connection.
 """
 
+import math
 import re
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ from bench.pair import BARE, BATCH, KNOWN, Pair, pair
 from bench.questions import batches
 from bench.results import Part, Table, middle, ratios, spread
 
+STREAMS: Final = 16
+"""The server's default limit on concurrent calls per connection."""
 ABSENT: Final = "h2load is not installed (Debian: apt-get install nghttp2-client)."
 
 _UNARY: Final = "CheckQueueAccess"
@@ -45,9 +48,9 @@ def measure(scale: Scale, folder: Path) -> Part:
         return Part(remarks=[ABSENT])
     table = Table(
         "One request repeated, under h2load",
-        "One connection and one thread of h2load, which repeats the same request: a single "
-        "check, or a batch of 1 000 different questions. All answers come from the response "
-        "cache.",
+        "One thread of h2load repeats the same request, a single check or a batch of 1 000 "
+        "different questions, with up to 16 concurrent calls per connection. All answers come "
+        "from the response cache.",
         (
             "load",
             "checks in a request",
@@ -105,7 +108,7 @@ def _run(
     calls, per_second = _h2load(
         [
             f"--duration={seconds * 1000:.0f}ms",
-            f"--max-concurrent-streams={at_once}",
+            *connections(at_once),
             f"--data={body}",
             f"http://{server.address}/{SERVICE}/{method}",
         ]
@@ -118,12 +121,25 @@ def _h2load(arguments: Sequence[str]) -> tuple[int, float]:
     """Return the number of calls, and the number per second."""
     headers = ["--header=content-type: application/grpc", "--header=te: trailers"]
     told = subprocess.run(
-        ["h2load", "--clients=1", "--threads=1", *headers, *arguments],
+        ["h2load", "--threads=1", *headers, *arguments],
         capture_output=True,
         text=True,
         check=False,
     )
     return done(told.stdout or told.stderr)
+
+
+def connections(at_once: int) -> list[str]:
+    """Return h2load's options for a number of concurrent calls, at most 16 per connection.
+
+    h2load ignores a server's limit on concurrent streams, and the server refuses calls beyond it.
+    """
+    clients = next(
+        number
+        for number in range(math.ceil(at_once / STREAMS), at_once + 1)
+        if at_once % number == 0
+    )
+    return [f"--clients={clients}", f"--max-concurrent-streams={at_once // clients}"]
 
 
 def done(told: str) -> tuple[int, float]:

@@ -160,8 +160,7 @@ class Loads:
     def _h2load(self, options: Sequence[str], amount: Amount) -> Measurement:
         log = self._folder / "h2load.log"
         log.unlink(missing_ok=True)
-        command = ["h2load", "--clients=1", "--threads=1", f"--log-file={log}"]
-        command.append(f"--max-concurrent-streams={amount.at_once}")
+        command = ["h2load", "--threads=1", f"--log-file={log}", *h2.connections(amount.at_once)]
         command.append(f"--duration={amount.seconds * 1000:.0f}ms")
         told, cpu = self._run([*command, *options], amount.seconds)
         try:

@@ -20,11 +20,8 @@ _GENERATORS: Final = (
     Program("google.golang.org/protobuf", "v1.36.12", "cmd/protoc-gen-go"),
     Program("google.golang.org/grpc/cmd/protoc-gen-go-grpc", "v1.6.2"),
 )
-_CONTRACT: Final = (
-    "queuegate/v1/access.proto",
-    "queuegate/v1/status.proto",
-    "queuegate/v1/user_group_information.proto",
-)
+_PROTOS: Final = ROOT / "proto"
+_SERVICE: Final = "queuegate/v1/access.proto"
 
 
 def go_program(program: Program) -> Path:
@@ -56,7 +53,7 @@ def own_go_program(name: str) -> Path:
     uses_contract = "/contract" in (source / "main.go").read_text()
     sources = [*source.iterdir()]
     if uses_contract:
-        sources += (ROOT / "proto" / file for file in _CONTRACT)
+        sources += (_PROTOS / file for file in _contract())
     newest = max(file.stat().st_mtime for file in sources)
     if program.exists() and program.stat().st_mtime > newest:
         return program
@@ -83,21 +80,33 @@ def _module_of(source: Path) -> str:
     return (source / "go.mod").read_text().split(maxsplit=2)[1]
 
 
+def _contract() -> list[str]:
+    """Return the files of AccessService's contract: its own, and all files of ours it imports."""
+    files = [_SERVICE]
+    for file in files:
+        imported = re.findall(
+            r'^import "(queuegate/.+)";$', (_PROTOS / file).read_text(), re.MULTILINE
+        )
+        files += (name for name in imported if name not in files)
+    return files
+
+
 def _generate_stubs(folder: Path, module: str) -> None:
     from grpc_tools import protoc
 
+    contract = _contract()
     plugins = [go_program(generator) for generator in _GENERATORS]
-    options = [f"module={module}", *(f"M{file}={module}/contract" for file in _CONTRACT)]
+    options = [f"module={module}", *(f"M{file}={module}/contract" for file in contract)]
     arguments = [
         "protoc",
-        f"-I{ROOT / 'proto'}",
+        f"-I{_PROTOS}",
         f"-I{files('grpc_tools') / '_proto'}",
     ]
     for plugin in plugins:
         kind = plugin.name.removeprefix("protoc-gen-")
         arguments += [f"--plugin={plugin.name}={plugin}", f"--{kind}_out={folder}"]
         arguments += [f"--{kind}_opt={option}" for option in options]
-    if protoc.main([*arguments, *_CONTRACT]):
+    if protoc.main([*arguments, *contract]):
         raise CannotMeasure("the contract could not be compiled for Go")
 
 

@@ -17,7 +17,7 @@ from bench.peers.questions import Question
 from bench.policies import ancestry
 from tests.support.go_toolchain import Program
 
-_OPA: Final = Program("github.com/open-policy-agent/opa", "v1.22.2")
+_OPA: Final = Program("github.com/open-policy-agent/opa", "v1.22.3")
 _PLUGIN: Final = Program(
     "github.com/open-policy-agent/opa-envoy-plugin", "v1.17.0-envoy", "cmd/opa-envoy-plugin"
 )

@@ -119,6 +119,13 @@ func (c *calls) begin(message []byte, due time.Time) error {
 	return fault
 }
 
+// isFull returns whether a call would have to wait for the end of another one.
+func (c *calls) isFull(message []byte) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return len(c.begun)-c.ended >= c.maxOpen || c.sendable < len(message)
+}
+
 // flush sends what has been begun.
 func (c *calls) flush() error {
 	defer c.out.Reset()

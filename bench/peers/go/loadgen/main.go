@@ -2,8 +2,8 @@
 // with a fixed number of calls under way. It tells the latencies; at a fixed rate each counts from
 // the moment at which the call was due, so that a server that falls behind cannot hide it.
 //
-// What it needs itself must not be what is measured, so it writes and reads the frames of one
-// connection directly: in a client of grpc-go the goroutines waited longer for each other than for
+// What it needs itself must not be what is measured, so it writes and reads the frames of its
+// connections directly: in a client of grpc-go the goroutines waited longer for each other than for
 // a fast server.
 package main
 
@@ -44,12 +44,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	calls, err := connect(*address, *method, *atOnce)
+	calls, err := connectAll(*address, *method, *atOnce, messages[0])
 	if err != nil {
-		log.Fatal(err)
-	}
-	if err := first(calls, messages[0]); err != nil {
-		log.Fatal("the first call: ", err)
+		log.Fatal("the first calls: ", err)
 	}
 	start := time.Now()
 	if *rate > 0 {
@@ -58,7 +55,7 @@ func main() {
 		err = asMany(calls, messages, *seconds)
 	}
 	err = errors.Join(err, calls.wait(timeLimit))
-	found := summary(calls.outcomes()[1:], err)
+	found := summary(calls.outcomes(), err)
 	found.Seconds = time.Since(start).Seconds()
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 		log.Fatal(err)
@@ -79,7 +76,7 @@ func first(calls *calls, message []byte) error {
 	return nil
 }
 
-func atRate(calls *calls, messages [][]byte, rate, seconds float64) error {
+func atRate(calls *pool, messages [][]byte, rate, seconds float64) error {
 	runtime.LockOSThread()
 	start := time.Now()
 	due := func(number int) time.Time {
@@ -103,7 +100,7 @@ func atRate(calls *calls, messages [][]byte, rate, seconds float64) error {
 	return nil
 }
 
-func asMany(calls *calls, messages [][]byte, seconds float64) error {
+func asMany(calls *pool, messages [][]byte, seconds float64) error {
 	end := time.Now().Add(time.Duration(seconds * 1e9))
 	for number := 0; time.Now().Before(end); number++ {
 		// It sends what has been begun before it waits for the end of another call.
