@@ -130,16 +130,23 @@ def _h2load(arguments: Sequence[str]) -> tuple[int, float]:
 
 
 def connections(at_once: int) -> list[str]:
-    """Return h2load's options for a number of concurrent calls, at most 16 per connection.
+    """Return h2load's options for a number of concurrent calls.
 
     h2load ignores a server's limit on concurrent streams, and the server refuses calls beyond it.
     """
-    clients = next(
+    clients = connections_for(at_once)
+    return [f"--clients={clients}", f"--max-concurrent-streams={at_once // clients}"]
+
+
+def connections_for(at_once: int) -> int:
+    """Return the number of connections that share a number of concurrent calls evenly, each with at
+    most STREAMS.
+    """
+    return next(
         number
         for number in range(math.ceil(at_once / STREAMS), at_once + 1)
         if at_once % number == 0
     )
-    return [f"--clients={clients}", f"--max-concurrent-streams={at_once // clients}"]
 
 
 def done(told: str) -> tuple[int, float]:

@@ -144,6 +144,7 @@ class Loads:
             "--format=json",
             f"--output={output}",
             f"--concurrency={amount.at_once}",
+            f"--connections={h2.connections_for(amount.at_once)}",
         ]
         if amount.calls is None:
             command += [f"--duration={amount.seconds}s", "--duration-stop=wait"]

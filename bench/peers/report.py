@@ -38,10 +38,11 @@ _HOW_TO_READ: Final = """\
   them. *Groups looked up* is our server without groups in the question.
 - One core is the server's, the other ones are the load generators'. All servers run at the same
   time; one after the other is put under load, in each round, every other round in reverse.
-- *calls/s*: ghz, one connection, 4 000 questions in turn, as many calls at once as the column
-  says. *Core busy*: at 50. Well below 100 %, ghz was the slower one, and the servers differ more
-  than it shows: then compare *h2load* (50 at once; one denied question over and over, OPA: all
-  in turn) and *CPU*, the server's processor time for a million checks.
+- No generator makes more than 16 calls at once on a connection, which is our server's limit.
+- *calls/s*: ghz asks 4 000 questions in turn, with as many calls at once as the column says.
+  *Core busy*: at 50. Well below 100 %, ghz was the slower one, and the servers differ more than it
+  shows: then compare *h2load* (50 at once; one denied question over and over, OPA: all in turn)
+  and *CPU*, the server's processor time for a million checks.
 - *Never asked before*: at 50, no question asked twice; for servers that remember decisions. The
   figures of the others beside it are those of ghz at 50: to them all questions are alike.
 - OPA's REST door is asked by h2load in all columns, over HTTP/2, and not at fixed rates.
