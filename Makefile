@@ -31,8 +31,9 @@ FUZZ ?=
 FUZZ_SECONDS ?= 60
 # The name of the webhook's Service, for its certificate.
 WEBHOOK ?= queuegate-admission.yunikorn.svc
-# The commit for `make bench-beside`.
+# The commit for `make bench-beside`, and its number of rounds.
 REV ?=
+ROUNDS ?= 5
 # How long `make history` runs.
 MINUTES ?= 30
 # `make lock LOCK_ARGS=--upgrade` moves every pin to its newest release.
@@ -132,12 +133,12 @@ yunikorn: $(TEST) ## run yunikorn-core's own tests on a build that asks; writes 
 bench-peers: $(TEST) ## measure beside other policy servers; writes bench/PEERS.md
 	$(BIN)/python -m bench.peers
 
-bench-beside: $(TEST) ## measure beside another commit, REV=, in an environment of its own (15 minutes)
+bench-beside: $(TEST) ## measure beside another commit, REV=, in an environment of its own (ROUNDS=; 15 minutes)
 	@$(if $(REV),,$(error name a commit: make bench-beside REV=v0.1.0))
 	@revision=$$(git rev-parse --verify --short=12 "$(REV)^{commit}") && other=.cache/beside/$$revision && \
 	{ [ -d $$other ] || { mkdir -p $$other && git archive $$revision | tar -x -C $$other; }; } && \
-	$(MAKE) --no-print-directory -C $$other PYTHON=$(abspath $(BIN)/python) $(SERVE) && \
-	$(BIN)/python -m bench.versions $$other/$(BIN)/python
+	$(MAKE) --no-print-directory -C $$other PYTHON=$(abspath $(BIN)/python) $(CHECK) && \
+	$(BIN)/python -m bench.versions $$other/$(BIN)/python --rounds $(ROUNDS)
 
 pictures: $(VERIFY) ## draw docs/pictures: benchmark plots, terminal sessions, leases, the console
 	$(BIN)/python -m bench.plots

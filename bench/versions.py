@@ -60,13 +60,13 @@ class Work(NamedTuple):
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("other", help="the Python of the other version's environment")
+    parser.add_argument("other", type=Path, help="the Python of the other version's environment")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="a tenth of the calls")
     parser.add_argument("--batch", action="store_true", help="both in the batch class")
     parser.add_argument("--transports", nargs="+", default=["grpcio", "native"])
     arguments = parser.parse_args()
-    pythons = {"this": sys.executable, "other": arguments.other}
+    pythons = {"this": sys.executable, "other": str(arguments.other.absolute())}
     with tempfile.TemporaryDirectory(prefix="queuegate-versions-") as name:
         folder = Path(name)
         specs = policies.generate(policies.MEDIUM)

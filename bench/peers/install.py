@@ -96,7 +96,7 @@ def _generate_stubs(folder: Path, module: str) -> None:
 
     contract = _contract()
     plugins = [go_program(generator) for generator in _GENERATORS]
-    options = [f"module={module}", *(f"M{file}={module}/contract" for file in contract)]
+    options = [f"module={module}", *(f"M{file}={module}/contract;contract" for file in contract)]
     arguments = [
         "protoc",
         f"-I{_PROTOS}",

@@ -1,4 +1,8 @@
-"""OPA over REST: the queues as data, and a rule that walks up to the root."""
+"""OPA over REST: the queues as data, and a rule that walks up to the root.
+
+OPA's gRPC interface is a separate program, opa-envoy-plugin, whose module Go's proxy does not
+serve.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +13,6 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from bench import processes
-from bench.command import CannotMeasure
 from bench.peers import install
 from bench.peers.peer import RestWire, Serving
 from bench.peers.policy import Policy
@@ -18,9 +21,6 @@ from bench.policies import ancestry
 from tests.support.go_toolchain import Program
 
 _OPA: Final = Program("github.com/open-policy-agent/opa", "v1.22.3")
-_PLUGIN: Final = Program(
-    "github.com/open-policy-agent/opa-envoy-plugin", "v1.17.0-envoy", "cmd/opa-envoy-plugin"
-)
 _RULES: Final = """\
 package queuegate
 
@@ -70,26 +70,6 @@ class Opa:
             command, folder / "run", on_own_core=True, listen=address
         ) as running:
             yield Serving(running, RestWire(_path, _decode))
-
-
-@dataclass(frozen=True, slots=True)
-class OpaPlugin:
-    """OPA's gRPC interface, to be measured if it can be built here."""
-
-    name: str = "OPA, gRPC (opa-envoy-plugin)"
-    how: str = "as over REST"
-    remembers: bool = False
-
-    def install(self) -> str:
-        """See Peer."""
-        install.go_program(_PLUGIN)
-        return _PLUGIN.version
-
-    @contextmanager
-    def serve(self, policy: Policy, folder: Path) -> Iterator[Serving]:
-        """See Peer."""
-        raise CannotMeasure("nobody has been able to build it so far, so no load is written")
-        yield
 
 
 def data(policy: Policy) -> dict[str, Any]:

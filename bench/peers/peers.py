@@ -7,7 +7,7 @@ from bench.peers.bare import QUEUES, Handler, go_program, python_program
 from bench.peers.casbin import Casbin
 from bench.peers.cerbos import Cerbos
 from bench.peers.contract import Queuegate
-from bench.peers.opa import Opa, OpaPlugin
+from bench.peers.opa import Opa
 from bench.peers.openfga import OpenFga
 from bench.peers.peer import Peer
 
@@ -20,7 +20,6 @@ PEERS: Final[tuple[Peer, ...]] = (
     Queuegate("queuegate, groups looked up", "grpcio", sends_groups=False),
     Cerbos(),
     Opa(),
-    OpaPlugin(),
     OpenFga(),
     OpenFga("OpenFGA, caching", remembers=True),
     Casbin(),

@@ -13,15 +13,18 @@ _NOTHING: Final = "-"
 _NATIVE: Final = "queuegate, native"
 _GRPCIO: Final = "queuegate, grpcio"
 _GOALS: Final = (
-    (_NATIVE, "Cerbos", 4.0),
-    (_NATIVE, "OPA, REST", 1.0),
-    (_NATIVE, "OpenFGA", 1.0),
-    (_NATIVE, "OpenFGA, caching", 1.0),
-    (_NATIVE, "Casbin server", 1.0),
-    (_NATIVE, "bare pygrpc-native", 0.8),
-    (_NATIVE, "bare grpc-go", 0.5),
-    (_GRPCIO, "bare grpc.aio", 0.95),
+    (_NATIVE, "Cerbos", 8.0, 5.0),
+    (_NATIVE, "OPA, REST", 1.0, 1.0),
+    (_NATIVE, "OpenFGA", 1.0, 1.0),
+    (_NATIVE, "OpenFGA, caching", 1.0, 1.0),
+    (_NATIVE, "Casbin server", 1.0, 1.0),
+    (_NATIVE, "bare pygrpc-native", 0.8, 0.65),
+    (_NATIVE, "bare grpc-go", 0.5, 0.5),
+    (_GRPCIO, "Cerbos", 1.0, 1.0),
+    (_GRPCIO, "OPA, REST", 1.0, 1.0),
+    (_GRPCIO, "bare grpc.aio", 0.97, 0.92),
 )
+"""Our server, the other one, and the goals for their ratio: for known and for new questions."""
 _MAX_P99: Final = 3.0
 _PICTURES: Final = (
     "`make pictures` draws these figures: [Performance](../docs/explanation/performance.md)."
@@ -45,7 +48,8 @@ _HOW_TO_READ: Final = """\
   and *CPU*, the server's processor time for a million checks.
 - *Never asked before*: at 50, no question asked twice; for servers that remember decisions. The
   figures of the others beside it are those of ghz at 50: to them all questions are alike.
-- OPA's REST door is asked by h2load in all columns, over HTTP/2, and not at fixed rates.
+- OPA's REST API is asked by h2load in all columns, over HTTP/2, and not at fixed rates. Its gRPC
+  interface, opa-envoy-plugin, is not measured: Go's proxy does not serve its module.
 - *loadgen*: a generator of the benchmark's own (`bench/peers/go/loadgen`), which needs less time
   than ghz and asks all 4 000 questions in turn; 50 at once. That is the peak in what follows, but
   where ghz's is named.
@@ -91,18 +95,19 @@ def targets(results: Sequence[Result]) -> list[Target]:
     """Return the goals of the project that these results can decide."""
     by_name = {result.name: result for result in results if result.repeated}
     goals = []
-    for ours, other, goal in _GOALS:
+    for ours, other, goal, goal_new in _GOALS:
         if ours in by_name and other in by_name:
             mine, others = by_name[ours], by_name[other]
             by_ghz = _ratio(mine.closed[MIDDLE], others.closed[MIDDLE])
             by_h2load = _ratio(mine.repeated, others.repeated)
-            what, at_least = f"calls/s: {ours} to {other}", f"≥ {goal:g}"
+            what = f"calls/s: {ours} to {other}"
             told = f"{by_ghz:.2f} (ghz), {by_h2load:.2f} (h2load)"
-            goals.append(Target(what, at_least, told, min(by_ghz, by_h2load) >= goal))
+            goals.append(Target(what, f"≥ {goal:g}", told, min(by_ghz, by_h2load) >= goal))
             if mine.new:
                 new = _ratio(mine.new, others.new or others.closed[MIDDLE])
                 what += ", never asked before"
-                goals.append(Target(what, at_least, f"{new:.2f} (ghz)", new >= goal))
+                reached = f"{new:.2f} (ghz)"
+                goals.append(Target(what, f"≥ {goal_new:g}", reached, new >= goal_new))
     for name, (part, told) in product((_NATIVE, _GRPCIO), _PARTS.items()):
         if name in by_name and (opened := by_name[name].opened.get(part)):
             p99 = statistics.median(sample.p99 for _, sample in opened)
