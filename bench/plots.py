@@ -11,12 +11,15 @@ from typing import Final
 
 from bench import charts
 from bench.charts import FIRST, OTHER, OURS, SECOND, THIRD, YARDSTICK, Line, Row, Spread
+from bench.peers.report import OTHER_PROCESSOR, fact
 
 _BENCH: Final = Path(__file__).parent
 PICTURES: Final = _BENCH.parent / "docs" / "pictures"
-_SPREAD_AND_GREY: Final = "thin lines: all rounds; grey: the answer is a constant"
+_ALL_ROUNDS: Final = "thin lines: all rounds; bare: the answer is a constant"
 _NUMBER: Final = r"[\d,]+(?:\.\d+)?"
 _SPREAD: Final = re.compile(rf"({_NUMBER})%?(?: \(({_NUMBER})%? to ({_NUMBER})%?\))?")
+_NOT_A_NAME: Final = re.compile(r"\(R\)| Processor|,.*")
+"""What a short name of a processor leaves out."""
 _Table = Sequence[Mapping[str, str]]
 
 
@@ -24,12 +27,11 @@ def draw() -> Mapping[str, str]:
     """Return the pictures by name."""
     peers = (_BENCH / "PEERS.md").read_text()
     results = (_BENCH / "RESULTS.md").read_text()
-    servers = _table(peers, "All servers")
-    loads = _table(peers, "Latency against offered load")
     return {
-        "throughput": _throughput(servers),
-        "processor-time": _processor_time(servers),
-        "latency": _latency(loads),
+        "throughput": throughput(peers),
+        "processor-time": _processor_time(peers),
+        "latency": _latency(_table(peers, "Latency against offered load")),
+        "checks-per-core": _checks_per_core(results),
         "decision-cost": _decision_cost(_table(results, "A decision")),
         "outage": _outage(results),
     }
@@ -41,20 +43,24 @@ def main() -> None:
         (PICTURES / f"{name}.svg").write_text(picture, encoding="utf-8")
 
 
-def _throughput(servers: _Table) -> str:
+def throughput(peers: str) -> str:
+    """Return the chart of calls per second, on both processors if there are figures of two."""
     return charts.rows(
         "Single checks beside other servers",
-        f"checks a second on one core, 50 at once; {_SPREAD_AND_GREY}",
-        _by_server(servers, "calls/s at 50", most_first=True),
+        f"checks a second on one core, 50 at once; {_ALL_ROUNDS}",
+        _by_server(peers, "calls/s at 50", most_first=True),
+        key=_processors(peers),
     )
 
 
-def _processor_time(servers: _Table) -> str:
+def _processor_time(peers: str) -> str:
+    """Return the chart of processor time, on both processors if there are figures of two."""
     return charts.rows(
         "Processor time beside other servers",
-        f"seconds for a million single checks; {_SPREAD_AND_GREY}",
-        _by_server(servers, "CPU s/million", most_first=False),
+        f"seconds for a million single checks; {_ALL_ROUNDS}",
+        _by_server(peers, "CPU s/million", most_first=False),
         log=True,
+        key=_processors(peers),
     )
 
 
@@ -134,15 +140,63 @@ def _outage(results: str) -> str:
     )
 
 
-def _by_server(servers: _Table, column: str, *, most_first: bool) -> list[Row]:
-    rows = [Row(row["server"], {_colour(row["server"]): _spread(row[column])}) for row in servers]
+def _checks_per_core(results: str) -> str:
+    names = {FIRST: "queuegate, asked before", SECOND: "queuegate, never asked before"}
+    rows = []
+    for transport in ("grpcio", "native"):
+        singles = _table(results, f"Single checks (CheckQueueAccess) over {transport}")
+        times = {row["load"]: row["CPU µs/call"] for row in singles if row["calls at once"] == "50"}
+        rates = {colour: 1e6 / _number(times[name]) for colour, name in names.items()}
+        values = {colour: Spread(rate, rate, rate) for colour, rate in rates.items()}
+        rows.append(Row(f"single checks, {transport}", values))
+    for transport in ("grpcio", "native"):
+        batches = _table(results, f"Batches of 1 000 (BatchCheckQueueAccess) over {transport}")
+        cells = {
+            row["load"]: row["checks/s on one core"]
+            for row in batches
+            if row["generator"] == "`bench.raw`"
+        }
+        values = {colour: _spread(cells[name]) for colour, name in names.items()}
+        rows.append(Row(f"batches of 1,000, {transport}", values))
+    return charts.rows(
+        "Checks on one core",
+        "checks a second of the server's processor time; thin lines: all rounds",
+        rows,
+        log=True,
+        key={FIRST: "asked before", SECOND: "never asked before"},
+    )
+
+
+def _processors(peers: str) -> Mapping[str, str] | None:
+    """Return the processors and commits by colour if there are figures of two."""
+    other = re.search(rf"^## {OTHER_PROCESSOR}\n\n(.+), commit (\w+)\.$", peers, re.MULTILINE)
+    if other is None:
+        return None
+    runs = {FIRST: (fact(peers, "machine"), fact(peers, "commit")), SECOND: other.groups()}
+    return {
+        colour: f"{_NOT_A_NAME.sub('', machine)} ({commit[:7]})"
+        for colour, (machine, commit) in runs.items()
+    }
+
+
+def _by_server(peers: str, column: str, *, most_first: bool) -> list[Row]:
+    has_two = _processors(peers) is not None
+    others = {}
+    if has_two:
+        others = {row["server"]: row[column] for row in _table(peers, OTHER_PROCESSOR)}
+    rows = []
+    for row in _table(peers, "All servers"):
+        server = row["server"]
+        values = {FIRST if has_two else _colour(server): _spread(row[column])}
+        if server in others:
+            values[SECOND] = _spread(others[server])
+        rows.append(Row(server, values))
     return _sorted(rows, most_first=most_first)
 
 
 def _sorted(rows: list[Row], *, most_first: bool) -> list[Row]:
     def median(row: Row) -> float:
-        (spread,) = row.values.values()
-        return spread.median
+        return next(iter(row.values.values())).median
 
     return sorted(rows, key=median, reverse=most_first)
 

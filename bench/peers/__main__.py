@@ -56,7 +56,7 @@ def main() -> None:
         ("load average before", f"{load:.2f}"),
         ("duration", f"{(time.monotonic() - start) / 60:.1f} minutes"),
     ]
-    text = report.markdown(results, facts)
+    text = report.markdown(results, facts, (_FOLDER / "PEERS.md").read_text())
     output: Path | None = arguments.output or (None if arguments.quick else _FOLDER)
     if output is None:
         print(text)

@@ -1,5 +1,6 @@
 """Writes the comparison as one Markdown document."""
 
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -29,6 +30,8 @@ _MAX_P99: Final = 3.0
 _PICTURES: Final = (
     "`make pictures` draws these figures: [Performance](../docs/explanation/performance.md)."
 )
+OTHER_PROCESSOR: Final = "On another processor"
+"""The heading of the last figures from a processor of another model."""
 _PARTS: Final = {HALF_OF_GHZ: "half of ghz's peak", HALF: "half of the peak"}
 
 _HOW_TO_READ: Final = """\
@@ -65,8 +68,10 @@ _HOW_TO_READ: Final = """\
   are taken within each round, and then their median."""
 
 
-def markdown(results: Sequence[Result], facts: Sequence[tuple[str, str]]) -> str:
-    """Return the document."""
+def markdown(
+    results: Sequence[Result], facts: Sequence[tuple[str, str]], previous: str = ""
+) -> str:
+    """Return the document. It keeps figures of the previous one that are from another processor."""
     measured = [result for result in results if result.closed]
     goals = Table("", "", ("what", "goal", "reached", ""))
     for target in targets(results):
@@ -88,7 +93,29 @@ def markdown(results: Sequence[Result], facts: Sequence[tuple[str, str]]) -> str
         "## How to read it",
         _HOW_TO_READ,
     ]
+    parts += _other_processor(previous, dict(facts)["machine"])
     return "\n\n".join(parts) + "\n"
+
+
+def fact(document: str, name: str) -> str:
+    """Return a fact about the machine or the run from a document, or an empty string."""
+    match = re.search(rf"^\| {name} \| (.+) \|$", document, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _other_processor(previous: str, machine: str) -> list[str]:
+    """Return the section about another processor than that of this machine, if there is one."""
+    heading = f"## {OTHER_PROCESSOR}"
+    kept = previous.partition(f"\n{heading}\n")[2].strip()
+    other = fact(previous, "machine")
+    if other and _model(other) != _model(machine):
+        servers = previous.partition("\n## All servers\n")[2].strip().partition("\n\n")[0]
+        kept = f"{_model(other)}, commit {fact(previous, 'commit')}.\n\n{servers}"
+    return [heading, kept] if kept else []
+
+
+def _model(machine: str) -> str:
+    return machine.partition(",")[0]
 
 
 def targets(results: Sequence[Result]) -> list[Target]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import charts
+from bench import charts, plots
 from bench.peers import casbin, cerbos, opa, openfga
 from bench.peers.generators import Measurement, percentile
 from bench.peers.measure import MIDDLE, Result
@@ -222,3 +222,35 @@ def test_a_server_that_could_not_be_measured_is_shown_with_its_error() -> None:
     text = markdown([measured("queuegate, native", 50), absent], [("machine", "2 cores")])
     assert "| OPA, REST | - | as data | `go install` failed: 403 |" in text
     assert text.count("OPA, REST") == 1
+
+
+def test_figures_of_another_processor_stay_until_that_processor_is_measured_again() -> None:
+    def report(machine: str, commit: str, per_second: float, previous: str) -> str:
+        facts = [("machine", f"{machine}, 2 cores"), ("commit", commit)]
+        return markdown([measured("queuegate, native", per_second)], facts, previous)
+
+    first = report("Intel(R) Xeon(R)", "aaaaaaaaaaaa", 111, "")
+    assert "another processor" not in first
+    second = report("AMD EPYC", "bbbbbbbbbbbb", 222, first)
+    third = report("AMD EPYC", "cccccccccccc", 333, second)
+    for text, rate in ((second, "222"), (third, "333")):
+        own, _, other = text.partition("## On another processor")
+        assert rate in own
+        assert "111" not in own
+        assert other.startswith("\n\nIntel(R) Xeon(R), commit aaaaaaaaaaaa.\n\n| server |")
+        assert "| queuegate, native | 111 |" in other
+    back = report("Intel(R) Xeon(R)", "dddddddddddd", 444, third)
+    own, _, other = back.partition("## On another processor")
+    assert "444" in own
+    assert "AMD EPYC, commit cccccccccccc." in other
+    assert "111" not in back
+
+
+def test_charts_show_both_processors() -> None:
+    facts = [("machine", "Intel(R) Xeon(R) Processor, 2 cores"), ("commit", "aaaaaaaaaaaa")]
+    servers = [measured("queuegate, native", 50), measured("Cerbos", 10)]
+    alone = markdown(servers, facts)
+    both = markdown(servers[:1], [("machine", "AMD EPYC, 2 cores"), ("commit", "b" * 12)], alone)
+    assert "Intel" not in plots.throughput(alone)
+    assert "Intel Xeon (aaaaaaa)<" in plots.throughput(both)
+    assert "AMD EPYC (bbbbbbb)<" in plots.throughput(both)
