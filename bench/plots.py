@@ -169,7 +169,8 @@ def _checks_per_core(results: str) -> str:
 
 def _processors(peers: str) -> Mapping[str, str] | None:
     """Return the processors and commits by colour if there are figures of two."""
-    other = re.search(rf"^## {OTHER_PROCESSOR}\n\n(.+), commit (\w+)\.$", peers, re.MULTILINE)
+    section = peers.partition(f"\n## {OTHER_PROCESSOR}\n")[2]
+    other = re.search(r" run: (.+), commit (\w+)\.$", section, re.MULTILINE)
     if other is None:
         return None
     runs = {FIRST: (fact(peers, "machine"), fact(peers, "commit")), SECOND: other.groups()}

@@ -110,7 +110,8 @@ def _other_processor(previous: str, machine: str) -> list[str]:
     other = fact(previous, "machine")
     if other and _model(other) != _model(machine):
         servers = previous.partition("\n## All servers\n")[2].strip().partition("\n\n")[0]
-        kept = f"{_model(other)}, commit {fact(previous, 'commit')}.\n\n{servers}"
+        run = f"{_model(other)}, commit {fact(previous, 'commit')}"
+        kept = f"These figures are from an earlier run: {run}.\n\n{servers}"
     return [heading, kept] if kept else []
 
 

@@ -24,5 +24,5 @@ def test_figures_are_measured() -> None:
 def test_the_commits_of_the_runs() -> None:
     page = Path("docs/explanation/performance.md").read_text()
     runs = re.findall(r"^\|.*\| ([0-9a-f]{7}) \|.*\[`(bench/\w+\.md)`\]", page, re.MULTILINE)
-    assert len(runs) == 5
+    assert len(runs) >= 5
     assert [run for run in runs if run[0] not in Path(run[1]).read_text()] == []

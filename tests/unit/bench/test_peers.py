@@ -237,7 +237,7 @@ def test_figures_of_another_processor_stay_until_that_processor_is_measured_agai
         own, _, other = text.partition("## On another processor")
         assert rate in own
         assert "111" not in own
-        assert other.startswith("\n\nIntel(R) Xeon(R), commit aaaaaaaaaaaa.\n\n| server |")
+        assert "earlier run: Intel(R) Xeon(R), commit aaaaaaaaaaaa.\n\n| server |" in other
         assert "| queuegate, native | 111 |" in other
     back = report("Intel(R) Xeon(R)", "dddddddddddd", 444, third)
     own, _, other = back.partition("## On another processor")
