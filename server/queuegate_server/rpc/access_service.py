@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from queuegate.policy.decide import usable
 from queuegate.policy.decision import Decision
 from queuegate.policy.names import is_at_or_below
@@ -19,12 +17,12 @@ from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import CheckSteps, decide_each, error_reasons, reasons_of
-from queuegate_server.rpc.bulk_validation import valid_queries
+from queuegate_server.rpc.bulk_validation import CheckReader
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import Change, Freshness
 from queuegate_server.rpc.messages import explanation_message, grant_message
-from queuegate_server.rpc.response_cache import CheckResponse, ResponseCache
+from queuegate_server.rpc.response_cache import CheckResponse, ResponseCache, respond
 from queuegate_server.rpc.user_listing import UserLister
 
 _Check = access_pb2.CheckQueueAccessRequest
@@ -128,13 +126,6 @@ class AccessServicer(ApplicationServicer):
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
-        def read_many(indexes: Sequence[int]) -> Sequence[Query | None]:
-            try:
-                parsed = [*map(_Check.FromString, [checks[index] for index in indexes])]
-            except DecodeError:
-                return [None] * len(indexes)
-            return valid_queries(parsed, snapshot, trusted=trusted)
-
         def read(index: int) -> Query:
             request = wire.parse(_Check, checks[index], budget)
             if request.HasField("at_least") and (change := self._freshness.missing(request)):
@@ -142,7 +133,8 @@ class AccessServicer(ApplicationServicer):
                 raise NotCaughtUp
             return validation.query(request, snapshot, trusted=trusted)
 
-        results = await self._run(snapshot, checks, read_many, read, slot, trusted=trusted)
+        reader = CheckReader(checks, snapshot, trusted=trusted)
+        results = await self._run(snapshot, checks, reader.queries, read, slot, trusted=trusted)
         await slot.pause_if_due()
         return results
 
@@ -166,7 +158,8 @@ class AccessServicer(ApplicationServicer):
                 read,
                 self._engine.check,
                 self._engine.resolve_and_check,
-                partial(cache.put, snapshot, trusted=trusted),
+                partial(respond, snapshot),
+                partial(cache.put_many, snapshot, trusted=trusted),
             ),
             slot,
         )

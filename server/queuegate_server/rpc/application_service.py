@@ -33,7 +33,7 @@ from queuegate_server.rpc.batch import CheckSteps, decide_each, encode, error_re
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import decision_message, explain_groups
-from queuegate_server.rpc.response_cache import CheckResponse, cacheable
+from queuegate_server.rpc.response_cache import CachedResponse, CheckResponse, cacheable
 
 _Check = access_pb2.CheckApplicationAccessRequest
 
@@ -114,20 +114,20 @@ class ApplicationServicer:
 
     def _steps(
         self, checks: Sequence[bytes], *, trusted: bool
-    ) -> CheckSteps[ApplicationQuery, CheckResponse]:
+    ) -> CheckSteps[ApplicationQuery, CachedResponse]:
         """Return functions that decide a batch's checks on the current snapshot."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
-        def encoded(query: ApplicationQuery, decision: Decision) -> CheckResponse:
+        def encoded(query: ApplicationQuery, decision: Decision) -> CachedResponse:
             message = _decision(query, decision, snapshot.policy.revision)
             return cacheable(message.SerializeToString(), decision)
 
-        def check(query: ApplicationQuery) -> CheckResponse | None:
+        def check(query: ApplicationQuery) -> CachedResponse | None:
             decision = self._engine.check_application(query)
             return None if decision is None else encoded(query, decision)
 
-        async def resolve(query: ApplicationQuery) -> CheckResponse:
+        async def resolve(query: ApplicationQuery) -> CachedResponse:
             return encoded(query, (await self._engine.explain_application(query)).decision)
 
         return CheckSteps(
@@ -137,7 +137,8 @@ class ApplicationServicer:
             ),
             check,
             resolve,
-            lambda _check, response: response,
+            lambda response: response,
+            lambda _responses: None,
         )
 
     async def _batch_response(

@@ -5,7 +5,7 @@ released the admission queue's slot. The other checks are decided while the call
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
 from queuegate_server.rpc.bulk_validation import BLOCK
 from queuegate_server.rpc.errors import reason_name, to_status
-from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck
+from queuegate_server.rpc.response_cache import CachedResponse, CheckResponse, FailedCheck
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -38,7 +38,9 @@ class CheckSteps(NamedTuple, Generic[Q, V]):
     """Returns None if groups must be looked up first."""
     resolve: Callable[[Q], Awaitable[V]]
     """Looks up groups and decides."""
-    respond: Callable[[bytes, V], CheckResponse]
+    respond: Callable[[V], CachedResponse]
+    store: Callable[[Iterable[tuple[bytes, CachedResponse]]], None]
+    """Caches responses, each given with its request."""
 
 
 async def decide_each(
@@ -57,11 +59,12 @@ async def decide_each(
         steps: The functions that decide a check.
         slot: The call's slot. It is released during lookups.
     """
-    read_many, read, check, resolve, respond = steps
+    read_many, read, check, resolve, respond, store = steps
     waiting: list[tuple[int, Q]] = []
     undecided = [index for index, result in enumerate(results) if result is None]
     for indexes in _blocks(requests, undecided):
         queries = read_many(indexes) if len(indexes) > 1 else [None]
+        decided: list[tuple[bytes, CachedResponse]] = []
         for index, valid in zip(indexes, queries, strict=True):
             request = requests[index]
             try:
@@ -70,15 +73,18 @@ async def decide_each(
                 if verdict is None:
                     waiting.append((index, query))
                 else:
-                    results[index] = respond(request, verdict)
+                    results[index] = response = respond(verdict)
+                    decided.append((request, response))
             except Exception as error:
                 results[index] = failed_check(error)
+        store(decided)
         await slot.pause_if_due()
 
     async def look_up(check: tuple[int, Q]) -> None:
         index, query = check
         try:
-            results[index] = respond(requests[index], await resolve(query))
+            results[index] = response = respond(await resolve(query))
+            store([(requests[index], response)])
         except Exception as error:
             results[index] = failed_check(error)
 

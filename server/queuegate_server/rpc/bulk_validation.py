@@ -5,10 +5,12 @@ contain None for a check that `validation.query` must validate individually, bec
 invalid and the error must list its violations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
+
+from google.protobuf.message import DecodeError
 
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
@@ -16,55 +18,113 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc.validation import ACCESS, MAX_GROUPS, are_valid_names, is_short_name
+from queuegate_server.rpc.wire import shallow_class
 
 BLOCK: Final = 50
 """The number of checks or users validated together. One invalid name slows down its whole block."""
+_MAX_USER_BYTES: Final = 256 * 1024
+"""The maximum size of the serialized users that a reader retains. They take about 4 MiB."""
+_MOSTLY_DISTINCT: Final = 0.9
+"""A reader retains users once fewer than this fraction of a block's users are distinct. Retaining
+users that do not recur would cost more than it saves."""
 
 User: TypeAlias = tuple[str, Sequence[str] | None]
 """A user name, with the trusted groups from the request or None to look up the groups."""
-_Checks: TypeAlias = Sequence[access_pb2.CheckQueueAccessRequest]
-_Kind: TypeAlias = tuple[str, int, str]
-"""The partition, access type and real user of a check."""
 
 # C functions, which are faster than comprehensions.
-_kind: Any = attrgetter("partition", "access", "real_user")
+_fields: Any = attrgetter("user", "partition", "queue", "access", "real_user", "at_least")
 _no_groups: Any = attrgetter("no_groups")
-_queue: Any = attrgetter("queue")
 _user: Any = attrgetter("user")
+_Shallow: Any = shallow_class(access_pb2.CheckQueueAccessRequest)
 
 
-def valid_queries(checks: _Checks, snapshot: Snapshot, *, trusted: bool) -> list[Query | None]:
-    """Return the query of each check; None for checks with `at_least`."""
-    indexes: dict[_Kind, list[int]] = {}
-    for index, (kind, check) in enumerate(zip(map(_kind, checks), checks, strict=True)):
-        if not check.HasField("at_least"):
-            indexes.setdefault(kind, []).append(index)
-    queries: list[Query | None] = [None] * len(checks)
-    for (partition, access_type, real_user), group in indexes.items():
-        served = snapshot.served.get(partition or DEFAULT_PARTITION)
-        access = ACCESS.get(access_type)
-        if served is None or access is None or not is_short_name(real_user):
-            continue
-        grouped = [checks[index] for index in group]
-        users = valid_users([*map(_user, grouped)], served, trusted=trusted)
-        paths = valid_paths([*map(_queue, grouped)], served)
-        for index, user, path in zip(group, users, paths, strict=True):
-            queries[index] = valid_query(user, path, served, access, real_user)
-    return queries
+class CheckReader:
+    """Reads the queries of a batch's checks, a block at a time."""
+
+    def __init__(self, checks: Sequence[bytes], snapshot: Snapshot, *, trusted: bool) -> None:
+        """Create a reader of serialized checks. `trusted` is as in `validation.query`."""
+        self._checks = checks
+        self._snapshot = snapshot
+        self._trusted = trusted
+        self._users: dict[str, dict[bytes, User | None]] = {}
+        """The retained users, by partition and serialized form."""
+        self._user_bytes = 0
+
+    def queries(self, indexes: Sequence[int]) -> Sequence[Query | None]:
+        """Return the queries of several checks; None for checks with `at_least`."""
+        unread = [None] * len(indexes)
+        serialized = [self._checks[index] for index in indexes]
+        try:
+            checks = [*map(_Shallow.FromString, serialized)]
+            if [*map(_Shallow.ByteSize, checks)] != [*map(len, serialized)]:
+                return unread  # a field may be present twice, and must then be merged
+            users, partitions, queues, kinds, real_users, cursors = zip(
+                *map(_fields, checks), strict=True
+            )
+            if len({*partitions}) > 1:
+                return self._of_several_partitions(indexes, partitions)
+            served = self._snapshot.served.get(partitions[0] or DEFAULT_PARTITION)
+            if served is None or not all(map(is_short_name, {*real_users})):
+                return unread
+            valid = self._valid_users(users, served)
+        except DecodeError:
+            return unread
+        paths = valid_paths(queues, served)
+        if any(cursors):
+            paths = [None if cursor else path for cursor, path in zip(cursors, paths, strict=True)]
+        return valid_queries(valid, paths, served, map(ACCESS.get, kinds), real_users)
+
+    def _of_several_partitions(
+        self, indexes: Sequence[int], partitions: Sequence[str]
+    ) -> Sequence[Query | None]:
+        queries: dict[int, Query | None] = {}
+        for partition in {*partitions}:
+            group = [i for i, each in zip(indexes, partitions, strict=True) if each == partition]
+            queries.update(zip(group, self.queries(group), strict=True))
+        return [queries[index] for index in indexes]
+
+    def _valid_users(
+        self, encoded: Sequence[bytes], served: ServedPartition
+    ) -> Sequence[User | None]:
+        """Return the users like `valid_users`, parsing users that recur in the batch only once."""
+        if self._user_bytes > _MAX_USER_BYTES:
+            self._users.clear()
+            self._user_bytes = 0
+        distinct = {*encoded}
+        retained = self._users.get(served.partition.name)
+        if retained is None:
+            if len(distinct) > len(encoded) * _MOSTLY_DISTINCT:
+                return self._parsed_users(encoded, served)
+            retained = self._users[served.partition.name] = {}
+        new = [user for user in distinct if user not in retained]
+        users = self._parsed_users(new, served)
+        if None not in users:
+            retained.update(zip(new, users, strict=True))
+            self._user_bytes += sum(map(len, new))
+        return [*map(retained.get, encoded)]
+
+    def _parsed_users(
+        self, encoded: Sequence[bytes], served: ServedPartition
+    ) -> Sequence[User | None]:
+        parsed = [*map(UserGroupInformation.FromString, encoded)]
+        return valid_users(parsed, served, trusted=self._trusted)
 
 
-def valid_query(
-    user: User | None,
-    path: str | None,
+def valid_queries(
+    users: Iterable[User | None],
+    paths: Iterable[str | None],
     served: ServedPartition,
-    access: Access,
-    real_user: str = "",
-) -> Query | None:
-    """Return the query about a user and a queue; None if either may be invalid."""
-    if user is None or path is None:
-        return None
-    # Twice as fast as the NamedTuple constructor.
-    return tuple.__new__(Query, (*user, served, path, access, real_user))
+    accesses: Iterable[Access | None],
+    real_users: Iterable[str],
+) -> list[Query | None]:
+    """Return queries, each from the corresponding elements; None if any of these may be invalid."""
+    new = tuple.__new__  # twice as fast as the NamedTuple constructor
+    return [
+        None
+        if user is None or path is None or access is None
+        else new(Query, (user[0], user[1], served, path, access, real_user))
+        for user, path, access, real_user in zip(users, paths, accesses, real_users, strict=False)
+    ]
 
 
 def valid_users(

@@ -5,7 +5,7 @@ equivalent CheckQueueAccessRequest.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final
 
 from queuegate.policy.names import DEFAULT_PARTITION
@@ -18,7 +18,7 @@ from queuegate_server.rpc.bulk_validation import (
     BLOCK,
     User,
     valid_paths,
-    valid_query,
+    valid_queries,
     valid_users,
 )
 from queuegate_server.rpc.errors import InvalidRequest
@@ -84,12 +84,14 @@ class ColumnsQuery:
         served, access, width = self._served, self._access, self._width
         if served is None or access is None:
             return [None] * len(indexes)
-        return [
-            valid_query(
-                self._valid_users[pair // width], self._valid_paths[pair % width], served, access
-            )
-            for pair in map(self._distinct.__getitem__, indexes)
-        ]
+        pairs = [self._distinct[index] for index in indexes]
+        return valid_queries(
+            [self._valid_users[pair // width] for pair in pairs],
+            [self._valid_paths[pair % width] for pair in pairs],
+            served,
+            repeat(access),
+            repeat(""),
+        )
 
     def query(self, index: int) -> Query:
         """Return the query for a distinct pair. Raises InvalidRequest and UnknownPartition."""

@@ -6,7 +6,7 @@ evicted (`fresh_until`). The next check then reaches the group cache, which can 
 before it expires. Errors are never cached.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -119,7 +119,8 @@ class ResponseCache:
             ]
             if older:
                 found = [
-                    cached or self.get(snapshot, request, trusted=trusted)
+                    cached
+                    or (self.get(snapshot, request, trusted=trusted) if request in older else None)
                     for cached, request in zip(found, chunk, strict=True)
                 ]
             responses += found
@@ -135,7 +136,7 @@ class ResponseCache:
             cached = older.pop(request, None)
             if cached is None:
                 return None
-            self._insert(request, cached, trusted=trusted)
+            self._newer(trusted=trusted)[request] = cached
         now = self._clock()
         if now >= self._lease.ends_at:
             self._lease.end_if_expired(now)
@@ -146,24 +147,49 @@ class ResponseCache:
         self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool
     ) -> CachedResponse:
         """Encode and return a response; cache it if it is still valid and its request is short."""
-        decision, entry, evaluated_queue = verdict
-        response = _encode(decision, evaluated_queue, snapshot.policy.revision)
-        if entry is not None:
-            response = CachedResponse(*response[:-1], entry)
-        if (
-            snapshot is self._snapshot
-            and len(request) <= MAX_REQUEST_BYTES
-            and (entry is None or entry.generation == self._lease.generation)
-        ):
-            self._insert(request, response, trusted=trusted)
+        response = respond(snapshot, verdict)
+        if snapshot is self._snapshot and self._is_cacheable(request, response):
+            self._newer(trusted=trusted)[request] = response
         return response
 
-    def _insert(self, request: bytes, response: CachedResponse, *, trusted: bool) -> None:
-        newer, older = self._generations[trusted]
+    def put_many(
+        self,
+        snapshot: Snapshot,
+        responses: Iterable[tuple[bytes, CachedResponse]],
+        *,
+        trusted: bool,
+    ) -> None:
+        """Cache the responses that are still valid and whose requests are short."""
+        if snapshot is not self._snapshot:
+            return
+        newer = self._newer(trusted=trusted)
+        for request, response in responses:
+            if self._is_cacheable(request, response):
+                if len(newer) >= self._max_entries:
+                    newer = self._newer(trusted=trusted)
+                newer[request] = response
+
+    def _is_cacheable(self, request: bytes, response: CachedResponse) -> bool:
+        entry = response.entry
+        is_valid = isinstance(entry, _NoEntry) or entry.generation == self._lease.generation
+        return is_valid and len(request) <= MAX_REQUEST_BYTES
+
+    def _newer(self, *, trusted: bool) -> _Generation:
+        """Return the newer generation, after starting a new one if it is full."""
+        newer, _ = generations = self._generations[trusted]
         if len(newer) >= self._max_entries:
-            newer, older = {}, newer
-            self._generations[trusted] = newer, older
-        newer[request] = response
+            generations = self._generations[trusted] = {}, newer
+        return generations[0]
+
+
+def respond(snapshot: Snapshot, verdict: Verdict) -> CachedResponse:
+    """Encode a verdict as a response."""
+    decision, entry, evaluated_queue = verdict
+    response = _encode(decision, evaluated_queue, snapshot.policy.revision)
+    if entry is None:
+        return response
+    # Faster than the NamedTuple constructor.
+    return tuple.__new__(CachedResponse, (*response[:-1], entry))
 
 
 def cacheable(response: bytes, decision: Decision) -> CachedResponse:

@@ -8,7 +8,7 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -68,6 +68,31 @@ def _items_class() -> type[_Items]:
 
 
 _ITEMS: Final = _items_class()
+
+
+def shallow_class(message: type[Message]) -> Any:
+    """Return a class that parses a message but leaves its submessages as bytes.
+
+    It drops part of a message that contains a field twice or a field with its default value.
+    `ByteSize` is then smaller than the serialized message.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name="shallow.proto", syntax="proto3")
+    shallow = file.message_type.add(name="Shallow")
+    for field in message.DESCRIPTOR.fields:
+        kind = field.type
+        if kind == FieldDescriptor.TYPE_MESSAGE:
+            kind = FieldDescriptor.TYPE_BYTES
+        elif kind == FieldDescriptor.TYPE_ENUM:
+            kind = FieldDescriptor.TYPE_INT32
+        shallow.field.add(
+            name=field.name,
+            number=field.number,
+            type=kind,
+            label=descriptor_pb2.FieldDescriptorProto.LABEL_OPTIONAL,
+        )
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName("Shallow"))
 
 
 Budget = Iterator[None]
