@@ -10,11 +10,16 @@ from tests.support.servers.queuegate_server import ADMIN, running_server
 QUEUES = 50_000
 
 
-@pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observation]:
+@pytest.fixture(scope="module", params=["grpcio", "native"])
+def beside(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Observation]:
+    """Observe a server over each transport."""
     policy = tmp_path_factory.mktemp("policy") / "queues.yaml"
     policy.write_text(policy_of(QUEUES))
-    with running_server("--policy", str(policy), *ADMIN) as server, observed(server) as found:
+    arguments = ("--policy", str(policy), "--set", f"transport={request.param}", *ADMIN)
+    with running_server(*arguments) as server, observed(server) as found:
+        assert server.wait_for_log("transport")["transport"] == request.param
         yield found
 
 
