@@ -73,7 +73,14 @@ class AccessServicer(ApplicationServicer):
         try:
             response = self._cache.get(self._engine.snapshot, data, trusted=trusted)
             if response is None:
-                snapshot, query = await self._read_check(data, trusted=trusted)
+                if len(data) > MAX_SHORT_REQUEST:
+                    snapshot, query = await self._read_long_check(data, trusted=trusted)
+                else:
+                    request = wire.parse(_Check, data)
+                    if request.HasField("at_least"):
+                        await self._freshness.ensure(request)
+                    snapshot = self._engine.snapshot
+                    query = validation.query(request, snapshot, trusted=trusted)
                 verdict = self._engine.check(query)
                 if verdict is None:
                     with permit():
@@ -85,14 +92,8 @@ class AccessServicer(ApplicationServicer):
         await self._call_log.record("CheckQueueAccess", data, response.response, response.reason)
         return response.response
 
-    async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
-        """Parse a check; return the snapshot on which to decide it, and the check's query."""
-        if len(data) <= MAX_SHORT_REQUEST:
-            request = wire.parse(_Check, data)
-            if request.HasField("at_least"):
-                await self._freshness.ensure(request)
-            snapshot = self._engine.snapshot
-            return snapshot, validation.query(request, snapshot, trusted=trusted)
+    async def _read_long_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
+        """Parse a check in a thread; return the snapshot on which to decide it, and its query."""
         async with self._queue.for_call(data) as slot:
             request = await slot.parse(_Check, data)
             if request.HasField("at_least"):

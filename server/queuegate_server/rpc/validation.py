@@ -8,7 +8,12 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
-from queuegate.policy.names import CONTROL_CHARACTER, is_user_name, queue_path
+from queuegate.policy.names import (
+    CONTROL_CHARACTER,
+    DEFAULT_PARTITION,
+    is_user_name,
+    queue_path,
+)
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc.errors import InvalidRequest
@@ -62,6 +67,33 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
         InvalidRequest: The request is malformed.
         UnknownPartition: The partition does not exist.
     """
+    partition_name, real_user, text = request.partition, request.real_user, request.queue
+    information = request.user
+    user, asserted = information.user, information.groups
+    served = snapshot.served.get(partition_name or DEFAULT_PARTITION)
+    access = ACCESS.get(request.access)
+    if served is None or access is None or information.no_groups or len(asserted) > MAX_GROUPS:
+        return query_field_by_field(request, snapshot, trusted=trusted)
+    # Check all names together, because they are nearly always short, printable and valid.
+    groups = asserted[:]
+    optional_names = partition_name + real_user
+    partition = served.partition
+    if (
+        not are_valid_names((user, text, *groups))
+        or (optional_names and not is_short_name(optional_names))
+        or (path := text if text in partition.queues else partition.path(text)) is None
+        or (groups and not partition.accepts_user(user))
+    ):
+        return query_field_by_field(request, snapshot, trusted=trusted)
+    is_trusted = groups and trusted and served.trust_provided_groups
+    # Twice as fast as the NamedTuple constructor.
+    return tuple.__new__(
+        Query, (user, groups if is_trusted else None, served, path, access, real_user)
+    )
+
+
+def query_field_by_field(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query:
+    """Validate each field to list all violations; otherwise the same as `query`, but slower."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)

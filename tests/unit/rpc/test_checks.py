@@ -1,13 +1,15 @@
 """A check is answered alike alone, in a batch, and from the cache."""
 
 import asyncio
+from collections.abc import Callable
 
+from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.engine import Engine, UnknownPartition
+from queuegate_server.engine import Engine, Query, UnknownPartition
 from queuegate_server.rpc import messages, validation, wire
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from tests.support.batch_results import with_errors
@@ -15,11 +17,13 @@ from tests.support.snapshots import servicer, serving
 
 NAMES = st.sampled_from(["alice", "a" * 65, "x" * 300, "", "böb", "a b", "a\nb", "\u2028", "*"])
 GROUPS = st.lists(st.sampled_from(["dev", "ops", "", "g\x00", "y" * 300, "gré"]), max_size=3)
+NO_GROUPS = st.sampled_from([False, False, True])
 QUEUES = st.sampled_from(
     ["root", "ROOT.a", "root.a.b.c", "a", "b", "new", "", "root..a", "root.@recovery@", "a\nb", "ä"]
 )
 ACCESSES = access_pb2.AccessType.values()
 PARTITIONS = st.sampled_from(["", "default", "[rm]default", "yarn", "[rm]yarn", "gpu", "\x00"])
+SNAPSHOT = serving()[0].snapshot
 REAL_USERS = st.sampled_from(["", "", "", "hive", "oozie", "x" * 300, "a\nb"])
 
 
@@ -27,7 +31,9 @@ REAL_USERS = st.sampled_from(["", "", "", "hive", "oozie", "x" * 300, "a\nb"])
 def requests(draw: st.DrawFn) -> bytes:
     parts = [
         access_pb2.CheckQueueAccessRequest(
-            user=UserGroupInformation(user=draw(NAMES), groups=draw(GROUPS))
+            user=UserGroupInformation(
+                user=draw(NAMES), groups=draw(GROUPS), no_groups=draw(NO_GROUPS)
+            )
         ),
         access_pb2.CheckQueueAccessRequest(
             queue=draw(QUEUES),
@@ -90,7 +96,7 @@ async def _decided(engine: Engine, data: bytes, *, trusted: bool) -> bytes | str
     """Return the response, or the message of the status, without the servicer."""
     try:
         request = wire.parse(access_pb2.CheckQueueAccessRequest, data)
-        query = validation.query(request, engine.snapshot, trusted=trusted)
+        query = validation.query_field_by_field(request, engine.snapshot, trusted=trusted)
     except (InvalidRequest, UnknownPartition) as error:
         return str(to_status(error).proto.message)
     verdict = engine.check(query) or await engine.resolve_and_check(query)
@@ -98,6 +104,23 @@ async def _decided(engine: Engine, data: bytes, *, trusted: bool) -> bytes | str
     return messages.decision_message(
         message, verdict.decision, verdict.evaluated_queue, 1
     ).SerializeToString()
+
+
+@settings(max_examples=500)
+@given(data=requests(), trusted=st.booleans())
+def test_the_names_of_a_check_are_valid_together_if_each_is(data: bytes, *, trusted: bool) -> None:
+    try:
+        request = access_pb2.CheckQueueAccessRequest.FromString(data)
+    except DecodeError:
+        return
+
+    def outcome(read: Callable[..., Query]) -> Query | str:
+        try:
+            return read(request, SNAPSHOT, trusted=trusted)
+        except (InvalidRequest, UnknownPartition) as error:
+            return str(error)
+
+    assert outcome(validation.query) == outcome(validation.query_field_by_field)
 
 
 async def test_names_of_yarn_are_no_names_of_yunikorn() -> None:
