@@ -5,7 +5,7 @@ from typing import Final
 
 from docs.generate.markdown import page, table
 from queuegate import _channel, user_info
-from queuegate.gate import bounds, outbox, replica
+from queuegate.gate import bounds, outbox, replica, state
 from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
 from queuegate_server.admission import bodies, connections, review
@@ -246,7 +246,7 @@ def _gates() -> list[tuple[str, str]]:
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
         (
             "Decisions that a Python gate caches for given groups; when full, it drops all of them",
-            _count(replica.MAX_CACHED_DECISIONS),
+            _count(state.MAX_CACHED_DECISIONS),
         ),
         (
             "Decisions waiting in an outbox; above this, the gate asks the server",

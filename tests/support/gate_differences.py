@@ -24,10 +24,11 @@ def differences(
     different: list[object] = []
     people = [*askers]
     for path, access in product(paths, Access):
-        chain = gate.find_chain(path, access)
-        if chain is None:
+        target = gate.find(path, access)
+        if target is None:
             assert partition.creation is not None
             continue
+        chain, evaluated_queue = target
         decided += 1
         for user, groups, real_user in people:
             ours = decide(partition, path, access, user, groups, real_user=real_user)
@@ -35,7 +36,7 @@ def differences(
             same = theirs == ours
             if ours is not None and theirs is not None:
                 instead = evaluated_instead(partition, path, ours)
-                same = same and gate.evaluated_instead(path, theirs) == instead
+                same = same and evaluated_queue == instead
             if not same:
                 different.append((path, access, user, groups, real_user, ours, theirs))
     return decided, different

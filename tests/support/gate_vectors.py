@@ -65,7 +65,7 @@ def _answers(partition: Partition, questions: Iterable[dict[str, Any]]) -> Itera
             for groups in (asked["groups"], None):
                 decision = decide(partition, path, access, asked["user"], groups)
                 answer: list[Any] | None = []
-                if gate.find_chain(path, access) is None:
+                if gate.find(path, access) is None:
                     assert not partition.creates(path)
                     answer = None
                 elif decision is not None:

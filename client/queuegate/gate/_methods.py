@@ -3,13 +3,13 @@
 Generated from `gate/_async_methods.py` by `make blocking`. Do not edit.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from queuegate import _requests, _validation
 from queuegate._methods.client import ClientMethods
 from queuegate._results import Cursor
 from queuegate._types import AccessName, Check, CheckFailure, Decision
-from queuegate.gate.decider import Question
+from queuegate.gate.decider import Decider
 from queuegate.gate.outbox import OutboxCounts
 from queuegate.gate.reflector import GateState, Reflector
 from queuegate.policy.decision import Access
@@ -17,10 +17,10 @@ from queuegate.policy.names import ROOT
 
 
 class GateMethods(ClientMethods):
-    """A gate's methods. Subclasses set `_reflector` and `_decide`."""
+    """A gate's methods. Subclasses set `_reflector` and `_decider`."""
 
     _reflector: Reflector
-    _decide: Callable[[Question], Decision | None]
+    _decider: Decider
 
     @property
     def state(self) -> GateState:
@@ -30,7 +30,7 @@ class GateMethods(ClientMethods):
     @property
     def decided(self) -> int:
         """The number of local decisions; approximate if threads share the gate."""
-        return self._reflector.decider.decided
+        return self._decider.decided
 
     @property
     def resets(self) -> int:
@@ -61,7 +61,7 @@ class GateMethods(ClientMethods):
         if timeout is not None:
             _validation.seconds("timeout", timeout)
         if at_least is None:
-            decision = self._decide((user, queue, partition, access, groups, real_user))
+            decision = self._decider.decide((user, queue, partition, access, groups, real_user))
             if decision is not None:
                 return decision
         return super().check(
@@ -85,7 +85,7 @@ class GateMethods(ClientMethods):
         if timeout is not None:
             _validation.seconds("timeout", timeout)
         decisions = [
-            self._decide(
+            self._decider.decide(
                 (each.user, each.queue, each.partition, each.access, each.groups, each.real_user)
             )
             for each in questions
@@ -111,9 +111,7 @@ class GateMethods(ClientMethods):
         given = _validation.optional_texts("groups", groups)
         if timeout is not None:
             _validation.seconds("timeout", timeout)
-        queues = self._reflector.decider.queues(
-            (user, prefix or ROOT, partition, access, given, real_user)
-        )
+        queues = self._decider.queues((user, prefix or ROOT, partition, access, given, real_user))
         if queues is not None:
             return queues
         return super().list_queues(

@@ -78,7 +78,7 @@ class Gate(AsyncGateMethods, Client):
         except BaseException:
             self._reflector.close()
             raise
-        self._decide = self._reflector.decider.decide
+        self._decider = self._reflector.decider
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         """Wakes the sender when messages are due. Each stream has its own event."""

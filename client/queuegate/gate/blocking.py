@@ -99,7 +99,7 @@ class Gate(GateMethods, Client):
                 metadata=metadata,
                 interceptors=interceptors,
             )
-            self._decide = self._reflector.decider.decide
+            self._decider = self._reflector.decider
             self._woken = threading.Event()
             """Wakes the sender when messages are due. Each stream has its own event."""
             self._stream: grpc.Call | None = None

@@ -7,28 +7,22 @@ from typing import Final
 
 from queuegate._types import Decision, StaleDecision
 from queuegate.gate import bounds
-from queuegate.gate.local_partition import LocalPartition
-from queuegate.gate.replica import NO_GROUPS, Evaluation, LocalReplica, PolicyCopy, State, UserEntry
+from queuegate.gate.local_partition import MAX_PLAIN, Target
+from queuegate.gate.replica import LocalReplica
 from queuegate.gate.session import GateSession, clock
+from queuegate.gate.state import NO_GROUPS, Evaluation, Scope, State, UserEntry
+from queuegate.policy import decision as core
+from queuegate.policy.chain import Chain
 from queuegate.policy.decide import usable
-from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER, Access
+from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER
 from queuegate.policy.names import is_at_or_below
 
-_MAX_PLAIN: Final = 256
-"""The maximum total length of a check's names in local decisions. Longer names may exceed the
-server's limits, so checks with such names are sent to the server.
-"""
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
-_ACCESS: Final = {str(access): access for access in Access}
 
 Question = tuple[str, str, str, str, Iterable[str] | None, str]
 """A check's user, queue, partition, access, groups (None if not given) and real user."""
-_Target = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
-"""A question's policy, partition, kind of access and canonical path, and the given groups if the
-gate may use them.
-"""
 Report = Callable[[Question, Decision], bool]
 """Stores a decision for the server's audit log, and returns whether the decision was stored."""
 
@@ -84,7 +78,8 @@ class Decider:
         lease_until = self._session.lease_until
         # Read the clock last, because this process may have been suspended at any earlier point.
         if state is self._replica.state:
-            now = self._clock()
+            clock = self._clock  # calling a local variable is faster than self._clock()
+            now = clock()
             if now < lease_until and now < entry.refresh_at:
                 self.decided += 1
                 return decision
@@ -134,81 +129,75 @@ class Decider:
         return until - now
 
     def _evaluate(self, state: State, question: Question) -> Evaluation | None:
-        target = self._target(state, question)
+        user, queue, name, access, groups, real_user = question
+        scope = state.scopes.get((name, access)) or state.find_scope(name, access)
+        if scope is None or not _are_names_valid(scope, user, queue, groups, real_user):
+            return None
+        target = scope.targets.get(queue) or _find_target(scope, queue)
         if target is None:
             return None
-        held, partition, access, path, groups = target
-        chain = partition.find_chain(path, access)
-        if chain is None:
-            return None
-        user, real_user = question[0], question[5]
-        key = (partition.name, user)
+        chain, evaluated_queue = target
         entry = NO_GROUPS
-        holder = None if groups is not None else self._replica.users.get(key)
-        if holder is None or real_user:
+        if isinstance(groups, tuple) and scope.use_given_groups:
             decision = chain.decide(user, groups, real_user)
         else:
-            decision = chain.decide(user, holder.groups)
-            if decision is not None and decision.reason not in _WITHOUT_GROUPS:
-                entry = holder
+            decision, entry = self._decide_with_own_groups(
+                chain, scope.partition.name, user, real_user
+            )
         if decision is None:
-            if holder is None:
-                self._want(*key, -inf)
-                return None
-            entry = holder
-            decision = UNKNOWN_USER
-            if holder.groups is not None:
-                decision = chain.decide(user, holder.groups)
-        if decision is None:
-            raise AssertionError("a decision with known groups is final")
-        instead = ""
-        if path not in partition.queues:
-            instead = partition.evaluated_instead(path, decision)
-        return state.decision(decision, held.revision, instead), entry
+            return None
+        key = (decision, evaluated_queue) if evaluated_queue else decision
+        evaluation = scope.evaluations.get(key) or state.share(scope, decision, evaluated_queue)
+        return evaluation if entry is NO_GROUPS else (evaluation[0], entry)
 
-    def _target(self, state: State, question: Question) -> _Target | None:
-        """Look up a question's policy and path; None if the question must be sent to the server."""
-        user, queue, name, access_name, groups, real_user = question
-        try:
-            is_plain = (names := user + queue + real_user).isprintable()
-        except (TypeError, AttributeError):
-            return None
-        if not (is_plain and user and queue and len(names) <= _MAX_PLAIN):
-            return None
-        access = _ACCESS.get(access_name)
-        held = state.policies.get(name) or _find(state, name)
-        if access is None or held is None or held.partition is None:
-            return None
-        if not state.rights.local_decisions:
-            return None
-        partition = held.partition
-        path = queue if queue in partition.queues else partition.path(queue)
-        given = _given_groups(partition, user, groups)
-        if path is None or (given is None and groups is not None):
-            return None
-        is_used = held.use_given_groups and state.rights.assert_groups
-        return held, partition, access, path, given if is_used else None
+    def _decide_with_own_groups(
+        self, chain: Chain, partition: str, user: str, real_user: str
+    ) -> tuple[core.Decision | None, UserEntry]:
+        """Decide with the user's cached groups if the decision depends on groups. If they are not
+        cached, request them and return no decision.
+        """
+        entry = self._replica.users.get((partition, user))
+        if entry is None or real_user:
+            decision = chain.decide(user, None, real_user)
+            if decision is not None:
+                return decision, NO_GROUPS
+        if entry is None:
+            self._want(partition, user, -inf)
+            return None, NO_GROUPS
+        if entry.groups is None:
+            decision = chain.decide(user, None) or UNKNOWN_USER
+        else:
+            decision = chain.decide(user, entry.groups)
+        if decision is not None and decision.reason in _WITHOUT_GROUPS:
+            return decision, NO_GROUPS
+        return decision, entry
 
     def queues(self, question: Question) -> list[str] | None:
         """Return the queues, at or below the question's queue, that the user may use; None if the
         question must be sent to the server.
         """
+        user, queue, name, access, groups, real_user = question
         state = self._replica.state
-        target = None if state.rights.report_decisions else self._target(state, question)
-        if target is None:
+        if state.rights.report_decisions:
             return None
-        _, partition, access, above, groups = target
-        user, real_user = question[0], question[5]
+        scope = state.find_scope(name, access)
+        if scope is None or not _are_names_valid(scope, user, queue, groups, real_user):
+            return None
+        partition = scope.partition
+        above = partition.question_path(queue)
+        if above is None:
+            return None
+        given = groups if isinstance(groups, tuple) and scope.use_given_groups else None
         paths = [each for each in partition.paths if is_at_or_below(each, above)]
         entry = NO_GROUPS
-        allowed = usable(partition, paths, access, user, groups, real_user=real_user)
+        allowed = usable(partition, paths, scope.access, user, given, real_user=real_user)
         if allowed is None:
             user_entry = self._entry(partition.name, user)
             if user_entry is None:
                 return None
             entry = user_entry
-            groups = entry.groups or ()
-            allowed = usable(partition, paths, access, user, groups, real_user=real_user)
+            given = entry.groups or ()
+            allowed = usable(partition, paths, scope.access, user, given, real_user=real_user)
         if allowed is None or self._remaining_seconds(state, entry) <= 0:
             return None
         return [path for path, _ in allowed]
@@ -221,27 +210,33 @@ class Decider:
         return entry
 
 
-def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return the policy for another form of a partition name, such as `[rm]gpu` for `gpu`; None if
-    no policy matches.
+def _are_names_valid(
+    scope: Scope, user: str, queue: str, groups: Iterable[str] | None, real_user: str
+) -> bool:
+    """Return whether every server accepts a question's names. `_find_target` checks the characters
+    of the queue.
     """
-    if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
-        return None
-    return state.find(name)
-
-
-def _given_groups(partition: LocalPartition, user: str, groups: object) -> tuple[str, ...] | None:
-    """Return a question's groups; None if it has none, or if a server might reject them."""
-    if not (isinstance(groups, tuple) and partition.accepts_user(user)):
-        return None
-    if len(groups) > bounds.MAX_GIVEN_GROUPS:
-        return None
+    given = () if groups is None else groups
+    if not isinstance(given, tuple):
+        return False
     try:
-        joined = "".join(groups)
-    except TypeError:
-        return None
-    if "" in groups or not joined.isprintable():
-        return None
-    if len(joined) > _MAX_PLAIN and max(map(len, groups)) > _MAX_PLAIN:
-        return None
-    return groups
+        names = user + real_user + "".join(given)
+        is_printable = names.isprintable()
+        length = len(names) + len(queue)
+    except (TypeError, AttributeError):
+        return False
+    if not (user and is_printable):
+        return False
+    if groups is not None and ("" in given or not scope.partition.accepts_user(user)):
+        return False
+    return length <= MAX_PLAIN or (
+        len(user) + len(queue) + len(real_user) <= MAX_PLAIN
+        and len(given) <= bounds.MAX_GIVEN_GROUPS
+        and max(map(len, given), default=0) <= MAX_PLAIN
+    )
+
+
+def _find_target(scope: Scope, queue: str) -> Target | None:
+    """Return the target for a queue that is not cached under this name."""
+    path = scope.partition.question_path(queue)
+    return None if path is None else scope.partition.find(path, scope.access)

@@ -4,7 +4,7 @@ A chain is built from the policy's tables on first use.
 """
 
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 from queuegate.gate.policy_tables import PolicyTables
 from queuegate.policy.acl import WILDCARD
@@ -36,7 +36,16 @@ YUNIKORN: Final = frozenset((sync_pb2.QUEUE_NAMING_YUNIKORN, ANY_USER))
 NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
 """The naming rules supported by this gate. Checks under any other rules are sent to the server."""
 
+MAX_PLAIN: Final = 256
+"""The maximum total length of a check's names, apart from groups, in local decisions. Longer names
+may exceed the server's limits, so checks with such names are sent to the server.
+"""
+
 _RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
+Target: TypeAlias = tuple[Chain, str]
+"""A path's chain, and the ancestor whose ACLs are evaluated in place of a missing queue. The latter
+is empty if the queue exists or will be created, or if no decision depends on the path.
+"""
 
 
 class LocalPartition:
@@ -64,8 +73,8 @@ class LocalPartition:
         self._tables = tables
         self._ambiguous_level = ambiguous_level
         self._indexes = ChainIndexes()
-        self._chains: dict[Access, dict[str, Chain]] = {access: {} for access in Access}
-        """The chains by path."""
+        self.targets: dict[Access, dict[str, Target]] = {access: {} for access in Access}
+        """The cached targets by canonical path, if it is printable and not too long."""
         self._levels: dict[int, Chain] = {}
         """Chains of configured queues, by the number of their first level."""
         self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
@@ -85,8 +94,8 @@ class LocalPartition:
 
     def accepts_user(self, name: str) -> bool:
         """Return whether servers accept this user name in a request that contains groups."""
-        if not self._is_yunikorn:
-            return True
+        if not self._is_yunikorn or (name.isidentifier() and name.isascii()):
+            return True  # a cheap test that most names pass
         return is_user_name(name) or (self._naming == ANY_USER and name != WILDCARD)
 
     @cached_property
@@ -106,33 +115,32 @@ class LocalPartition:
                 names[name] = name if name in names else path
         return names
 
+    def question_path(self, queue: object) -> str | None:
+        """Return the canonical form of a question's queue, or None if a server might reject it."""
+        if isinstance(queue, str) and len(queue) <= MAX_PLAIN and queue.isprintable():
+            return self.path(queue)
+        return None
+
     def chain(self, path: str, access: Access) -> Chain:
         """Return the chain for a configured queue and a kind of access."""
-        chain = self.find_chain(path, access)
-        if chain is None:
+        target = self.find(path, access)
+        if target is None:
             raise AssertionError("the server knows no more about a queue than the gate")
-        return chain
+        return target[0]
 
-    def find_chain(self, path: str, access: Access) -> Chain | None:
-        """Return the chain for a path; None if checks for it must be sent to the server."""
-        chains = self._chains[access]
-        chain = chains.get(path)
-        if chain is None:
-            chain = self._build(path, access)
-            if chain is not None and len(chains) < len(self.queues) + MAX_MISSING_PATHS:
-                chains[path] = chain
-        return chain
-
-    def evaluated_instead(self, path: str, decision: Decision) -> str:
-        """Return the ancestor whose ACLs were evaluated in place of a missing queue.
-
-        Empty if the queue exists or will be created, or if the decision does not depend on the
-        path.
+    def find(self, path: str, access: Access) -> Target | None:
+        """Return the target for a canonical path; None if checks for it must be sent to the
+        server.
         """
-        if path in self.queues or decision == IN_RECOVERY_QUEUE or self._is_ambiguous(path):
-            return ""
-        nearest = self._nearest(path)
-        return "" if self.queues[nearest] in self._tables.created else nearest
+        targets = self.targets[access]
+        target = targets.get(path)
+        if target is None:
+            target = self._build(path, access)
+            if target is not None and path.isprintable() and len(path) <= MAX_PLAIN:
+                if len(targets) >= len(self.queues) + MAX_MISSING_PATHS:
+                    targets.clear()
+                targets[path] = target
+        return target
 
     def _is_ambiguous(self, path: str) -> bool:
         """Return whether a path is a short name shared by several queues. All other paths start
@@ -145,18 +153,20 @@ class LocalPartition:
             path = parent_path(path)
         return path
 
-    def _build(self, path: str, access: Access) -> Chain | None:
+    def _build(self, path: str, access: Access) -> Target | None:
         tables, is_submit = self._tables, access is Access.SUBMIT
         if is_submit and self._is_yunikorn and is_recovery_path(path):
-            return _RECOVERY
+            return _RECOVERY, ""
         if self._is_ambiguous(path):
-            return self._chain(self._ambiguous_level, path, 0)
+            return self._chain(self._ambiguous_level, path, 0), ""
         nearest = self._nearest(path)
         number = self.queues[nearest]
+        if path != nearest and number not in tables.created:
+            return self.chain(nearest, access), nearest
         depth = nearest.count(SEPARATOR) + 1
-        if path == nearest or number not in tables.created:
+        if path == nearest:
             column = tables.submit if is_submit else tables.admin
-            return self._chain(column[number], path, depth)
+            return self._chain(column[number], path, depth), ""
         for name in path.split(SEPARATOR)[depth:]:
             patterns = tables.created.get(number, {})
             if name not in patterns and ANY_NAME not in patterns:
@@ -164,7 +174,7 @@ class LocalPartition:
             number = patterns[name if name in patterns else ANY_NAME]
         column = tables.created_submit if is_submit else tables.created_admin
         level = column[number - len(self.queues)]
-        return self._chain(level - 1, path, depth) if level else None
+        return (self._chain(level - 1, path, depth), "") if level else None
 
     def _chain(self, level: int, path: str, depth: int) -> Chain:
         """Return the chain that starts at a level.

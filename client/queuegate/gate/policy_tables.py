@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Collection, Mapping, Sized
 from itertools import accumulate, chain, count, pairwise
 from operator import gt
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate.gate import bounds
 from queuegate.policy.decision import Reason
@@ -21,6 +21,53 @@ _REASONS: Final[Mapping[int, Reason]] = {
     access_pb2.REASON_ACLS_DISABLED: Reason.ACLS_DISABLED,
     access_pb2.REASON_NO_MATCH: Reason.NO_MATCH,
 }
+
+
+class PolicySize(NamedTuple):
+    """The size of a policy, or the total size of several policies."""
+
+    queues: int = 0
+    created_queues: int = 0
+    names: int = 0
+    levels: int = 0
+    listed: int = 0
+    bytes: int = 0
+    """The total size of the policy's serialized parts."""
+    path_bytes: int = 0
+    """The size of all queue paths."""
+
+    def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
+        """Return this size plus `sign` times the other size."""
+        return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
+
+    def check(self) -> None:
+        """Raise ValueError if this total size exceeds the bounds."""
+        for size, limit, what in zip(self, _limits(), _COUNTED, strict=True):
+            if size > limit:
+                raise ValueError(f"the policies have more than {limit} {what}")
+
+
+_COUNTED: Final = (
+    "queues",
+    "created queues",
+    "names",
+    "levels",
+    "names in levels",
+    "bytes",
+    "bytes in the paths of queues",
+)
+
+
+def _limits() -> tuple[int, ...]:
+    return (
+        bounds.MAX_QUEUES,
+        bounds.MAX_QUEUES,
+        bounds.MAX_NAMES,
+        bounds.MAX_LEVELS,
+        bounds.MAX_LISTED,
+        bounds.MAX_POLICY_BYTES,
+        bounds.MAX_PATHS_BYTES,
+    )
 
 
 def _numbers() -> "array[int]":

@@ -21,13 +21,12 @@ from queuegate.gate.checks import BrokenProtocol
 from queuegate.gate.decider import Decider, Question
 from queuegate.gate.outbox import Outbox, OutboxCounts
 from queuegate.gate.replica import LocalReplica
-from queuegate.gate.reporter import Reporter
+from queuegate.gate.reporter import Reporter, decision_record
 from queuegate.gate.session import GateSession, clock
 from queuegate.gate.silence import SilenceWatch
 from queuegate.gate.stream_log import StreamLog
-from queuegate.policy.decision import Access
-from queuegate.policy.names import CONTROL_CHARACTER, partition_name
-from queuegate.v1 import access_pb2, sync_pb2
+from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate.v1 import sync_pb2
 
 MAX_WANTED: Final = 1_000
 """The maximum number of users in a request for groups."""
@@ -46,8 +45,6 @@ MAX_NAME_BYTES: Final = 256
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """The stream statuses that indicate an unreachable or unresponsive server."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
-
-
 _LOG: Final = logging.getLogger("queuegate.gate")
 
 
@@ -344,27 +341,7 @@ class Reflector:
 
     def _report(self, question: Question, decision: Decision) -> bool:
         """Store a decision in the outbox, and return whether it was stored."""
-        user, queue, partition, access, groups, real_user = question
-        record = sync_pb2.LocalDecision(
-            user=user,
-            partition=partition_name(partition),
-            queue=queue,
-            access=_ACCESS[Access(access)],
-            real_user=real_user,
-            groups_in_request=len(tuple(groups or ())),
-            no_groups=groups is not None and not tuple(groups),
-            decision=access_pb2.CheckQueueAccessResponse(
-                allowed=decision.allowed,
-                reason=access_pb2.Reason.Value(f"REASON_{decision.reason.name}"),
-                matched_queue=decision.matched_queue,
-                matched_subject=decision.matched_subject,
-                policy_revision=decision.policy_revision,
-                evaluated_queue=decision.evaluated_queue,
-            ),
-            stale=decision.stale,
-        )
-        record.time.GetCurrentTime()
-        return self._outbox is not None and self._outbox.append(record)
+        return self._outbox is not None and self._outbox.append(decision_record(question, decision))
 
 
 def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:
@@ -401,10 +378,6 @@ def log_exceptions(on_change: Callable[[], object]) -> Callable[[], None]:
     return call
 
 
-_ACCESS: Final = {
-    Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
-    Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
-}
 _REFLECTORS: "weakref.WeakSet[Reflector]" = weakref.WeakSet()
 
 

@@ -5,183 +5,22 @@ the policies and rights. Each update replaces the `State` object, so a decision 
 `State` is still current once the decision has been made.
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final
 
-from queuegate._types import Decision
 from queuegate.gate import bounds
 from queuegate.gate.local_partition import NAMINGS, LocalPartition
-from queuegate.gate.policy_tables import PolicyTables
+from queuegate.gate.policy_tables import PolicySize, PolicyTables
 from queuegate.gate.session import GateRights
-from queuegate.policy import decision as core
+from queuegate.gate.state import PolicyCopy, State, UserEntry
 from queuegate.policy.decision import RULES
-from queuegate.policy.names import partition_name
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
 MAX_USERS: Final = 10_000
 """The maximum number of users with cached groups."""
-MAX_CACHED_DECISIONS: Final = 100_000
-"""The maximum number of cached decisions. Each group given in a question counts as an additional
-decision. The cache is cleared at this limit.
-"""
-MAX_DISTINCT_DECISIONS: Final = 10_000
-"""The maximum number of distinct decision objects shared by cache entries."""
 REFRESH_AFTER: Final = 0.8
 """The fraction of the groups' lifetime after which their next use triggers a new request."""
-
-
-class UserEntry:
-    """A user's groups. Only the times are mutable. Cached decisions refer to the entry, so changing
-    its times affects those decisions immediately.
-    """
-
-    __slots__ = ("expires_at", "groups", "key", "refresh_at")
-
-    def __init__(
-        self,
-        key: tuple[str, str],
-        groups: tuple[str, ...] | None,
-        expires_at: float,
-        refresh_at: float,
-    ) -> None:
-        self.key = key
-        """The partition and the user."""
-        self.groups = groups
-        """The groups; None if the user does not exist."""
-        self.expires_at = expires_at
-        """When the groups expire, on the monotonic clock."""
-        self.refresh_at = refresh_at
-        """The time from which a use of the groups triggers a new request."""
-
-    @property
-    def size(self) -> int:
-        """The approximate size of the groups in bytes."""
-        groups = self.groups or ()
-        return sum(map(len, groups)) + bounds.GROUP_OVERHEAD_BYTES * len(groups)
-
-    def invalidate(self) -> None:
-        """Invalidate all decisions that used these groups."""
-        self.expires_at = self.refresh_at = -math.inf
-
-
-NO_GROUPS: Final = UserEntry(("", ""), None, math.inf, math.inf)
-"""The entry for decisions made without cached groups."""
-
-
-class PolicySize(NamedTuple):
-    """The size of a policy, or the total size of several policies."""
-
-    queues: int = 0
-    created_queues: int = 0
-    names: int = 0
-    levels: int = 0
-    listed: int = 0
-    bytes: int = 0
-    """The total size of the policy's serialized parts."""
-    path_bytes: int = 0
-    """The size of all queue paths."""
-
-    def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
-        """Return this size plus `sign` times the other size."""
-        return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
-
-    def check(self) -> None:
-        """Raise ValueError if this total size exceeds the bounds."""
-        for size, limit, what in zip(self, _limits(), _COUNTED, strict=True):
-            if size > limit:
-                raise ValueError(f"the policies have more than {limit} {what}")
-
-
-_COUNTED: Final = (
-    "queues",
-    "created queues",
-    "names",
-    "levels",
-    "names in levels",
-    "bytes",
-    "bytes in the paths of queues",
-)
-
-
-def _limits() -> tuple[int, ...]:
-    return (
-        bounds.MAX_QUEUES,
-        bounds.MAX_QUEUES,
-        bounds.MAX_NAMES,
-        bounds.MAX_LEVELS,
-        bounds.MAX_LISTED,
-        bounds.MAX_POLICY_BYTES,
-        bounds.MAX_PATHS_BYTES,
-    )
-
-
-class PolicyCopy(NamedTuple):
-    """A copy of a partition's policy."""
-
-    name: str
-    """The partition name."""
-    partition: LocalPartition | None
-    """The partition; None if the gate does not support its rules and must send all its checks to
-    the server.
-    """
-    checksum: bytes
-    revision: int
-    use_given_groups: bool
-    resolver_fingerprint: bytes
-    """Identifies the resolver's settings; empty if a fleet's replicas do not share the groups."""
-    size: PolicySize
-
-
-Evaluation: TypeAlias = tuple[Decision, UserEntry]
-"""A decision, and the user entry that supplied its groups, or NO_GROUPS."""
-
-
-class State:
-    """The policies and rights on which decisions depend, with a cache of decisions."""
-
-    __slots__ = ("_decisions", "_is_complete", "_size", "cache", "policies", "rights")
-
-    def __init__(
-        self, policies: Mapping[str, PolicyCopy], rights: GateRights, *, is_complete: bool
-    ) -> None:
-        self.rights = rights
-        self._is_complete = is_complete
-        """Whether `policies` contains all of the server's partitions."""
-        self.policies = policies
-        """The policies in use, by partition."""
-        self.cache: dict[tuple[object, ...], Evaluation] = {}
-        """The cached decisions by question."""
-        self._size = 0
-        self._decisions: dict[tuple[core.Decision, int, str], Decision] = {}
-
-    def find(self, name: str) -> PolicyCopy | None:
-        """Look up the policy for a requested partition name, with the same rules as
-        `Policy.partition`.
-        """
-        policy = self.policies.get(name)
-        if policy is None and (self._is_complete or not name.startswith("[")):
-            policy = self.policies.get(partition_name(name))
-        return policy
-
-    def store(self, question: tuple[Any, ...], evaluation: Evaluation) -> None:
-        """Cache a decision. The groups given in its question count toward the size limit."""
-        self._size += 1 + len(question[4] or ())
-        if self._size > MAX_CACHED_DECISIONS:
-            self.cache.clear()
-            self._size = 1 + len(question[4] or ())
-        self.cache[question] = evaluation
-
-    def decision(self, own: core.Decision, revision: int, evaluated_queue: str) -> Decision:
-        """Convert a policy decision to a client decision. Equal decisions share a single object."""
-        key = (own, revision, evaluated_queue)
-        decision = self._decisions.get(key)
-        if decision is None:
-            if len(self._decisions) >= MAX_DISTINCT_DECISIONS:
-                self._decisions.clear()
-            decision = self._decisions[key] = Decision(*own, revision, evaluated_queue)
-        return decision
 
 
 class LocalReplica:

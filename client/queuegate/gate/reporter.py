@@ -1,15 +1,49 @@
-"""Builds reports of an outbox's decisions for the server, one report at a time."""
+"""Records of decisions, and reports of an outbox's records for the server, one report at a time."""
 
 import threading
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from queuegate._types import Decision
+from queuegate.gate.decider import Question
 from queuegate.gate.outbox import Outbox, Segment
-from queuegate.v1 import sync_pb2
+from queuegate.policy.decision import Access
+from queuegate.policy.names import partition_name
+from queuegate.v1 import access_pb2, sync_pb2
 
 MAX_REPORTED: Final = 1_000
 """The maximum number of decisions in a report."""
+_ACCESS: Final = {
+    Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
+    Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
+}
+
+
+def decision_record(question: Question, decision: Decision) -> sync_pb2.LocalDecision:
+    """Return the record of a decision made now, for the server's audit log."""
+    user, queue, partition, access, groups, real_user = question
+    given = None if groups is None else tuple(groups)
+    record = sync_pb2.LocalDecision(
+        user=user,
+        partition=partition_name(partition),
+        queue=queue,
+        access=_ACCESS[Access(access)],
+        real_user=real_user,
+        groups_in_request=len(given or ()),
+        no_groups=given == (),
+        decision=access_pb2.CheckQueueAccessResponse(
+            allowed=decision.allowed,
+            reason=access_pb2.Reason.Value(f"REASON_{decision.reason.name}"),
+            matched_queue=decision.matched_queue,
+            matched_subject=decision.matched_subject,
+            policy_revision=decision.policy_revision,
+            evaluated_queue=decision.evaluated_queue,
+        ),
+        stale=decision.stale,
+    )
+    record.time.GetCurrentTime()
+    return record
 
 
 class Reporter:

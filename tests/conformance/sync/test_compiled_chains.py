@@ -131,7 +131,7 @@ def test_very_many_queues_that_might_be_created_are_asked_about(
     assert any(map(partition.creates, created))
     for path in created:
         if partition.creates(path):
-            assert gate.find_chain(path, Access.SUBMIT) is None
+            assert gate.find(path, Access.SUBMIT) is None
     people = askers(*yarn_templates.PEOPLE)
     decided, different = differences(partition, gate, partition.paths, people)
     assert (decided, different) == (2 * len(partition.paths), [])

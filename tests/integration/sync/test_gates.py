@@ -199,7 +199,7 @@ def test_an_asyncio_gate_needs_a_loop_and_keeps_to_it(
 def test_a_child_process_does_not_decide(shared: SharedServer, client: queuegate.Client) -> None:
     with live_gate(shared.server.address) as gate:
         gate.check("alice", "root.work")
-        decide = gate._decide
+        decide = gate._decider.decide
         child = os.fork()
         if child == 0:
             made = decide(("alice", "root.work", "default", "submit", None, ""))

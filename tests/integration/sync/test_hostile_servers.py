@@ -139,7 +139,7 @@ def test_what_is_beyond_the_bounds_ends_the_stream(
         gate = KINDS[kind](server.address)
         eventually(lambda: fault in caplog.text, True)
         assert "the server does not follow the protocol: " in caplog.text
-        assert gate._decide(ALICE) is None
+        assert gate._decider.decide(ALICE) is None
         assert gate.state is GateState.CONNECTING
         assert not gate._reflector.replica.state.policies
         silent.set()
@@ -174,7 +174,7 @@ def test_hostile_tables_end_the_stream(kind: str, caplog: pytest.LogCaptureFixtu
         assert server.streams == len(faults) + 1
         for fault in faults:
             assert fault in caplog.text
-        assert gate._decide(ALICE)
+        assert gate._decider.decide(ALICE)
         [again] = server.opens
         assert not again.held
 
@@ -195,8 +195,8 @@ def test_a_lease_ends_with_the_server_that_granted_it(kind: str) -> None:
     with scripted_sync(*[generous] * 50) as server:
         gate = KINDS[kind](server.address)
         eventually(lambda: server.streams > 3, True)
-        assert gate._decide(ALICE) is None
-    assert gate._decide(ALICE) is None
+        assert gate._decider.decide(ALICE) is None
+    assert gate._decider.decide(ALICE) is None
     assert gate.state is GateState.CONNECTING
     gate.close()
 
@@ -247,7 +247,7 @@ def test_a_gate_obeys_a_retry_delay_and_keeps_its_decisions(kind: str, tmp_path:
     with scripted_sync(refuses, report_decisions=True) as server:
         server._greeting["report_decisions"] = True
         with live_gate(server.address, kind, outbox=tmp_path) as gate:
-            assert gate._decide(ALICE)
+            assert gate._decider.decide(ALICE)
             eventually(lambda: len(server.opens), 2)
             assert time.monotonic() - opens[0] >= 1.5
 

@@ -44,10 +44,10 @@ def test_a_server_that_takes_nothing_is_left(kind: str) -> None:
         gate = KINDS[kind](server.address)
         eventually(lambda: gate.state, GateState.EXPIRED)
         for number in range(MAX_WAITING):
-            assert gate._decide(question(f"{number:0256}")) is None
+            assert gate._decider.decide(question(f"{number:0256}")) is None
         eventually(lambda: gate.state, GateState.LIVE)
         assert server.streams == 2
-        assert gate._decide(question("alice"))
+        assert gate._decider.decide(question("alice"))
         gate.close()
 
 
@@ -65,7 +65,7 @@ def test_a_server_that_sends_no_policy_is_left(kind: str, caplog: pytest.LogCapt
     with scripted_sync(only_pongs) as server, live_gate(server.address, kind) as gate:
         assert server.streams == 2
         assert "responds to pings but has sent no complete policy for 3 s" in caplog.text
-        assert gate._decide(question("alice"))
+        assert gate._decider.decide(question("alice"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +74,7 @@ def test_a_gate_closes_while_its_server_takes_nothing(kind: str) -> None:
         gate = KINDS[kind](server.address)
         eventually(lambda: gate.state, GateState.EXPIRED)
         for number in range(MAX_WAITING):
-            gate._decide(question(f"{number:0256}"))
+            gate._decider.decide(question(f"{number:0256}"))
         gate.close()
         eventually(gates_threads, NONE)
 
@@ -111,7 +111,7 @@ def test_a_message_that_breaks_the_protocol_ends_the_stream(
         yield from ()
 
     with scripted_sync(breaks) as server, live_gate(server.address, kind) as gate:
-        assert gate._decide(question("alice"))
+        assert gate._decider.decide(question("alice"))
         assert fault in caplog.text
         [again] = server.opens
         assert not again.held
@@ -127,7 +127,7 @@ def test_a_rejected_decision_does_not_stop_the_others(tmp_path: Path, kind: str)
         server.behave = with_policy(server.behave, policy)  # type: ignore[method-assign]
         with live_gate(server.address, kind, outbox=tmp_path) as gate:
             for user in users:
-                assert gate._decide((user, "root", "default", "submit", ("staff",), ""))
+                assert gate._decider.decide((user, "root", "default", "submit", ("staff",), ""))
 
             def counts() -> tuple[int, int]:
                 found = gate.outbox_counts
@@ -135,7 +135,7 @@ def test_a_rejected_decision_does_not_stop_the_others(tmp_path: Path, kind: str)
                 return found.confirmed, found.rejected
 
             eventually(counts, (48, 2))
-            assert gate._decide(question("alice"))
+            assert gate._decider.decide(question("alice"))
             eventually(counts, (49, 2))
         arrived = [each.user for each in server.reported]
         assert arrived == [*(user for user in users if user not in ("user7", "user31")), "alice"]

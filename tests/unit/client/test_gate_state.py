@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from queuegate import Decision, StaleDecision
+from queuegate.gate import local_partition
 from queuegate.gate import replica as replica_module
+from queuegate.gate import state as state_module
 from queuegate.gate.decider import Decider
 from queuegate.gate.replica import LocalReplica
 from queuegate.gate.session import WANT_AGAIN, GateSession
 from queuegate.policy.acl import EMPTY, parse
-from queuegate.policy.decision import RULES
+from queuegate.policy.decision import RULES, Access
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
@@ -325,6 +327,44 @@ def test_the_id_of_a_resource_manager_is_ignored_where_all_partitions_are_known(
 )
 def test_questions_that_a_server_may_refuse_are_left_to_it(gate: Gate, question: Any) -> None:
     assert gate.decider.decide(question) is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ("alice", "root.missing\n", "default", "submit", None, ""),
+        ("alice", "root." + "x" * 252, "default", "submit", None, ""),
+        ("x" * 250, "root.team", "default", "submit", ("a",), ""),
+        ("alice", b"root", "default", "submit", None, ""),
+        ("al.:/ce!", "root.team", "default", "submit", (), ""),
+    ],
+)
+def test_a_cached_queue_does_not_make_other_names_valid(gate: Gate, question: Any) -> None:
+    assert gate.check("alice", "root.team")
+    assert gate.decider.decide(question) is None
+
+
+def test_the_cache_of_missing_queues_is_bounded(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_partition, "MAX_MISSING_PATHS", 3)
+    policy = gate.replica.state.policies["default"].partition
+    assert policy is not None
+    for number in range(20):
+        decision = gate.check("alice", f"root.team.new{number}")
+        assert decision
+        assert decision.evaluated_queue == "root.team"
+        assert len(policy.targets[Access.SUBMIT]) <= len(policy.queues) + 3
+
+
+def test_shared_decisions_are_bounded(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "MAX_DISTINCT_DECISIONS", 3)
+    for number in range(20):
+        queue = f"root.q{number}.x" if number % 2 else f"root.team.new{number}"
+        gate.check("alice", queue, "default", f"g{number}")
+        gate.check("bob", "root.team", "default", "staff", f"g{number}")
+        scopes = gate.replica.state.scopes.values()
+        assert sum(len(each.evaluations) for each in scopes) <= 3
 
 
 def test_rules_that_are_not_known_are_not_decided_by(gate: Gate) -> None:

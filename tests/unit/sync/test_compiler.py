@@ -88,9 +88,7 @@ def test_a_list_of_very_many_names_takes_several_steps(monkeypatch: pytest.Monke
     assert max(len(rows.names) for rows in steps) <= 11
     assert len(steps) > 15
     gate = local_partition(partition)
-    users = gate.find_chain("root.a", Access.SUBMIT)
-    assert users is not None
-    assert users.users == {f"u{number}" for number in range(95)}
+    assert gate.chain("root.a", Access.SUBMIT).users == {f"u{number}" for number in range(95)}
 
 
 def test_equal_lists_are_written_in_the_same_order_in_one_step_or_several(
