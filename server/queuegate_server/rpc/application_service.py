@@ -1,10 +1,12 @@
 """Access checks for YARN and Spark applications."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
+from queuegate.policy.acl import Acl
 from queuegate.policy.applications import (
     AccessListKind,
     Action,
@@ -15,7 +17,7 @@ from queuegate.policy.applications import (
 from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import UNKNOWN_QUEUE, Decision
 from queuegate.policy.spark import PROPERTIES, SparkError, spark_acls
-from queuegate.policy.yarn_acl import parse_yarn
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import (
@@ -26,6 +28,7 @@ from queuegate_server.engine import (
     Query,
     ServedPartition,
     Snapshot,
+    Verdict,
 )
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue
@@ -33,11 +36,13 @@ from queuegate_server.rpc.batch import CheckSteps, decide_each, encode, error_re
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import decision_message, explain_groups
-from queuegate_server.rpc.response_cache import CachedResponse, CheckResponse, cacheable
+from queuegate_server.rpc.response_cache import CheckResponse, respond
 
 _Check = access_pb2.CheckApplicationAccessRequest
 
 MAX_ACL_BYTES: Final = 1_048_576
+_MAX_SHORT_ACL: Final = 256
+_parse_short_acl = lru_cache(maxsize=1_024)(parse_yarn)
 _LISTS: Final = {
     kind: access_pb2.ApplicationList.Value(f"APPLICATION_LIST_{kind.name}")
     for kind in AccessListKind
@@ -114,21 +119,20 @@ class ApplicationServicer:
 
     def _steps(
         self, checks: Sequence[bytes], *, trusted: bool
-    ) -> CheckSteps[ApplicationQuery, CachedResponse]:
+    ) -> CheckSteps[ApplicationQuery, Verdict]:
         """Return functions that decide a batch's checks on the current snapshot."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
-        def encoded(query: ApplicationQuery, decision: Decision) -> CachedResponse:
-            message = _decision(query, decision, snapshot.policy.revision)
-            return cacheable(message.SerializeToString(), decision)
-
-        def check(query: ApplicationQuery) -> CachedResponse | None:
+        def check(query: ApplicationQuery) -> Verdict | None:
             decision = self._engine.check_application(query)
-            return None if decision is None else encoded(query, decision)
+            return None if decision is None else verdict(query, decision)
 
-        async def resolve(query: ApplicationQuery) -> CachedResponse:
-            return encoded(query, (await self._engine.explain_application(query)).decision)
+        async def resolve(query: ApplicationQuery) -> Verdict:
+            return verdict(query, (await self._engine.explain_application(query)).decision)
+
+        def verdict(query: ApplicationQuery, decision: Decision) -> Verdict:
+            return Verdict(decision, None, _evaluated_queue(query, decision))
 
         return CheckSteps(
             lambda indexes: [None] * len(indexes),
@@ -137,7 +141,7 @@ class ApplicationServicer:
             ),
             check,
             resolve,
-            lambda response: response,
+            partial(respond, snapshot),
             lambda _responses: None,
         )
 
@@ -183,8 +187,8 @@ def _query(
         raise InvalidRequest([("partition", text)])
     semantics = partition.cluster.semantics
     split = application._replace(
-        view_acl=parse_yarn(request.application.view_acl, semantics),
-        modify_acl=parse_yarn(request.application.modify_acl, semantics),
+        view_acl=_parse_acl(request.application.view_acl, semantics),
+        modify_acl=_parse_acl(request.application.modify_acl, semantics),
     )
     return ApplicationQuery(
         user,
@@ -195,6 +199,11 @@ def _query(
             partition, split, action, user, known, target=target, real_user=real_user
         ),
     )
+
+
+def _parse_acl(text: str, semantics: Semantics) -> Acl:
+    """Parse an application's ACL. Short ACLs are memoized, because applications share them."""
+    return (_parse_short_acl if len(text) <= _MAX_SHORT_ACL else parse_yarn)(text, semantics)
 
 
 def _application(
@@ -254,11 +263,14 @@ def _spark_query(
 def _decision(
     query: ApplicationQuery, decision: Decision, revision: int
 ) -> access_pb2.CheckApplicationAccessResponse:
-    evaluated_queue = ""
-    if query.queue and decision is not UNKNOWN_QUEUE:
-        evaluated_queue = evaluated_instead(query.served.partition, query.queue, decision)
     message = access_pb2.CheckApplicationAccessResponse
-    return decision_message(message, decision, evaluated_queue, revision)
+    return decision_message(message, decision, _evaluated_queue(query, decision), revision)
+
+
+def _evaluated_queue(query: ApplicationQuery, decision: Decision) -> str:
+    if query.queue and decision is not UNKNOWN_QUEUE:
+        return evaluated_instead(query.served.partition, query.queue, decision)
+    return ""
 
 
 def _explanation(

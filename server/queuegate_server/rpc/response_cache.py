@@ -183,7 +183,7 @@ class ResponseCache:
 
 
 def respond(snapshot: Snapshot, verdict: Verdict) -> CachedResponse:
-    """Encode a verdict as a response."""
+    """Encode a verdict as a response to a queue or application check; both have the same fields."""
     decision, entry, evaluated_queue = verdict
     response = _encode(decision, evaluated_queue, snapshot.policy.revision)
     if entry is None:
@@ -192,15 +192,10 @@ def respond(snapshot: Snapshot, verdict: Verdict) -> CachedResponse:
     return tuple.__new__(CachedResponse, (*response[:-1], entry))
 
 
-def cacheable(response: bytes, decision: Decision) -> CachedResponse:
-    """Build a `CachedResponse` from a serialized response that is not based on cached groups."""
-    framed = wire.embed(_RESULTS, wire.embed(_DECISION, response))
-    return CachedResponse(response, framed, NUMBERS[decision.reason])
-
-
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
     """Encode a decision as a response without a group-cache entry. Memoized for speed."""
     message = access_pb2.CheckQueueAccessResponse
-    response = decision_message(message, decision, evaluated_queue, revision)
-    return cacheable(response.SerializeToString(), decision)
+    response = decision_message(message, decision, evaluated_queue, revision).SerializeToString()
+    framed = wire.embed(_RESULTS, wire.embed(_DECISION, response))
+    return CachedResponse(response, framed, NUMBERS[decision.reason])
