@@ -44,10 +44,11 @@ class Scale:
     sample: int
     questions: int
     new_questions: int
+    """Enough for `seconds`, because a shorter measurement varies too much."""
 
 
 FULL: Final = Scale(5, 5, 1.0, (1, MIDDLE, 200), (0.25, 0.5, 0.75, 0.9), 2_000, 4_000, 20_000)
-QUICK: Final = Scale(1, 1, 0.8, (1, MIDDLE), (0.5, 0.9), 500, 1_000, 2_000)
+QUICK: Final = Scale(1, 1, 0.8, (1, MIDDLE), (0.5, 0.9), 500, 1_000, 20_000)
 
 
 @dataclass(slots=True)
