@@ -1,15 +1,14 @@
 """A partition's group cache.
 
-The entries are in LRU order, with a TTL that depends on the outcome. Failed lookups are stored
-alongside the last known groups. Users with groups and names without groups have separate bounds, so
-that a flood of unknown names cannot evict users. Groups sent by callers are never cached, because
-one caller's claim must not affect another's decision.
+`cachetools` keeps the entries in LRU order. This module adds statistics, a TTL that depends on the
+outcome, failed lookups stored alongside the last known groups, and separate bounds for users with
+groups and for names without groups, so that a flood of unknown names cannot evict users. Groups
+sent by callers are never cached, because one caller's claim must not affect another's decision.
 """
 
 import math
 import random
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -127,7 +126,11 @@ class GroupCache:
 
     def find(self, user: str) -> CacheEntry | None:
         """Return a user's entry, expired or not, and mark it as most recently used."""
-        return self._groups.find(user) or self._negative.find(user)
+        shards = self._groups.shards
+        try:
+            return shards[hash(user) % len(shards)][user]
+        except KeyError:
+            return self._negative.shard(user).get(user)
 
     def store(
         self, flight: Flight, outcome: Outcome, shared: SharedResult | None = None
@@ -189,7 +192,7 @@ class GroupCache:
         for shard in shards:
             while shard:
                 size = min(INVALIDATE_STEP, len(shard))
-                yield sum(self._expire(shard.popitem(last=False)[1], now) for _ in range(size))
+                yield sum(self._expire(shard.popitem()[1], now) for _ in range(size))
 
     def _expire(self, entry: CacheEntry, now: float) -> bool:
         """Expire an invalidated entry; return whether it was usable."""
@@ -268,52 +271,42 @@ class GroupCache:
         return shared
 
 
-_Shard = OrderedDict[str, CacheEntry]
-"""Entries by user, the least recently used first. A third of the cost of cachetools' LRUCache."""
+_Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """The shards of a cache."""
+    """The shards of a cache. `put` limits the size, because an LRUCache's limit cannot change."""
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
-        self.shards: list[_Shard] = [OrderedDict() for _ in range(count)]
+        self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]
         self._occupancy = occupancy
 
-    def find(self, user: str) -> CacheEntry | None:
-        """Return a user's entry, and mark it as most recently used."""
-        shard = self.shards[hash(user) % len(self.shards)]
-        entry = shard.get(user)
-        if entry is not None:
-            shard.move_to_end(user)
-        return entry
+    def shard(self, user: str) -> _Shard:
+        return self.shards[hash(user) % len(self.shards)]
 
     def put(self, entry: CacheEntry, max_entries: int) -> None:
         """Add an entry; evict the least recently used entries beyond `max_entries`."""
-        shard = self._shard(entry.user)
+        shard = self.shard(entry.user)
         replaced = shard.get(entry.user)
         if replaced is None:
             self._occupancy.entries += 1
         elif replaced is not entry:
             replaced.expire()
         shard[entry.user] = entry
-        shard.move_to_end(entry.user)
         for _ in range(MAX_EVICTIONS):
             if self._occupancy.entries <= max_entries or len(shard) == 1:
                 return
-            shard.popitem(last=False)[1].expire()
+            shard.popitem()[1].expire()
             self._occupancy.entries -= 1
             self._occupancy.evictions += 1
 
     def drop(self, user: str) -> CacheEntry | None:
-        entry = self._shard(user).pop(user, None)
+        entry = self.shard(user).pop(user, None)
         if entry is not None:
             self._occupancy.entries -= 1
         return entry
 
     def take_all(self) -> list[_Shard]:
-        shards, self.shards = self.shards, [OrderedDict() for _ in self.shards]
+        shards, self.shards = self.shards, [LRUCache(math.inf) for _ in self.shards]
         self._occupancy.entries = 0
         return shards
-
-    def _shard(self, user: str) -> _Shard:
-        return self.shards[hash(user) % len(self.shards)]
