@@ -13,6 +13,7 @@ MIX: Final[dict[str | None, int]] = {None: 50, "group": 30, "wildcard": 10, "use
 """The percentages of questions decided by nothing, a group, a user entry and a wildcard."""
 
 _ADMIN_ONE_IN: Final = 10
+_MAX_DRAWS: Final = 1_000_000
 
 
 class Question(NamedTuple):
@@ -51,8 +52,9 @@ class Questions:
         self._seen: set[tuple[str, int, bool]] = set()
 
     def mixed(self, count: int) -> list[Question]:
-        """Return questions with the distribution `MIX`, in random order. There are enough for some
-        hundred thousand.
+        """Return questions with the distribution `MIX`, in random order.
+
+        There are enough for about 100,000. Raises ValueError if a kind runs out.
         """
         kinds = tuple(MIX)
         wanted = {kind: count * MIX[kind] // 100 for kind in kinds}
@@ -65,7 +67,7 @@ class Questions:
 
     def _new(self, kind: str | None) -> Question:
         policy, rng = self._policy, self._rng
-        while True:
+        for _ in range(_MAX_DRAWS):
             index = rng.randrange(len(policy.queues))
             is_admin = rng.randrange(_ADMIN_ONE_IN) == 0
             user = rng.choice(self._likely(kind, index))
@@ -75,6 +77,7 @@ class Questions:
             self._seen.add(key)
             queue = policy.queues[index].path
             return Question(user, policy.members[user], queue, is_admin, kind is not None)
+        raise ValueError(f"the policy has too few questions of kind {kind}")
 
     def _likely(self, kind: str | None, index: int) -> Sequence[str]:
         """Return users, some of whom are decided by that kind."""

@@ -213,6 +213,11 @@ def test_goals_are_medians_of_the_ratios_of_rounds_and_say_what_the_memo_is_wort
         ("calls/s: queuegate, native to Cerbos", "8.00 (ghz), 8.00 (h2load)", True),
         ("calls/s: queuegate, native to Cerbos, never asked before", "6.00 (ghz)", True),
         ("calls/s: queuegate, grpcio to Cerbos", "0.90 (ghz), 0.90 (h2load)", False),
+        (
+            "calls/s asked before to never asked before: queuegate, native",
+            "1.33 (ghz)",
+            False,
+        ),
         ("p99 at half of the peak: queuegate, native", "2.00 ms", True),
     ]
 
