@@ -8,7 +8,7 @@ from typing import Any, Final
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from bench.command import CannotMeasure
-from bench.load import Amount, Load
+from bench.load import Amount, Load, connections_for
 from bench.peers.install import go_program
 from queuegate.v1 import access_pb2
 from tests.support.go_toolchain import GHZ
@@ -43,7 +43,7 @@ class Ghz:
             f"--call={SERVICE}.{method}",
             f"--binary-file={data}",
             f"--concurrency={amount.concurrency}",
-            f"--connections={amount.connections}",
+            f"--connections={amount.connections or connections_for(amount.concurrency)}",
             f"--timeout={_MAX_SECONDS}s",
             "--format=json",
             f"--output={output}",

@@ -4,7 +4,6 @@ h2load repeats one request, so the response cache answers all but the first. In 
 little time itself, and shows the maximum throughput of a connection.
 """
 
-import math
 import re
 import shutil
 import subprocess
@@ -15,12 +14,11 @@ from typing import Final
 
 from bench.command import CannotMeasure, Scale, main
 from bench.ghz import SERVICE
+from bench.load import connections_for
 from bench.pair import BARE, BATCH, KNOWN, Pair, pair
 from bench.questions import batches
 from bench.results import Part, Table, middle, ratios, spread
 
-STREAMS: Final = 16
-"""The server's default limit on concurrent calls per connection."""
 ABSENT: Final = "h2load is not installed (Debian: apt-get install nghttp2-client)."
 
 _UNARY: Final = "CheckQueueAccess"
@@ -136,17 +134,6 @@ def connections(at_once: int) -> list[str]:
     """
     clients = connections_for(at_once)
     return [f"--clients={clients}", f"--max-concurrent-streams={at_once // clients}"]
-
-
-def connections_for(at_once: int) -> int:
-    """Return the number of connections that share a number of concurrent calls evenly, each with at
-    most STREAMS.
-    """
-    return next(
-        number
-        for number in range(math.ceil(at_once / STREAMS), at_once + 1)
-        if at_once % number == 0
-    )
 
 
 def done(told: str) -> tuple[int, float]:

@@ -1,8 +1,12 @@
 """The interface of the load generators: the amount to ask for, and the figures."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+STREAMS: Final = 16
+"""The server's default limit on concurrent calls per connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +16,9 @@ class Amount:
     concurrency: int
     seconds: float | None = None
     calls: int | None = None
-    connections: int = 1
-    """The number of connections over which the calls are spread."""
+    connections: int | None = None
+    """The number of connections over which the calls are spread; None for as few as STREAMS
+    allows. Only ghz uses more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +45,14 @@ class Generator(Protocol):
 
         Raises CannotMeasure unless every call succeeds.
         """
+
+
+def connections_for(at_once: int) -> int:
+    """Return the number of connections that share a number of concurrent calls evenly, each with at
+    most STREAMS.
+    """
+    return next(
+        number
+        for number in range(math.ceil(at_once / STREAMS), at_once + 1)
+        if at_once % number == 0
+    )

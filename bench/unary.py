@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.command import Scale, main
-from bench.load import Amount
+from bench.load import STREAMS, Amount
 from bench.pair import BARE, BARE_SET_AS_OURS, KNOWN, LOADS, NEW, Measurement, Pair, alternate, pair
 from bench.results import Part, Table, Target, middle, ratios, spread
 from queuegate_server.transports.registry import GRPC_ENVIRONMENT
@@ -84,9 +84,10 @@ def _measure(
 def _table(samples: Mapping[int, Mapping[str, list[Measurement]]]) -> Table:
     table = Table(
         "Single checks (CheckQueueAccess)",
-        f"ghz, one connection. *Asked before*: {_QUESTIONS:,} different questions in turn, all "
-        "asked just before each measurement, so the response cache answers all of them. *Never "
-        "asked before*: no question is asked twice, so it answers none.",
+        f"ghz, with at most {STREAMS} calls at once on a connection. *Asked before*: "
+        f"{_QUESTIONS:,} different questions in turn, all asked just before each measurement, so "
+        "the response cache answers all of them. *Never asked before*: no question is asked twice, "
+        "so it answers none.",
         (
             "load",
             "calls at once",

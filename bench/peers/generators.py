@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from bench import ghz, h2
 from bench.command import CannotMeasure
+from bench.load import connections_for
 from bench.peers import install
 from bench.peers.peer import GrpcWire, RestWire, Serving
 from bench.peers.questions import Question
@@ -144,7 +145,7 @@ class Loads:
             "--format=json",
             f"--output={output}",
             f"--concurrency={amount.at_once}",
-            f"--connections={h2.connections_for(amount.at_once)}",
+            f"--connections={connections_for(amount.at_once)}",
         ]
         if amount.calls is None:
             command += [f"--duration={amount.seconds}s", "--duration-stop=wait"]
