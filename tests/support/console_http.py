@@ -3,6 +3,7 @@
 import http.client
 import re
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import unescape
@@ -10,6 +11,8 @@ from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 FORM: Final = "application/x-www-form-urlencoded"
+_BEING_READ: Final = "are still being read: reload the page"
+_READING_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,12 @@ class Browser:
     cookies: dict[str, str] = field(default_factory=dict)
 
     def get(self, path: str = "", **headers: str) -> Answer:
-        return self._ask("GET", path, None, headers)
+        """Get a page. As the page asks for, reload it while the policy's lines are being read."""
+        end = time.monotonic() + _READING_SECONDS
+        while True:
+            answer = self._ask("GET", path, None, headers)
+            if _BEING_READ not in answer.text or time.monotonic() > end:
+                return answer
 
     def post(self, path: str, form: Mapping[str, str] | bytes, **headers: str) -> Answer:
         """Post a form, or a body. An underscore in a header name stands for a hyphen."""
