@@ -50,7 +50,7 @@ def measure(scale: Scale, folder: Path) -> Part:
         "in the questions. Microseconds of processor time, the loop around it included. Beside the "
         "core's decision, a new question is validated, looked up, and remembered. Another user "
         "has asked about each queue before. The bare function takes the same arguments and looks "
-        "the question up in a dict; ratios are to it. The policy is left out of garbage "
+        "the question up in a dict; ratios are relative to it. The policy is left out of garbage "
         "collections (`gc.freeze`).",
         (
             "queues",

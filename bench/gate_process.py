@@ -61,7 +61,7 @@ def _asking(check: Callable[..., object], asked: list[_Asked]) -> Callable[[], i
 
 
 def _bare_function(asked: list[_Asked]) -> Callable[..., object]:
-    """Return the least that a cached `check` could do: a look-up in a dict."""
+    """Return the least that a cached `check` could do: a lookup in a dict."""
     answers: dict[tuple[object, ...], object] = {
         (user, queue, "default", Access.SUBMIT, groups, ""): object()
         for user, queue, groups in asked

@@ -168,7 +168,7 @@ def _checks_per_core(results: str) -> str:
 
 
 def _processors(peers: str) -> Mapping[str, str] | None:
-    """Return the processors and commits by colour if there are figures of two."""
+    """Return the processors and commits by colour if the document covers two."""
     section = peers.partition(f"\n## {OTHER_PROCESSOR}\n")[2]
     other = re.search(r" run: (.+), commit (\w+)\.$", section, re.MULTILINE)
     if other is None:

@@ -72,7 +72,7 @@ _HOW_TO_READ: Final = """\
 def markdown(
     results: Sequence[Result], facts: Sequence[tuple[str, str]], previous: str = ""
 ) -> str:
-    """Return the document. It keeps figures of the previous one that are from another processor."""
+    """Return the document. Keeps the previous document's figures from another processor."""
     measured = [result for result in results if result.closed]
     goals = Table("", "", ("what", "goal", "reached", ""))
     for target in targets(results):
@@ -105,7 +105,7 @@ def fact(document: str, name: str) -> str:
 
 
 def _other_processor(previous: str, machine: str) -> list[str]:
-    """Return the section about another processor than that of this machine, if there is one."""
+    """Return the section about a processor other than this machine's, if there is one."""
     heading = f"## {OTHER_PROCESSOR}"
     kept = previous.partition(f"\n{heading}\n")[2].strip()
     other = fact(previous, "machine")

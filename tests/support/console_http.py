@@ -46,7 +46,7 @@ class Browser:
     cookies: dict[str, str] = field(default_factory=dict)
 
     def get(self, path: str = "", **headers: str) -> Answer:
-        """Get a page. As the page asks for, reload it while the policy's lines are being read."""
+        """Get a page, and reload it, as it requests, until the policy's lines have been read."""
         end = time.monotonic() + _READING_SECONDS
         while True:
             answer = self._ask("GET", path, None, headers)

@@ -74,7 +74,7 @@ class LocalPartition:
         self._ambiguous_level = ambiguous_level
         self._indexes = ChainIndexes()
         self.targets: dict[Access, dict[str, Target]] = {access: {} for access in Access}
-        """The cached targets by canonical path, if it is printable and not too long."""
+        """The cached targets by canonical path. Long or unprintable paths are not cached."""
         self._levels: dict[int, Chain] = {}
         """Chains of configured queues, by the number of their first level."""
         self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}

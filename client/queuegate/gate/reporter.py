@@ -1,4 +1,4 @@
-"""Records of decisions, and reports of an outbox's records for the server, one report at a time."""
+"""Builds records of local decisions, and reports of an outbox's records, one at a time."""
 
 import threading
 from collections import deque

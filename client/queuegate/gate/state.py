@@ -1,6 +1,6 @@
 """The state on which a gate's decisions depend.
 
-A `State` contains the policies and rights, and a `UserEntry` a user's groups.
+A `State` contains the policies and rights; a `UserEntry` contains a user's groups.
 """
 
 import math

@@ -202,7 +202,7 @@ def _query(
 
 
 def _parse_acl(text: str, semantics: Semantics) -> Acl:
-    """Parse an application's ACL. Short ACLs are memoized, because applications share them."""
+    """Parse an application's ACL. Short ACLs are memoized, because many recur."""
     return (_parse_short_acl if len(text) <= _MAX_SHORT_ACL else parse_yarn)(text, semantics)
 
 

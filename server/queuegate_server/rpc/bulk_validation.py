@@ -23,10 +23,10 @@ from queuegate_server.rpc.wire import shallow_class
 BLOCK: Final = 50
 """The number of checks or users validated together. One invalid name slows down its whole block."""
 _MAX_USER_BYTES: Final = 256 * 1024
-"""The maximum size of the serialized users that a reader retains. They take about 4 MiB."""
+"""The maximum serialized size of a reader's retained users, about 4 MiB in memory."""
 _MOSTLY_DISTINCT: Final = 0.9
-"""A reader retains users once fewer than this fraction of a block's users are distinct. Retaining
-users that do not recur would cost more than it saves."""
+"""A reader starts to retain users at a block in which at most this fraction of them are distinct.
+Retaining users that do not recur would cost more than it saves."""
 
 User: TypeAlias = tuple[str, Sequence[str] | None]
 """A user name, with the trusted groups from the request or None to look up the groups."""
@@ -51,7 +51,10 @@ class CheckReader:
         self._user_bytes = 0
 
     def queries(self, indexes: Sequence[int]) -> Sequence[Query | None]:
-        """Return the queries of several checks; None for checks with `at_least`."""
+        """Return the queries of several checks.
+
+        A query is None if the check has `at_least` or must be validated individually.
+        """
         unread = [None] * len(indexes)
         serialized = [self._checks[index] for index in indexes]
         try:

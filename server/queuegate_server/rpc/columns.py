@@ -40,7 +40,10 @@ class ColumnsQuery:
     """A parsed columns request whose lengths and indexes are valid."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
-        """Validate lengths and indexes; `query` validates the names. Raises InvalidRequest."""
+        """Validate lengths and indexes. Raises InvalidRequest.
+
+        Names that may be invalid are left to `query`.
+        """
         self._request = request
         self._snapshot = snapshot
         self._trusted = trusted

@@ -203,7 +203,7 @@ def is_short_name(text: str) -> bool:
 
 
 def are_valid_names(names: Sequence[str]) -> bool:
-    """Return whether all names are short, printable and not empty. This takes a few calls only."""
+    """Return whether all names are short, printable and not empty. Takes only a few calls."""
     joined = "".join(names)
     is_short = len(joined) <= _MAX_SHORT or max(map(len, names)) <= _MAX_SHORT
     return is_short and _is_printable(joined) and all(names)

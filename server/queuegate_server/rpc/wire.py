@@ -73,8 +73,8 @@ _ITEMS: Final = _items_class()
 def shallow_class(message: type[Message]) -> Any:
     """Return a class that parses a message but leaves its submessages as bytes.
 
-    It drops part of a message that contains a field twice or a field with its default value.
-    `ByteSize` is then smaller than the serialized message.
+    It keeps only the last value of a field that occurs several times, and drops default values.
+    `ByteSize` is then smaller than the serialized message, unless an enum value is negative.
     """
     file = descriptor_pb2.FileDescriptorProto(name="shallow.proto", syntax="proto3")
     shallow = file.message_type.add(name="Shallow")

@@ -25,7 +25,7 @@ does."""
 ALL: Final = FLOODS | FRAME_FLOODS | MESSAGE_FLOODS
 BOTH: Final = {name: flood for name, flood in ALL.items() if name not in ONLY}
 SECONDS: Final = 2.0
-"""For how long at least a flood lasts."""
+"""The minimum duration of a flood."""
 PAUSE: Final = 0.05
 """Seconds before the next connection to a server that ended one. Hundreds of new connections a
 second are another of the harder floods."""

@@ -1,4 +1,4 @@
-"""Checks of a batch that are read together have the queries that each has on its own."""
+"""Reading a batch's checks together yields the same queries as reading each one alone."""
 
 import pytest
 from hypothesis import given, settings
