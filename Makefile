@@ -136,7 +136,8 @@ bench-peers: $(TEST) ## measure beside other policy servers; writes bench/PEERS.
 bench-beside: $(TEST) ## measure beside another commit, REV=, in an environment of its own (ROUNDS=; 15 minutes)
 	@$(if $(REV),,$(error name a commit: make bench-beside REV=v0.1.0))
 	@revision=$$(git rev-parse --verify --short=12 "$(REV)^{commit}") && other=.cache/beside/$$revision && \
-	{ [ -d $$other ] || { mkdir -p $$other && git archive $$revision | tar -x -C $$other; }; } && \
+	{ [ -d $$other ] || { rm -rf $$other.new && mkdir -p $$other.new && \
+	git archive $$revision | tar -x -C $$other.new && mv $$other.new $$other; }; } && \
 	$(MAKE) --no-print-directory -C $$other PYTHON=$(abspath $(BIN)/python) $(CHECK) && \
 	$(BIN)/python -m bench.versions $$other/$(BIN)/python --rounds $(ROUNDS)
 

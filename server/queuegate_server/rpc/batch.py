@@ -6,6 +6,7 @@ released the admission queue's slot. The other checks are decided while the call
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -63,7 +64,10 @@ async def decide_each(
     waiting: list[tuple[int, Q]] = []
     undecided = [index for index, result in enumerate(results) if result is None]
     for indexes in _blocks(requests, undecided):
-        queries = read_many(indexes) if len(indexes) > 1 else [None]
+        queries: Sequence[Q | None] = [None] * len(indexes)
+        if len(indexes) > 1:
+            with suppress(Exception):  # then each check is read, and fails, on its own
+                queries = read_many(indexes)
         decided: list[tuple[bytes, CachedResponse]] = []
         for index, valid in zip(indexes, queries, strict=True):
             request = requests[index]
@@ -77,8 +81,9 @@ async def decide_each(
                     decided.append((request, response))
             except Exception as error:
                 results[index] = failed_check(error)
+            if slot.is_due:
+                await slot.pause_if_due()
         store(decided)
-        await slot.pause_if_due()
 
     async def look_up(check: tuple[int, Q]) -> None:
         index, query = check

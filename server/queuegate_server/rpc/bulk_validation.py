@@ -154,5 +154,5 @@ def valid_paths(texts: Sequence[str], served: ServedPartition) -> list[str | Non
     """Return the canonical queue paths; None for paths that may be invalid."""
     known, path = served.partition.queues, served.partition.path
     return [
-        text if text in known else path(text) if is_short_name(text) else None for text in texts
+        (text if text in known else path(text)) if is_short_name(text) else None for text in texts
     ]

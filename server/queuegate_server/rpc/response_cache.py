@@ -104,13 +104,14 @@ class ResponseCache:
 
         Pauses every few milliseconds.
         """
-        now = self._clock()
-        if snapshot is not self._snapshot or self._lease.end_if_expired(now):
-            return [None] * len(requests)
         responses: list[CheckResponse | None] = []
         for start in range(0, len(requests), CHUNK):
             if start:
                 await pause()
+            # During a pause, the snapshot may be replaced and responses may expire.
+            now = self._clock()
+            if snapshot is not self._snapshot or self._lease.end_if_expired(now):
+                return [*responses, *[None] * (len(requests) - start)]
             chunk = requests[start : start + CHUNK]
             newer, older = self._generations[trusted]
             found = [

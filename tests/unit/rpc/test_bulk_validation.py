@@ -1,9 +1,14 @@
 """Reading a batch's checks together yields the same queries as reading each one alone."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from queuegate.policy.acl import parse
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
 from queuegate.v1 import access_pb2
 from queuegate.v1.cursor_pb2 import Cursor
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
@@ -139,3 +144,16 @@ def test_a_users_groups_depend_on_the_partition(snapshot: Snapshot) -> None:
     ]
     queries = read(CheckReader(checks, snapshot, trusted=True), len(checks))
     assert [query is not None for query in queries] == [True, False] * BLOCK
+
+
+def test_plain_checks_are_read_together(snapshot: Snapshot) -> None:
+    checks = [check(f"user{number}", ("dev",), "root.a") for number in range(BLOCK)]
+    assert None not in read(CheckReader(checks, snapshot, trusted=True), BLOCK)
+
+
+@pytest.mark.parametrize("path", ["root.a\tb", "root." + "q" * 5_000], ids=["tab", "long"])
+def test_a_queue_that_no_request_may_name_is_read_alone(path: str) -> None:
+    queue = QueueAcls(path, parse("*"), parse(""))
+    partition = build_partition("default", "", [QueueAcls("root", parse(""), parse("")), queue])
+    served = replace(two_partitions().find("default"), partition=partition)
+    assert bulk_validation.valid_paths([path, "root"], served) == [None, "root"]

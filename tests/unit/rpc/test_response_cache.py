@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from queuegate.policy.acl import parse
+from queuegate.policy.decision import NO_MATCH, UNKNOWN_USER
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.decisions.log import DecisionLog
-from queuegate_server.engine import Engine, GroupsUnavailable, ServedPartition, Snapshot
-from queuegate_server.identity.cache import GroupCache
+from queuegate_server.engine import Engine, GroupsUnavailable, ServedPartition, Snapshot, Verdict
+from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
-from queuegate_server.rpc import messages, validation
+from queuegate_server.rpc import messages, response_cache, validation
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
@@ -282,3 +283,28 @@ def test_two_generations_are_kept(machine: CachedResponses) -> None:
         assert machine.cached(often) is not None
         machine.nothing_is_kept_beyond_its_bounds()
     assert machine.cached(request("u0", "root.b", ("x",))) is None
+
+
+@pytest.mark.parametrize("change", ["reload", "expiry"])
+async def test_responses_that_end_during_a_pause_are_not_used(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_cache, "CHUNK", 1)
+    clock = Clock()
+    old, new = Snapshot(Policy({}), {}, 0.0), Snapshot(Policy({}), {}, 0.0)
+    cache = ResponseCache(clock)
+    cache.reset(old)
+    entry = CacheEntry("carol", KnownUser(("dev",)), fresh_until=clock.now + 10)
+    for data in (b"1", b"2"):
+        cache.put(old, data, Verdict(NO_MATCH, entry), trusted=True)
+
+    async def pause() -> None:
+        if change == "expiry":
+            clock.now += 20
+            return
+        cache.reset(new)
+        cache.put(new, b"2", Verdict(UNKNOWN_USER, None), trusted=True)
+
+    first, second = await cache.get_most(old, [b"1", b"2"], pause, trusted=True)
+    assert first is not None
+    assert second is None

@@ -14,8 +14,8 @@ type pool struct {
 	next        int
 }
 
-// connectAll opens the connections needed for atOnce concurrent calls, at most 64, and makes one
-// call on each. Those calls show that the server answers, and are not part of the outcomes.
+// connectAll opens the connections that atOnce concurrent calls need, but at most 64 connections, and
+// makes one call on each. Those calls show that the server answers, and are not part of the outcomes.
 func connectAll(address, method string, atOnce int, message []byte) (*pool, error) {
 	p := &pool{}
 	for range min((atOnce+streams-1)/streams, 64) {
