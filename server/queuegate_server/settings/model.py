@@ -23,6 +23,7 @@ from queuegate_server.identity.registry import (
     options_type,
     types,
 )
+from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.limits import Drain, Limits, Sync
@@ -191,6 +192,7 @@ class Settings(Section):
     tracing: Tracing = Tracing()
     sync: Sync = Sync()
     fleet: Fleet = Fleet()
+    admission: Admission = Admission()
 
     def partition(self, name: str) -> PartitionSettings:
         """Return the partition's settings."""

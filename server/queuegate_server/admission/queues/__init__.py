@@ -1,0 +1,1 @@
+"""Checks the queues that Kubernetes objects name."""

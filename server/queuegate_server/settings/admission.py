@@ -1,0 +1,233 @@
+"""Settings of the admission webhook: the section `admission`."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.config_fields import Section, check_with
+from queuegate_server.settings.listeners import FilePath, parse_host_port
+
+MAX_PATTERNS: Final = 100
+_MAX_PATTERN: Final = 1_000
+_LABEL_KEY: Final = re.compile(
+    r"(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+)
+_KIND: Final = re.compile(r"(?:[a-z0-9][-.a-z0-9]{0,251}/)?[A-Z][A-Za-z0-9]{0,62}")
+_FIELD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:\.[A-Za-z][A-Za-z0-9]*)+")
+_PLACEHOLDER: Final = re.compile(r"\{[^}]*\}")
+
+
+class Mode(StrEnum):
+    """What happens to an object that names a queue which the requester may not use."""
+
+    OFF = "off"
+    WARN = "warn"
+    DENY = "deny"
+
+
+class GroupSource(StrEnum):
+    """Where the requester's groups come from."""
+
+    KUBERNETES = "kubernetes"
+    DIRECTORY = "directory"
+    BOTH = "both"
+
+
+def _label_key(text: str) -> str:
+    if not _LABEL_KEY.fullmatch(text):
+        raise ValueError(
+            f"{text} is not the key of a label: write example.com/queue, or a key without a prefix"
+        )
+    return text
+
+
+def _pattern(text: str) -> str:
+    if not text or len(text) > _MAX_PATTERN:
+        raise ValueError(f"a pattern has 1 to {_MAX_PATTERN} characters")
+    from queuegate_server.formats.yunikorn import go_regexp  # noqa: PLC0415 - slow, rarely needed
+
+    try:
+        go_regexp.compile_pattern(text)
+    except go_regexp.BadPattern as error:
+        raise ValueError(f"the pattern {text!r} is not valid: {error}") from None
+    return text
+
+
+def _template(text: str) -> str:
+    placeholders = _PLACEHOLDER.findall(text)
+    unknown = set(placeholders) - {"{namespace}", "{queue}"}
+    if unknown:
+        raise ValueError(
+            f"unknown placeholder {min(unknown)}: the placeholders are {{namespace}} and {{queue}}"
+        )
+    if "{queue}" not in placeholders:
+        raise ValueError("the placeholder {queue} is missing")
+    if text != "root" and not text.startswith("root."):
+        raise ValueError("must be the full path of a queue: start with root.")
+    return text
+
+
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+"""A regular expression as in Go, searched in a user name."""
+Template = Annotated[str, AfterValidator(_template)]
+"""The path of a queue in the policy, with the placeholders {namespace} and {queue}."""
+
+
+class Scheduler(Section):
+    """A scheduler whose queue names are checked."""
+
+    mode: Mode | None = None
+    """The mode for this scheduler's queues, instead of `queues.mode`."""
+
+
+class KueueScheduler(Scheduler):
+    """Kueue, whose LocalQueues belong to a namespace."""
+
+    localqueues: Template = "root.namespaces.{namespace}.{queue}"
+    """The queue of the policy that stands for a LocalQueue."""
+    clusterqueues: Template = "root.clusterqueues.{queue}"
+    """The queue of the policy that stands for a ClusterQueue. A LocalQueue may be created by
+    those who may submit to its ClusterQueue."""
+
+
+class KaiScheduler(Scheduler):
+    """KAI-Scheduler, whose queue names are flat: each is the last part of one path."""
+
+    label: LabelKey = "kai.scheduler/queue"
+    """The key of the label, as configured in the scheduler."""
+
+
+class OwnPlace(Scheduler):
+    """Another place where objects name a queue by its full path: a label or annotation with a key,
+    at any depth of an object, or a field of a kind.
+    """
+
+    label: LabelKey | None = None
+    """The key of a label or annotation."""
+    kind: Annotated[str, Field(pattern=_KIND.pattern)] | None = None
+    """With `field`: the kind, as group/Kind, such as batch.example.com/TrainingRun."""
+    field: Annotated[str, Field(pattern=_FIELD.pattern)] | None = None
+    """With `kind`: the path of the field, such as spec.scheduling.queue."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.kind is None) != (self.field is None):
+            raise ValueError("kind and field belong together: set both")
+        if (self.label is None) == (self.kind is None):
+            raise ValueError("set either label, or kind and field")
+        return self
+
+
+class Schedulers(Section, populate_by_name=True):
+    """The schedulers whose queue names are checked; each has its places built in."""
+
+    yunikorn: Scheduler | None = None
+    """Apache YuniKorn. Useful only if its first placement rule is `provided`."""
+    kueue: KueueScheduler | None = None
+    volcano: Scheduler | None = None
+    """Volcano. Its queue names are flat: each is the last part of one path."""
+    kai: KaiScheduler | None = None
+    koordinator: Scheduler | None = None
+    """Koordinator. Its quota names are flat: each is the last part of one path."""
+    slurm_bridge: Annotated[Scheduler | None, Field(alias="slurm-bridge")] = None
+    """slurm-bridge. Its partition names are flat: each is the last part of one path."""
+    places: tuple[OwnPlace, ...] = ()
+    """Other places."""
+
+
+Patterns = Annotated[tuple[Pattern, ...], Field(max_length=MAX_PATTERNS)]
+
+
+def _unqueued(text: str) -> str:
+    if text not in {"allow", "deny", "root"} and not text.startswith("root."):
+        raise ValueError("write allow, deny, or the full path of a queue, such as root.default")
+    return text
+
+
+class QueueChecks(Section):
+    """Checks of the queues that objects name."""
+
+    mode: Mode = Mode.WARN
+    """off: nothing is checked; warn: the request is allowed with a warning, which kubectl
+    prints; deny: the request is refused."""
+    schedulers: Schedulers = Schedulers()
+    partition: str = DEFAULT_PARTITION
+    """The partition of the policy."""
+    groups: GroupSource = GroupSource.DIRECTORY
+    """The requester's groups: those in the request (kubernetes), the resolver's (directory), or
+    both."""
+    controllers: Patterns = ("^system:serviceaccount:kube-system:",)
+    """Users who are not checked, because they copy names that somebody was checked for."""
+    exempt: Patterns = ()
+    """Other users who are not checked."""
+    unqueued: Annotated[str, AfterValidator(_unqueued)] = "allow"
+    """What happens to objects of a listed kind that name no queue: allow, deny, or the path of a
+    queue to check instead."""
+
+    @model_validator(mode="after")
+    def _some_place(self) -> Self:
+        listed = self.schedulers
+        if not listed.places and not any(
+            getattr(listed, name) for name in type(listed).model_fields if name != "places"
+        ):
+            raise ValueError(
+                "schedulers is empty: list a scheduler, such as kueue: {}, or remove queues"
+            )
+        return self
+
+
+class UserInfoAnnotation(Section):
+    """The annotation yunikorn.apache.org/user.info."""
+
+    groups: GroupSource = GroupSource.KUBERNETES
+    """The groups to write: those in the request (kubernetes), the resolver's groups that the policy
+    can use (directory), or both."""
+    on_outage: Literal["refuse", "kubernetes"] = "refuse"
+    """What happens while the groups of a user cannot be looked up: the request is refused, or gets
+    the groups in the request."""
+
+
+class YuniKornDuties(Section):
+    """Duties of YuniKorn's own admission controller."""
+
+    enabled: bool = False
+    """Whether the webhook does all that YuniKorn's own admission controller does, so that it need
+    not be installed."""
+
+
+class WebhookTls(Section):
+    """The certificate of the webhook's port, and its clients'."""
+
+    certificate_file: FilePath
+    """The certificate, PEM; reloaded when it changes."""
+    key_file: FilePath
+    """The certificate's private key, PEM."""
+    client_ca_file: FilePath | None = None
+    """The CA that signs client certificates, PEM. If set, every client must present a
+    certificate."""
+    client_names: tuple[str, ...] = ()
+    """The names to accept in client certificates: spiffe://…, uri:…, dns:… or cn:…. If empty, any
+    certificate signed by the CA is accepted."""
+
+    @model_validator(mode="after")
+    def _verified_names(self) -> Self:
+        if self.client_names and self.client_ca_file is None:
+            raise ValueError("client_names needs client_ca_file, which verifies certificates")
+        return self
+
+
+class Admission(Section):
+    """The Kubernetes admission webhook, `queuegate-server admission`."""
+
+    listen: Annotated[str, check_with(parse_host_port)] | None = None
+    """The HTTPS address, as host:port; same as --listen."""
+    tls: WebhookTls | None = None
+    """Same as --tls-cert, --tls-key, --client-ca-file and --client-name."""
+    queues: QueueChecks | None = None
+    """Checks of the queues that objects name. If unset, nothing is checked."""
+    user_info: UserInfoAnnotation = UserInfoAnnotation()
+    yunikorn: YuniKornDuties = YuniKornDuties()
