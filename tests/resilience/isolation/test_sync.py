@@ -31,11 +31,21 @@ OPTIONS = (
 OPEN: Final = sync_request("open", rules=[RULES]).SerializeToString()
 
 
-@pytest.fixture(scope="module", params=["", "limits.caller_rate=1"], ids=["no rate", "a rate"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("grpcio", ""),
+        ("grpcio", "limits.caller_rate=1"),
+        ("native", ""),
+        ("native", "limits.caller_rate=1"),
+    ],
+    ids=["grpcio", "grpcio with a rate", "native", "native with a rate"],
+)
 def audited(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Observation]:
-    """A server that takes reports, and a neighbour, who is another caller."""
+    """A server that takes reports over either transport, and a neighbour, who is another caller."""
+    transport, rate = request.param
     folder = tmp_path_factory.mktemp("audited")
     policy = folder / "queues.yaml"
     policy.write_text(policy_of(50_000))
@@ -43,14 +53,16 @@ def audited(
         f"audit.path={folder / 'audit.log'}",
         "sync.local_decisions=report",
         "limits.caller_burst=1000000",
+        f"transport={transport}",
     ]
-    if request.param:
-        settings.append(request.param)
+    if rate:
+        settings.append(rate)
     sets = [each for setting in settings for each in ("--set", setting)]
     with (
         running_server("--policy", str(policy), *sets, *ADMIN) as server,
         observed(server) as found,
     ):
+        assert server.wait_for_log("transport")["transport"] == transport
         yield found
 
 
