@@ -1,0 +1,85 @@
+"""Decodes an AdmissionReview with its complete objects. Pure.
+
+Unlike `admission.review`, which decodes only the members that its rules inspect, all of an object
+is decoded, because a name may stand anywhere in it. The number of values is limited before that.
+"""
+
+from typing import Any, Final, Required, TypedDict
+
+import msgspec
+
+from queuegate_server.admission.queues.model import QueueReview
+from queuegate_server.admission.queues.walk import MAX_NODES
+from queuegate_server.admission.review import API_VERSION, KIND, MalformedReview
+
+MAX_GROUPS: Final = 10_000
+
+
+class _Kind(TypedDict, total=False):
+    group: str | None
+    kind: str | None
+
+
+class _UserInfo(TypedDict, total=False):
+    username: str | None
+    groups: list[str] | None
+
+
+class _Request(TypedDict, total=False):
+    uid: Required[str]
+    kind: Required[_Kind]
+    userInfo: Required[_UserInfo]
+    operation: str | None
+    subResource: str | None
+    namespace: str | None
+    name: str | None
+    object: dict[str, Any] | None
+    oldObject: dict[str, Any] | None
+
+
+class _Review(TypedDict):
+    apiVersion: str
+    kind: str
+    request: _Request
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+
+
+def read_queue_review(body: bytes) -> QueueReview:
+    """Decode the request in a body. Raises MalformedReview."""
+    # Each value in JSON follows a colon, a comma or a bracket; text may contain more of them.
+    if body.count(b",") + body.count(b":") > 4 * MAX_NODES:
+        raise MalformedReview(f"the objects have more than {MAX_NODES} entries")
+    try:
+        review = _REVIEW.decode(body)
+    except msgspec.ValidationError as error:
+        raise MalformedReview(f"the body is not an {KIND}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedReview(f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise MalformedReview("the body is nested too deeply") from None
+    if (review["apiVersion"], review["kind"]) != (API_VERSION, KIND):
+        raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
+    request = review["request"]
+    if not request["uid"]:
+        raise MalformedReview("request.uid must not be empty")
+    user, groups = request["userInfo"].get("username"), request["userInfo"].get("groups") or ()
+    if not user:
+        raise MalformedReview("request.userInfo.username must not be empty")
+    if len(groups) > MAX_GROUPS:
+        raise MalformedReview(f"request.userInfo.groups has more than {MAX_GROUPS} items")
+    kind = request["kind"]
+    return QueueReview(
+        uid=request["uid"],
+        group=kind.get("group") or "",
+        kind=kind.get("kind") or "",
+        subresource=request.get("subResource") or "",
+        operation=request.get("operation") or "",
+        namespace=request.get("namespace") or "",
+        name=request.get("name") or "",
+        user=user,
+        groups=tuple(groups),
+        new=request.get("object"),
+        old=request.get("oldObject"),
+    )

@@ -1,0 +1,128 @@
+"""Determines what must hold before an object is accepted. Pure.
+
+When an object is created, every name in it is checked. When it changes, only names that are new in
+their place are checked, so that old objects stay editable and their finalizers work.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from queuegate_server.admission.queues.model import (
+    Obstacle,
+    QueueName,
+    QueueReview,
+    RequiredCheck,
+    Requirements,
+)
+from queuegate_server.admission.queues.names import InvalidQueueName, QueueNames
+from queuegate_server.admission.queues.places import SUBMIT, Kind, Places
+from queuegate_server.admission.queues.walk import TooComplex, find_names
+from queuegate_server.settings.admission import Mode, QueueChecks
+
+MAX_QUEUES: Final = 64
+"""The maximum number of different queues in an object."""
+UNQUEUED: Final = "unqueued"
+"""Stands for a scheduler in checks of objects that name no queue."""
+_CREATE: Final = "CREATE"
+_UPDATE: Final = "UPDATE"
+_UNCHECKED: Final = frozenset({"scale", "eviction", "ephemeralcontainers"})
+"""Subresources that cannot name a queue."""
+_INDEX: Final = re.compile(r"\[[0-9]+\]")
+_OBJECT: Final = "the object"
+
+
+def requirements(
+    review: QueueReview, settings: QueueChecks, places: Places, names: QueueNames
+) -> Requirements:
+    """Return what must hold before a request is accepted.
+
+    Args:
+        review: The request.
+        settings: The settings, whose mode is not `off`.
+        places: Where the schedulers read names.
+        names: The names of the policy's queues.
+    """
+    if review.operation not in (_CREATE, _UPDATE) or review.subresource in _UNCHECKED:
+        return Requirements()
+    kind = (review.group, review.kind)
+    try:
+        found = list(_distinct(find_names(kind, review.new or {}, places)))
+        new = found
+        before: list[QueueName] = []
+        if review.operation == _UPDATE:
+            before = _names_before(kind, review.old, places)
+            known = {_identity(each) for each in before}
+            new = [each for each in found if _identity(each) not in known]
+    except TooComplex as error:
+        return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), _strictest(places)),))
+    if not found:
+        return _without_queue(review, kind, settings, places, had_queue=bool(before))
+    return _checks(new, review.namespace, places, names)
+
+
+def _names_before(kind: Kind, old: Mapping[str, Any] | None, places: Places) -> list[QueueName]:
+    """Return the names in the old object. If it cannot be searched, all names count as new."""
+    try:
+        return list(find_names(kind, old or {}, places))
+    except TooComplex:
+        return []
+
+
+def _distinct(found: Iterable[QueueName]) -> Iterable[QueueName]:
+    queues: set[tuple[str, str, bool]] = set()
+    for each in found:
+        queues.add((each.scheduler, each.name, each.is_cluster_queue))
+        if len(queues) > MAX_QUEUES:
+            raise TooComplex(f"the object names more than {MAX_QUEUES} queues")
+        yield each
+
+
+def _identity(found: QueueName) -> tuple[str, str, str]:
+    """Return what makes a name the same as one in the old object. Items of lists may move."""
+    return found.scheduler, _INDEX.sub("[]", found.where), found.name
+
+
+def _without_queue(
+    review: QueueReview, kind: Kind, settings: QueueChecks, places: Places, *, had_queue: bool
+) -> Requirements:
+    """Apply `unqueued` to an object of a listed kind that names no queue."""
+    unqueued = settings.unqueued
+    is_new = review.operation == _CREATE and not review.subresource
+    if unqueued == "allow" or kind not in places.kinds or not (is_new or had_queue):
+        return Requirements()
+    if unqueued == "deny":
+        message = "the object names no queue, which admission.queues.unqueued does not allow"
+        return Requirements(obstacles=(Obstacle(UNQUEUED, _OBJECT, message, settings.mode),))
+    check = RequiredCheck(
+        UNQUEUED, "", "admission.queues.unqueued", unqueued, SUBMIT, settings.mode
+    )
+    return Requirements((check,))
+
+
+def _checks(
+    found: Iterable[QueueName], namespace: str, places: Places, names: QueueNames
+) -> Requirements:
+    checks: dict[tuple[str, object], RequiredCheck] = {}
+    obstacles: list[Obstacle] = []
+    for each in found:
+        mode = places.modes[each.scheduler]
+        if mode is Mode.OFF:
+            continue
+        try:
+            path = names.path(each, namespace)
+        except InvalidQueueName as error:
+            obstacles.append(Obstacle(each.scheduler, each.where, str(error), mode))
+            continue
+        # Of several places that name the same queue, keep one that is denied, not warned about.
+        key = (path, each.access)
+        if key not in checks or (mode is Mode.DENY and checks[key].mode is not Mode.DENY):
+            checks[key] = RequiredCheck(
+                each.scheduler, each.name, each.where, path, each.access, mode
+            )
+    return Requirements(tuple(checks.values()), tuple(obstacles))
+
+
+def _strictest(places: Places) -> Mode:
+    modes = places.modes.values()
+    return Mode.DENY if Mode.DENY in modes else Mode.WARN

@@ -1,0 +1,58 @@
+"""The messages that people read when an object names a queue. Pure.
+
+They never contain names of groups, because the requester may not know who else is in them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from queuegate.policy.decision import Access, Decision, Reason
+from queuegate_server.admission.queues.checks import UNQUEUED
+from queuegate_server.admission.queues.model import Obstacle, RequiredCheck
+
+MAX_USABLE: Final = 5
+"""The maximum number of usable queues in a message."""
+_VERBS: Final = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
+_REASONS: Final = {
+    Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
+    Reason.UNKNOWN_USER: "the access depends on groups, and the directory does not know the user",
+    Reason.RECOVERY_QUEUE: "nobody may submit to the recovery queue",
+    Reason.UNKNOWN_QUEUE: "the queue does not exist",
+}
+
+
+def denial(
+    user: str, check: RequiredCheck, decision: Decision, more: int, usable: Sequence[str]
+) -> str:
+    """Return why an object is refused, or would be.
+
+    Args:
+        user: The requester.
+        check: The first check that failed.
+        decision: Its decision.
+        more: The number of further checks that failed.
+        usable: Paths of queues that the requester may use, possibly more than MAX_USABLE.
+    """
+    place = (
+        "which applies to objects that name no queue"
+        if check.scheduler == UNQUEUED
+        else f"which {check.where} names"
+    )
+    reason = _REASONS.get(decision.reason, str(decision.reason))
+    parts = [f"{user} may not {_VERBS[check.access]} {check.path}, {place}: {reason}"]
+    if more:
+        parts.append(f"{more} more {'queue is' if more == 1 else 'queues are'} denied")
+    if usable:
+        listed = ", ".join(usable[:MAX_USABLE])
+        rest = len(usable) - MAX_USABLE
+        parts.append(f"Queues you may use: {listed}" + (f" ({rest} more)" if rest > 0 else ""))
+    access = "" if check.access is Access.SUBMIT else f" --access {check.access}"
+    parts.append(f"Ask: queuegate explain {user} {check.path}{access}")
+    return ". ".join(parts)
+
+
+def refusal(obstacle: Obstacle) -> str:
+    """Return why an object with an obstacle is refused, or would be."""
+    if obstacle.scheduler in ("", UNQUEUED):
+        return obstacle.message
+    return f"{obstacle.where}: {obstacle.message}"

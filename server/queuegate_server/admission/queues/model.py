@@ -1,0 +1,74 @@
+"""The types that the checks of queues share. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from queuegate.policy.decision import Access, Decision
+from queuegate_server.settings.admission import Mode
+
+
+class QueueName(NamedTuple):
+    """A name of a queue in an object."""
+
+    scheduler: str
+    """The scheduler that reads the name, as `admission.queues.schedulers` spells it."""
+    name: str
+    where: str
+    """The position, such as `metadata.labels["kueue.x-k8s.io/queue-name"]` or `spec.queue`."""
+    access: Access
+    """The access that the requester needs."""
+    is_cluster_queue: bool = False
+    """Whether the name is that of a Kueue ClusterQueue or Cohort, not of a LocalQueue."""
+
+
+class RequiredCheck(NamedTuple):
+    """A check that must succeed before the object is accepted."""
+
+    scheduler: str
+    name: str
+    where: str
+    path: str
+    """The queue's path in the policy."""
+    access: Access
+    mode: Mode
+
+
+Outcome = tuple[RequiredCheck, Decision | str]
+"""A check, with its decision or the reason for an error."""
+
+
+class Obstacle(NamedTuple):
+    """A reason, other than an ACL, to refuse the object."""
+
+    scheduler: str
+    where: str
+    message: str
+    mode: Mode
+
+
+class Requirements(NamedTuple):
+    """All that must hold before an object is accepted. Both are empty if it names no queue."""
+
+    checks: tuple[RequiredCheck, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReview:
+    """The request in an AdmissionReview, with complete objects."""
+
+    uid: str
+    group: str
+    """The API group of the object's kind; empty for the core group."""
+    kind: str
+    subresource: str
+    operation: str
+    namespace: str
+    """The object's namespace; for a Namespace, its own name; empty outside namespaces."""
+    name: str
+    """The object's name; empty if the API server generates it."""
+    user: str
+    groups: tuple[str, ...]
+    new: Mapping[str, Any] | None
+    old: Mapping[str, Any] | None

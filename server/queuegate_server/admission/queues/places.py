@@ -1,0 +1,214 @@
+"""The places in Kubernetes objects where each scheduler reads the name of a queue. Pure.
+
+The places come from the schedulers' sources: YuniKorn's k8shim (`utils.go`), Kueue's
+`jobframework`, Volcano's `pg_controller_handler.go`, KAI-Scheduler's `default_grouper.go`,
+Koordinator's `elastic_quota.go`, slurm-bridge's `annotations.go`, the Spark operator's batch
+schedulers, and KubeRay.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from queuegate.policy.decision import Access
+from queuegate_server.admission.queues.names import FLAT, KUEUE, PLACES, YUNIKORN
+from queuegate_server.settings.admission import Mode, QueueChecks, Schedulers
+
+SUBMIT: Final = Access.SUBMIT
+ADMIN: Final = Access.ADMIN
+LABELS: Final = "labels"
+ANNOTATIONS: Final = "annotations"
+_BOTH: Final = frozenset({LABELS, ANNOTATIONS})
+_LABELS: Final = frozenset({LABELS})
+_ANNOTATIONS: Final = frozenset({ANNOTATIONS})
+
+Kind = tuple[str, str]
+"""An API group, empty for the core group, and a kind."""
+
+NAMESPACE: Final[Kind] = ("", "Namespace")
+POD_KINDS: Final[tuple[Kind, ...]] = (
+    ("", "Pod"),
+    ("", "PodTemplate"),
+    ("", "ReplicationController"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("batch", "CronJob"),
+    ("batch", "Job"),
+)
+"""The built-in kinds that are pods or contain templates of pods."""
+
+
+class KeyPlace(NamedTuple):
+    """A label or annotation with a certain key, at any depth of an object."""
+
+    scheduler: str
+    key: str
+    maps: frozenset[str]
+    """Where the key counts: labels, annotations, or both."""
+    kinds: frozenset[Kind] | None = None
+    """The kinds of objects in which the key names a queue; None for all."""
+    access: Access = SUBMIT
+
+
+class FieldPlace(NamedTuple):
+    """A field of a kind."""
+
+    scheduler: str
+    kind: Kind
+    path: tuple[str, ...]
+    access: Access = SUBMIT
+    is_cluster_queue: bool = False
+
+
+def _field(
+    scheduler: str, kind: str, path: str, access: Access = SUBMIT, *, is_cluster_queue: bool = False
+) -> FieldPlace:
+    group, _, name = kind.rpartition("/")
+    return FieldPlace(scheduler, (group, name), tuple(path.split(".")), access, is_cluster_queue)
+
+
+_QUOTA: Final = "quota.scheduling.koordinator.sh"
+_SLURM: Final = "slurmjob.slinky.slurm.net"
+_POD_KINDS: Final = frozenset(POD_KINDS)
+
+KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
+    YUNIKORN: (
+        KeyPlace(YUNIKORN, "yunikorn.apache.org/queue", _BOTH),
+        KeyPlace(YUNIKORN, "queue", _LABELS, _POD_KINDS),
+        KeyPlace(YUNIKORN, "yunikorn.apache.org/parentqueue", _ANNOTATIONS, frozenset({NAMESPACE})),
+    ),
+    KUEUE: (KeyPlace(KUEUE, "kueue.x-k8s.io/queue-name", _BOTH),),
+    "volcano": (
+        KeyPlace("volcano", "scheduling.volcano.sh/queue-name", _BOTH),
+        KeyPlace("volcano", "volcano.sh/queue-name", _BOTH),
+    ),
+    # The first key is replaced by the label in the settings.
+    "kai": (KeyPlace("kai", "project", _LABELS, _POD_KINDS),),
+    "koordinator": (
+        KeyPlace("koordinator", f"{_QUOTA}/name", _LABELS),
+        KeyPlace("koordinator", f"{_QUOTA}/parent", _LABELS, access=ADMIN),
+    ),
+    "slurm-bridge": (
+        KeyPlace("slurm-bridge", f"{_SLURM}/partition", _BOTH),
+        KeyPlace("slurm-bridge", f"{_SLURM}/account", _BOTH),
+    ),
+}
+"""The labels and annotations of each scheduler."""
+
+FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
+    KUEUE: (
+        _field(KUEUE, "kueue.x-k8s.io/Workload", "spec.queueName"),
+        _field(KUEUE, "kueue.x-k8s.io/LocalQueue", "spec.clusterQueue", is_cluster_queue=True),
+        *(
+            _field(KUEUE, f"kueue.x-k8s.io/{kind}", path, ADMIN, is_cluster_queue=True)
+            for kind, path in (
+                ("ClusterQueue", "spec.cohort"),
+                ("ClusterQueue", "spec.cohortName"),
+                ("Cohort", "spec.parent"),
+                ("Cohort", "spec.parentName"),
+            )
+        ),
+    ),
+    "volcano": (
+        _field("volcano", "batch.volcano.sh/Job", "spec.queue"),
+        _field("volcano", "batch.volcano.sh/CronJob", "spec.jobTemplate.spec.queue"),
+        _field("volcano", "flow.volcano.sh/JobTemplate", "spec.queue"),
+        _field("volcano", "scheduling.volcano.sh/PodGroup", "spec.queue"),
+        _field("volcano", "scheduling.volcano.sh/Queue", "spec.parent", ADMIN),
+        *(
+            _field("volcano", f"sparkoperator.k8s.io/{kind}", path)
+            for kind, path in (
+                ("SparkApplication", "spec.batchSchedulerOptions.queue"),
+                ("ScheduledSparkApplication", "spec.template.batchSchedulerOptions.queue"),
+            )
+        ),
+    ),
+    "kai": (
+        _field("kai", "scheduling.run.ai/PodGroup", "spec.queue"),
+        _field("kai", "scheduling.run.ai/Queue", "spec.parentQueue", ADMIN),
+    ),
+    YUNIKORN: (
+        _field(
+            YUNIKORN, "sparkoperator.k8s.io/SparkApplication", "spec.batchSchedulerOptions.queue"
+        ),
+        _field(
+            YUNIKORN,
+            "sparkoperator.k8s.io/ScheduledSparkApplication",
+            "spec.template.batchSchedulerOptions.queue",
+        ),
+    ),
+}
+"""The fields of each scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of all schedulers that the settings list."""
+
+    keys: Mapping[str, Mapping[str, tuple[KeyPlace, ...]]]
+    """The places by map (labels or annotations) and key."""
+    fields: Mapping[Kind, tuple[FieldPlace, ...]]
+    modes: Mapping[str, Mode]
+    """The mode of each scheduler; that of `admission.queues.places` is by position."""
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The listed kinds: built-in kinds with pods, and kinds with a field of their own."""
+        return _POD_KINDS | {
+            kind
+            for kind, fields in self.fields.items()
+            if any(field.access is SUBMIT for field in fields)
+        }
+
+
+def build_places(settings: QueueChecks) -> Places:
+    """Return the places of the schedulers in the settings."""
+    keys: dict[str, dict[str, list[KeyPlace]]] = {LABELS: {}, ANNOTATIONS: {}}
+    fields: dict[Kind, list[FieldPlace]] = {}
+    modes: dict[str, Mode] = {}
+    for place in _places(settings, modes):
+        if isinstance(place, FieldPlace):
+            fields.setdefault(place.kind, []).append(place)
+            continue
+        for name in place.maps:
+            keys[name].setdefault(place.key, []).append(place)
+    return Places(
+        {
+            name: {key: tuple(places) for key, places in by_key.items()}
+            for name, by_key in keys.items()
+        },
+        {kind: tuple(places) for kind, places in fields.items()},
+        modes,
+    )
+
+
+def own_scheduler(position: int) -> str:
+    """Return the name that stands for a scheduler in an own place, by its position."""
+    return f"{PLACES}[{position}]"
+
+
+def listed_schedulers(schedulers: Schedulers) -> Iterator[tuple[str, Mode | None]]:
+    """Yield the names of the built-in schedulers in the settings, each with its own mode."""
+    for name in (YUNIKORN, KUEUE, *FLAT):
+        scheduler = getattr(schedulers, FLAT.get(name, name))
+        if scheduler is not None:
+            yield name, scheduler.mode
+
+
+def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace | FieldPlace]:
+    for name, mode in listed_schedulers(settings.schedulers):
+        modes[name] = mode or settings.mode
+        yield from KEYS[name]
+        yield from FIELDS.get(name, ())
+    kai = settings.schedulers.kai
+    if kai is not None:
+        yield KeyPlace("kai", kai.label, _LABELS)
+    for position, own in enumerate(settings.schedulers.places):
+        name = own_scheduler(position)
+        modes[name] = own.mode or settings.mode
+        if own.label is not None:
+            yield KeyPlace(name, own.label, _BOTH)
+        elif own.kind is not None and own.field is not None:
+            yield _field(name, own.kind, own.field)
