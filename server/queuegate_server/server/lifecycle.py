@@ -13,7 +13,7 @@ from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.tcp import check_free
-from queuegate_server.server.offline import CannotServe
+from queuegate_server.server.startup import close_core, load_first
 from queuegate_server.server.wiring import ServerParts, build_server
 from queuegate_server.settings.listeners import ListenAddress, parse_host_port
 from queuegate_server.settings.model import Settings
@@ -83,7 +83,7 @@ async def serve(
                 metrics=lambda: metrics().decode(),
                 readiness=parts.readiness.details,
             )
-        if await _load_first(parts, stop):
+        if await load_first(parts.core, stop):
             if worker is not None:
                 bound = await _listen(parts, addresses)
             parts.health.set_serving(serving=True)
@@ -210,16 +210,9 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     await parts.server.stop(grace)
     # Once this process has exited, its replacement assumes that no gate still uses the old state.
     await parts.core.sync.wait_for_leases()
-    if parts.core.fleet is not None:
-        await parts.core.fleet.close()
-    parts.core.sync.close()
-    await parts.core.resolvers.close()
-    if parts.core.sharing is not None:
-        await parts.core.sharing.store.close()
+    await close_core(parts.core)
     if parts.tracer is not None:
         await parts.tracer.close()
-    if parts.core.audit is not None:
-        await parts.core.audit.close()
     if admin is not None:
         await admin.close()
 
@@ -234,25 +227,6 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Setti
         parts.core.resolvers.reconfigure,
         lambda _settings: parts.core.reloader.reload(),
     )
-
-
-async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the policy. Return False if stopped meanwhile. Raises CannotServe."""
-    if parts.core.fleet is not None:
-        parts.core.fleet.start()
-    if parts.core.sharing is not None:
-        parts.core.sharing.store.open()
-    loading = asyncio.create_task(parts.core.reloader.reload())
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not loading.done():
-        loading.cancel()
-        return False
-    state = loading.result()
-    if not state.succeeded:
-        raise CannotServe(state.diagnostics)
-    return True
 
 
 def _log_start(bound: list[str], parts: ServerParts, settings: Settings) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from queuegate_server.config_fields import MIB
 from queuegate_server.decisions.core import build_core
 from queuegate_server.engine import Snapshot
-from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity import registry
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import ResolverType
@@ -18,19 +17,11 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.server.startup import CannotServe
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.observability import Audit
 from queuegate_server.throttling import ByteBudget
-
-
-class CannotServe(Exception):
-    """The policy is invalid, or one of its resolvers cannot be opened."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        super().__init__("\n".join(map(str, diagnostics)))
-        self.diagnostics = diagnostics
-
 
 Substitute = Callable[[str], Resolver | None]
 """Returns a substitute for the named resolver type, or None for no substitution."""
