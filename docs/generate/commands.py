@@ -57,7 +57,7 @@ def _commands(group: click.Group, context: click.Context, common: set[str]) -> I
         command = group.get_command(context, name)
         assert command is not None
         inner = click.Context(command, info_name=name, parent=context, **command.context_settings)
-        if isinstance(command, click.Group):
+        if isinstance(command, click.Group) and not command.invoke_without_command:
             yield from _commands(command, inner, common)
             continue
         yield f"## `{inner.command_path}`"
@@ -67,6 +67,8 @@ def _commands(group: click.Group, context: click.Context, common: set[str]) -> I
         options = [each for each in _options(command) if each.name not in common]
         if options:
             yield _table(options, inner)
+        if isinstance(command, click.Group):
+            yield from _commands(command, inner, common)
 
 
 def _options(command: click.Command) -> list[click.Option]:

@@ -7,7 +7,7 @@ then rejects the request.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -30,6 +30,7 @@ from queuegate_server.admission.bodies import (
     write_response,
 )
 from queuegate_server.admission.config_map import check_config_map
+from queuegate_server.admission.endpoints import Endpoint, Handle, seconds_to_answer
 from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError
 from queuegate_server.admission.review import MalformedReview, read_review, write_review
 from queuegate_server.admission.rules import (
@@ -56,7 +57,12 @@ _SECONDS: Final = (
     *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
 
+_BACKSTOP_SECONDS: Final = 0.5
+"""How long after its deadline a handler is cancelled."""
+
 _Review = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
+_Responder = Callable[[web.Request], Awaitable[tuple[web.Response, str]]]
+"""Returns the response to a request, and the outcome for metrics. Raises RequestRefusal."""
 
 
 class AdmissionMetrics:
@@ -121,6 +127,10 @@ class Webhook:
     _metrics: AdmissionMetrics
     _acl_names: AclNames
     """Which names are allowed in queue ACLs."""
+    _endpoints: Sequence[Endpoint] = ()
+    """Further endpoints."""
+    _verifies_clients: bool = False
+    """Whether clients without an accepted certificate are rejected."""
     _checks: asyncio.Semaphore = field(
         init=False, default_factory=partial(asyncio.Semaphore, _MAX_CONFIG_MAP_CHECKS)
     )
@@ -129,9 +139,10 @@ class Webhook:
     def routes(self) -> list[web.RouteDef]:
         """Return the web application's routes."""
         return [
-            self._route("/mutate", partial(self._decide, decide)),
-            self._route("/validate", partial(self._decide, verify)),
-            self._route("/validate-conf", self._validate_configuration),
+            self._review_route("/mutate", partial(self._decide, decide)),
+            self._review_route("/validate", partial(self._decide, verify)),
+            self._review_route("/validate-conf", self._validate_configuration),
+            *(self._route(path, partial(self._answer, handle)) for path, handle in self._endpoints),
         ]
 
     async def _decide(
@@ -150,7 +161,10 @@ class Webhook:
         async with self._checks:
             return await check_config_map(request, self._acl_names)
 
-    def _route(self, path: str, review: _Review) -> web.RouteDef:
+    def _review_route(self, path: str, review: _Review) -> web.RouteDef:
+        return self._route(path, partial(self._respond, review))
+
+    def _route(self, path: str, respond: _Responder) -> web.RouteDef:
         endpoint = path.removeprefix("/")
         slots = asyncio.Semaphore(LARGE_BODIES)
 
@@ -159,7 +173,7 @@ class Webhook:
             with self._metrics.in_flight.track_inprogress():
                 try:
                     async with body_slot(slots, request):
-                        response, outcome = await self._respond(request, review)
+                        response, outcome = await _answered(respond(request))
                         await write_response(request, response)
                 except RequestRefusal as error:
                     response = error_response(error.status, str(error))
@@ -170,20 +184,26 @@ class Webhook:
 
         return web.post(path, handle)
 
-    async def _respond(self, request: web.Request, review: _Review) -> tuple[web.Response, str]:
-        """Return the response, and the outcome for metrics."""
+    async def _answer(self, handle: Handle, request: web.Request) -> tuple[web.Response, str]:
+        """Answer a request to a further endpoint."""
+        allotted = seconds_to_answer(request.query.get("timeout"))
+        deadline = asyncio.get_running_loop().time() + allotted
+        body = await read_body(request)
         try:
-            reviewed = await self._read(request)
-            decision = await review(reviewed)
-            content = write_review(reviewed.uid, decision)
-        except RequestRefusal:
-            raise
-        except MalformedReview as error:
-            return error_response(400, str(error)), "malformed"
-        except Exception:
-            error_id = uuid4().hex
-            _LOG.exception("review failed", extra={"failure": error_id})
-            return error_response(500, f"internal error {error_id}"), "failed"
+            async with asyncio.timeout_at(deadline + _BACKSTOP_SECONDS) as backstop:
+                answer = await handle(body, verified=self._verifies_clients, deadline=deadline)
+        except TimeoutError:
+            if not backstop.expired():
+                raise
+            message = f"no decision within {allotted:g} s"
+            raise RequestRefusal(503, "failed", message) from None
+        return web.Response(body=answer.content, content_type=JSON), answer.outcome
+
+    async def _respond(self, review: _Review, request: web.Request) -> tuple[web.Response, str]:
+        """Answer a request with a review."""
+        reviewed = await self._read(request)
+        decision = await review(reviewed)
+        content = write_review(reviewed.uid, decision)
         response = web.Response(body=content, content_type=JSON)
         if decision.allowed:
             return response, "patched" if decision.patch else "allowed"
@@ -207,3 +227,20 @@ class Webhook:
             # Decoding each large body takes milliseconds, so let other tasks run in between.
             await asyncio.sleep(PAUSE_SECONDS)
             return read_review(body)
+
+
+async def _answered(responding: Awaitable[tuple[web.Response, str]]) -> tuple[web.Response, str]:
+    """Return the response and the outcome for metrics, or those of an error.
+
+    Raises RequestRefusal.
+    """
+    try:
+        return await responding
+    except RequestRefusal:
+        raise
+    except MalformedReview as error:
+        return error_response(400, str(error)), "malformed"
+    except Exception:
+        error_id = uuid4().hex
+        _LOG.exception("review failed", extra={"failure": error_id})
+        return error_response(500, f"internal error {error_id}"), "failed"

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import error_response
 from queuegate_server.admission.connections import WebhookConnection, WebhookConnections
+from queuegate_server.admission.endpoints import Endpoint
 from queuegate_server.admission.namespaces import NamespaceCache, fetch_annotations
 from queuegate_server.admission.settings import (
     AdmissionSettings,
@@ -33,7 +34,8 @@ from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
-_GRACE_SECONDS: Final = 20.0
+GRACE_SECONDS: Final = 30.0
+"""Longer than a review may take (`endpoints.MAX_SECONDS`)."""
 _MAX_LOGGED_WARNINGS: Final = 20
 
 
@@ -67,6 +69,7 @@ async def serve_admission(
     options: AdmissionOptions,
     environment: Mapping[str, str],
     started: Callable[[str, str], None],
+    endpoints: Sequence[Endpoint] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT. A second signal terminates the process immediately.
 
@@ -74,6 +77,7 @@ async def serve_admission(
         options: The options.
         environment: The environment variables, possibly with legacy settings.
         started: Called with the addresses of the webhook and of the operations port.
+        endpoints: Further endpoints.
 
     Raises:
         AdmissionSettingsError: The settings are invalid.
@@ -93,7 +97,11 @@ async def serve_admission(
     if options.namespace_annotations:
         fetch = partial(fetch_annotations, options.api_server, options.service_account)
         namespaces = NamespaceCache(fetch, time.monotonic)
-    webhook = Webhook(lambda: settings.value, namespaces, metrics, options.acl_names)
+    webhook = Webhook(
+        *(lambda: settings.value, namespaces, metrics, options.acl_names),
+        endpoints,
+        options.client_ca_file is not None,
+    )
     stop = asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)
     server = WebhookServer(connections, webhook.routes())
@@ -153,7 +161,7 @@ class WebhookServer:
         self._draining = True
         await self._connections.close()
         try:
-            async with asyncio.timeout(_GRACE_SECONDS):
+            async with asyncio.timeout(GRACE_SECONDS):
                 await self._idle.wait()
         except TimeoutError:
             _LOG.warning("cancelling reviews in progress", extra={"in_flight": self._in_flight})

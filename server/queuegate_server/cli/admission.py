@@ -39,7 +39,10 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     return frozenset(names)
 
 
-@click.command(context_settings={"auto_envvar_prefix": "QUEUEGATE_ADMISSION"})
+@click.group(
+    invoke_without_command=True, context_settings={"auto_envvar_prefix": "QUEUEGATE_ADMISSION"}
+)
+@click.pass_context
 @_option(
     "--listen",
     default="0.0.0.0:8443",
@@ -55,10 +58,9 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
 @_option(
     "--tls-cert",
     type=FILE,
-    required=True,
     help="The certificate, PEM; reloaded when it changes.",
 )
-@_option("--tls-key", type=FILE, required=True, help="The certificate's private key, PEM.")
+@_option("--tls-key", type=FILE, help="The certificate's private key, PEM.")
 @_option(
     "--client-ca-file",
     type=FILE,
@@ -125,6 +127,8 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     help="auto: console on a terminal, otherwise json.",
 )
 def admission(
+    context: click.Context,
+    /,
     *,
     defaults: Path | None,
     configs: Path | None,
@@ -140,6 +144,11 @@ def admission(
 
     Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
     """
+    if context.invoked_subcommand is not None:
+        return
+    for option in ("tls_cert", "tls_key"):
+        if options[option] is None:
+            raise click.UsageError(f"Missing option '--{option.replace('_', '-')}'.")
     try:
         from queuegate_server.admission import server  # noqa: PLC0415 - needs the extra
     except ImportError as error:

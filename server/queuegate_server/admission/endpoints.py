@@ -1,0 +1,63 @@
+"""Further endpoints of the webhook, whose handlers decode the request body themselves."""
+
+from typing import Final, NamedTuple, Protocol
+
+from pydantic_core import PydanticCustomError
+
+from queuegate_server.config_fields import seconds
+
+DEFAULT_SECONDS: Final = 10.0
+"""The API server's time limit for webhooks without `timeoutSeconds`."""
+MAX_SECONDS: Final = 30.0
+"""The maximum of `timeoutSeconds` (ValidatingWebhook in admissionregistration.k8s.io/v1)."""
+MARGIN_SECONDS: Final = 1.5
+"""The time reserved for the network and for writing the response."""
+
+
+class Answer(NamedTuple):
+    """A handler's response."""
+
+    content: bytes
+    """The JSON text, sent with status 200."""
+    outcome: str
+    """The outcome for the metric queuegate_admission_reviews."""
+
+
+class Handle(Protocol):
+    """Answers a request. Raises MalformedReview for status 400, RequestRefusal for another status.
+
+    Any other exception is logged, and answered with status 500.
+    """
+
+    async def __call__(self, body: bytes, *, verified: bool, deadline: float) -> Answer:
+        """Answer a request.
+
+        Args:
+            body: The request body.
+            verified: Whether the client presented a certificate that the settings accept.
+            deadline: When the answer must be ready, in seconds of the event loop's clock, as in
+                `asyncio.timeout_at`.
+        """
+
+
+class Endpoint(NamedTuple):
+    """A path and its handler."""
+
+    path: str
+    handle: Handle
+
+
+def seconds_to_answer(timeout: str | None) -> float:
+    """Return how many seconds a handler may take.
+
+    Args:
+        timeout: The query parameter `timeout` with which the API server states its time limit,
+            such as `10s`. Unless it is a positive duration, the API server's default applies.
+    """
+    limit = DEFAULT_SECONDS
+    if timeout is not None:
+        try:
+            limit = min(seconds(timeout), MAX_SECONDS) or DEFAULT_SECONDS
+        except PydanticCustomError:
+            limit = DEFAULT_SECONDS
+    return max(limit - MARGIN_SECONDS, limit / 2)
