@@ -73,6 +73,7 @@ def _definitions() -> dict[str, Any]:
     }
     used = _reachable("Settings", {**inner, **models})
     made = {name: _draft_7(schema) for name, schema in used.items()}
+    made["Mode"] = {"enum": [*made["Mode"]["enum"], False]}  # Helm reads `off` as a boolean
     for kind, name in _KINDS.items():
         made[name] = {"type": [kind, "string"], "pattern": f"^(?:{_PATTERNS[name].pattern})$"}
     return {f"{_PREFIX}{name}": schema for name, schema in sorted(made.items())}

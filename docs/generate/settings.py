@@ -19,6 +19,12 @@ from queuegate_server.admission import settings as admission
 from queuegate_server.config_fields import Section, seconds, size, written_duration, written_size
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import CHAIN, RESOLVER_TYPES, options_type
+from queuegate_server.settings.admission import (
+    Admission,
+    KueueScheduler,
+    QueueChecks,
+    Schedulers,
+)
 from queuegate_server.settings.callers import Rights
 from queuegate_server.settings.listeners import file_mode
 from queuegate_server.settings.model import PartitionSettings, Settings
@@ -134,7 +140,7 @@ def _about(model: type[BaseModel]) -> str:
 def _table(section: _Section) -> str:
     rows = [
         (
-            code(key),
+            code(field.alias or key),
             _value(field, f"{section.path}.{key}".removeprefix(".")),
             _default(field),
             "yes" if not _has_own_table(field) and _reloads(section.path, key) else "",
@@ -301,9 +307,14 @@ def _reloads(path: str, key: str) -> bool:
         return False
     if keys[:2] == ["ops", "tls"]:  # it is not set by default
         return False
-    running = Settings(partitions={"default": PartitionSettings()})
+    queues = QueueChecks(schedulers=Schedulers(kueue=KueueScheduler()))
+    running = Settings(
+        partitions={"default": PartitionSettings()}, admission=Admission(queues=queues)
+    )
     marker = _Marker(1)
     read = _replaced(running, keys, marker)
+    if read is None:  # the section is not set by default
+        return False
     found: Any = with_changes(running, read)
     for each in keys:
         found = found[each] if isinstance(found, Mapping) else getattr(found, each)
@@ -311,13 +322,16 @@ def _reloads(path: str, key: str) -> bool:
 
 
 def _replaced(value: Any, keys: list[str], leaf: object) -> Any:
-    """Return a copy with another value at the end of a path."""
+    """Return a copy with another value at the end of a path; None if a section is not set."""
     if not keys:
         return leaf
+    if not isinstance(value, Mapping | BaseModel):
+        return None
     key, *rest = keys
     if isinstance(value, Mapping):
         return {**value, key: _replaced(value.get(key, Rights()), rest, leaf)}
-    return value.model_copy(update={key: _replaced(getattr(value, key), rest, leaf)})
+    replaced = _replaced(getattr(value, key), rest, leaf)
+    return None if replaced is None else value.model_copy(update={key: replaced})
 
 
 def _webhook_table() -> str:

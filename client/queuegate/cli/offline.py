@@ -113,7 +113,7 @@ def offline_client(
         lookups.handlers = [_StderrHandler()]
     try:
         from queuegate_server.identity.resolver import KnownUser, LookupFailure
-        from queuegate_server.server.offline import CannotServe
+        from queuegate_server.server.startup import CannotServe
         from queuegate_server.settings.load import SettingsError
     except ModuleNotFoundError as error:
         if (error.name or "queuegate").startswith("queuegate."):
@@ -157,7 +157,7 @@ def _create_for_partition(
     report the unknown partition. Raises `fault` if it has another cause.
     """
     from queuegate_server.engine import UnknownPartition
-    from queuegate_server.server.offline import CannotServe
+    from queuegate_server.server.startup import CannotServe
 
     general = {key: value for key, value in reading.items() if key[0] != "partitions"}
     if general == reading:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiohttp import web
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from queuegate.policy.acl import AclNames
 from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS
 from queuegate_server.admin.http import AdminServer, Handler
+from queuegate_server.admin.readiness import Phase
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import error_response
 from queuegate_server.admission.connections import WebhookConnection, WebhookConnections
@@ -65,11 +66,38 @@ class AdmissionOptions:
     """How many seconds to continue serving reviews after /readyz starts to fail."""
 
 
+class Backend(Protocol):
+    """What makes decisions with the policy. `serve_admission` calls its methods in this order."""
+
+    def register(self, registry: CollectorRegistry) -> Sequence[Endpoint]:
+        """Register metrics, and return the endpoints that depend on the policy."""
+
+    async def load(self, stop: asyncio.Event) -> bool:
+        """Load the policy. Return False if `stop` was set meanwhile."""
+
+    async def run(self, reload: asyncio.Event) -> None:
+        """Follow changes to the policy, and reload the settings each time `reload` is set, until
+        cancelled.
+        """
+
+    def set_phase(self, phase: Phase) -> None:
+        """Set the phase that `readiness` reports."""
+
+    def readiness(self) -> dict[str, Any]:
+        """Return a JSON object with `ready` and details."""
+
+    def startup(self) -> dict[str, Any]:
+        """Return a JSON object with `started` and details."""
+
+    async def close(self) -> None:
+        """Close everything, whether or not the policy has been loaded."""
+
+
 async def serve_admission(
     options: AdmissionOptions,
     environment: Mapping[str, str],
     started: Callable[[str, str], None],
-    endpoints: Sequence[Endpoint] = (),
+    backend: Backend | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT. A second signal terminates the process immediately.
 
@@ -77,7 +105,8 @@ async def serve_admission(
         options: The options.
         environment: The environment variables, possibly with legacy settings.
         started: Called with the addresses of the webhook and of the operations port.
-        endpoints: Further endpoints.
+        backend: Makes decisions with the policy, if the settings require them. /readyz fails until
+            it has loaded the policy.
 
     Raises:
         AdmissionSettingsError: The settings are invalid.
@@ -97,31 +126,42 @@ async def serve_admission(
     if options.namespace_annotations:
         fetch = partial(fetch_annotations, options.api_server, options.service_account)
         namespaces = NamespaceCache(fetch, time.monotonic)
+    endpoints = () if backend is None else backend.register(metrics.registry)
     webhook = Webhook(
         *(lambda: settings.value, namespaces, metrics, options.acl_names),
         endpoints,
         options.client_ca_file is not None,
     )
-    stop = asyncio.Event()
+    stop, reload = asyncio.Event(), asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)
     server = WebhookServer(connections, webhook.routes())
-    admin = AdminServer(options.ops_listen, _AdminSource(metrics, stop))
-    handle_signals(stop)
-    async with asyncio.TaskGroup() as group:
-        watches = [group.create_task(certificate.watch())]
-        if options.config_maps:
-            watches.append(group.create_task(settings.watch()))
-        await server.start()
+    source = _AdminSource(metrics, backend)
+    admin = AdminServer(options.ops_listen, source)
+    handle_signals(stop, None if backend is None else reload)
+    try:
         await admin.start()
-        resources.freeze_gc()
-        started(connections.address, admin.address)
-        await stop.wait()
-        _LOG.info("draining")
-        await asyncio.sleep(options.drain_seconds)
-        await server.close()
+        if backend is None or await backend.load(stop):
+            async with asyncio.TaskGroup() as group:
+                watches = [group.create_task(certificate.watch())]
+                if options.config_maps:
+                    watches.append(group.create_task(settings.watch()))
+                if backend is not None:
+                    watches.append(group.create_task(backend.run(reload)))
+                await server.start()
+                source.set_phase(Phase.SERVING)
+                resources.freeze_gc()
+                started(connections.address, admin.address)
+                await stop.wait()
+                _LOG.info("draining")
+                source.set_phase(Phase.DRAINING)
+                await asyncio.sleep(options.drain_seconds)
+                await server.close()
+                for watch in watches:
+                    watch.cancel()
+    finally:
+        if backend is not None:
+            await backend.close()
         await admin.close()
-        for watch in watches:
-            watch.cancel()
     _LOG.info("stopped")
 
 
@@ -194,17 +234,27 @@ class WebhookServer:
         response.headers["Server"] = "queuegate"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _AdminSource:
     """Readiness and metrics for the operations port."""
 
     _metrics: AdmissionMetrics
-    _stop: asyncio.Event
+    _backend: Backend | None
+    _phase: Phase = Phase.STARTING
+
+    def set_phase(self, phase: Phase) -> None:
+        self._phase = phase
+        if self._backend is not None:
+            self._backend.set_phase(phase)
 
     async def readiness(self) -> dict[str, Any]:
-        return {"ready": not self._stop.is_set()}
+        if self._backend is not None:
+            return self._backend.readiness()
+        return {"ready": self._phase is Phase.SERVING}
 
     async def startup(self) -> dict[str, Any]:
+        if self._backend is not None:
+            return self._backend.startup()
         return {"started": True}
 
     async def metrics(self) -> bytes:

@@ -2,20 +2,27 @@
 
 import functools
 import os
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.cli.command import FILE, Failure
+from queuegate_server.cli.command import FILE, Failure, config_option, overrides_option
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.resources import TooFewResources
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
+from queuegate_server.settings.load import NESTING, PREFIX, SettingsError, load_settings
+from queuegate_server.settings.model import Settings
 
+_VARIABLES: Final = f"{PREFIX}ADMISSION"
+"""The prefix of the variables of this command's options."""
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _option: Final = functools.partial(click.option, show_default=True, show_envvar=True)
 
@@ -39,10 +46,10 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     return frozenset(names)
 
 
-@click.group(
-    invoke_without_command=True, context_settings={"auto_envvar_prefix": "QUEUEGATE_ADMISSION"}
-)
+@click.group(invoke_without_command=True, context_settings={"auto_envvar_prefix": _VARIABLES})
 @click.pass_context
+@config_option("The settings (queuegate.yaml); the section admission configures the webhook.")
+@overrides_option
 @_option(
     "--listen",
     default="0.0.0.0:8443",
@@ -58,9 +65,12 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
 @_option(
     "--tls-cert",
     type=FILE,
-    help="The certificate, PEM; reloaded when it changes.",
+    help="The certificate, PEM; reloaded when it changes. Required, unless the settings contain "
+    "`admission.tls`.",
 )
-@_option("--tls-key", type=FILE, help="The certificate's private key, PEM.")
+@_option(
+    "--tls-key", type=FILE, help="The certificate's private key, PEM. Required as --tls-cert is."
+)
 @_option(
     "--client-ca-file",
     type=FILE,
@@ -130,6 +140,8 @@ def admission(
     context: click.Context,
     /,
     *,
+    config: Path | None,
+    overrides: tuple[str, ...],
     defaults: Path | None,
     configs: Path | None,
     acl_names: str,
@@ -142,13 +154,41 @@ def admission(
     Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
     and denies requests that set another user there.
 
+    With --config, the webhook also checks the queues that objects name (/queues), as configured in
+    the section admission. SIGHUP reloads the settings. Other options override the settings.
+
     Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
     """
     if context.invoked_subcommand is not None:
         return
+    settings = read = None
+    if config is not None or overrides:
+        read = partial(load_settings, config, _settings_variables(os.environ), overrides)
+        settings = _settings(read)
+        _take_settings(settings, context, options)
+        log_level = _stated(context, "log_level") or settings.log.level
+        log_format = _stated(context, "log_format") or settings.log.format
     for option in ("tls_cert", "tls_key"):
         if options[option] is None:
-            raise click.UsageError(f"Missing option '--{option.replace('_', '-')}'.")
+            hint = "" if settings is None else " (or admission.tls in the settings)"
+            raise click.UsageError(f"Missing option '--{option.replace('_', '-')}'{hint}.")
+    if options["client_names"] and options["client_ca_file"] is None:
+        raise Failure("--client-name needs --client-ca-file, which verifies certificates")
+    logs.configure(log_level, log_format)
+    _serve(
+        {
+            **options,
+            "config_maps": tuple(folder for folder in (defaults, configs) if folder is not None),
+            "acl_names": AclNames(acl_names),
+        },
+        settings,
+        read,
+    )
+
+
+def _serve(
+    options: dict[str, Any], settings: Settings | None, read: Callable[[], Settings] | None
+) -> None:
     try:
         from queuegate_server.admission import server  # noqa: PLC0415 - needs the extra
     except ImportError as error:
@@ -157,22 +197,70 @@ def admission(
         ) from None
     from queuegate_server.admission.settings import AdmissionSettingsError  # noqa: PLC0415 - as above
     from queuegate_server.files.watcher import BadFile  # noqa: PLC0415 - as above
+    from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - slow
+    from queuegate_server.server.startup import CannotServe  # noqa: PLC0415 - slow
 
-    if options["client_names"] and options["client_ca_file"] is None:
-        raise Failure("--client-name needs --client-ca-file, which verifies certificates")
-    logs.configure(log_level, log_format)
-    config_maps = tuple(folder for folder in (defaults, configs) if folder is not None)
-    admission_options = server.AdmissionOptions(
-        config_maps=config_maps, acl_names=AclNames(acl_names), **options
-    )
+    webhook = server.AdmissionOptions(**options)
+    if settings is not None and read is not None and settings.admission.needs_policy:
+        from queuegate_server.server.webhook import serve_with_policy  # noqa: PLC0415 - slow
+
+        main = serve_with_policy(
+            webhook, os.environ, _announce, settings=settings, read_settings=read
+        )
+    else:
+        main = server.serve_admission(webhook, os.environ, _announce)
     try:
-        run_in_loop(server.serve_admission(admission_options, os.environ, _announce))
+        run_in_loop(main)
     except AdmissionSettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
     except (BadFile, TooFewResources) as error:
         raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None
+    except CannotAudit as error:
+        raise Failure(f"cannot write the audit log {error}") from None
+    except CannotServe as error:
+        raise Failure(f"the policy cannot be served\n{error}") from None
+
+
+def _settings_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the variables of this command's options, which are not
+    settings.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(f"{_VARIABLES}_") or name.startswith(f"{_VARIABLES}{NESTING}")
+    }
+
+
+def _settings(read: Callable[[], Settings]) -> Settings:
+    try:
+        return read()
+    except SettingsError as error:
+        raise Failure(f"the settings are not valid\n{error}") from None
+
+
+def _stated(context: click.Context, name: str) -> Any:
+    """Return an option's value if it was given on the command line or in a variable, else None."""
+    is_default = context.get_parameter_source(name) is ParameterSource.DEFAULT
+    return None if is_default else context.params[name]
+
+
+def _take_settings(settings: Settings, context: click.Context, options: dict[str, Any]) -> None:
+    """Replace the options that were not stated by the corresponding settings."""
+    webhook = settings.admission
+    found: dict[str, Any] = {"drain_seconds": settings.drain.delay}
+    if webhook.listen is not None:
+        found["listen"] = parse_host_port(webhook.listen)
+    if webhook.tls is not None:
+        found |= {
+            "tls_cert": webhook.tls.certificate_file,
+            "tls_key": webhook.tls.key_file,
+            "client_ca_file": webhook.tls.client_ca_file,
+            "client_names": frozenset(map(certificate_name, webhook.tls.client_names)),
+        }
+    options |= {name: value for name, value in found.items() if _stated(context, name) is None}
 
 
 def _announce(address: str, ops_address: str) -> None:

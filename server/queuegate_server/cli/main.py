@@ -21,7 +21,7 @@ def main() -> None:
     resources.open_standard_streams()
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
-    if sys.argv[1:2] == ["serve"]:
+    if sys.argv[1:2] in (["serve"], ["admission"]):
         # Without a handler, a reload signal would terminate the server while it is starting.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

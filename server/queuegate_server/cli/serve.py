@@ -149,7 +149,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
     from queuegate_server.observe.audit import CannotAudit  # noqa: PLC0415 - slow
     from queuegate_server.observe.tracing import TracingNotInstalled  # noqa: PLC0415 - slow
     from queuegate_server.server import lifecycle  # noqa: PLC0415 - slow, not for --help
-    from queuegate_server.server.offline import CannotServe  # noqa: PLC0415 - slow
+    from queuegate_server.server.startup import CannotServe  # noqa: PLC0415 - slow
     from queuegate_server.supervisor.worker_client import WorkerClient  # noqa: PLC0415 - slow
 
     def announce(addresses: list[str], policy: Policy) -> list[str]:

@@ -112,10 +112,8 @@ def groups_by_partition(
 
 async def _resolve(users: Users, config: Path, server: Settings) -> dict[str, GroupsByUser]:
     """Look up the missing groups, and list users if needed, with each partition's resolver."""
-    from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and rarely needed
-        CannotServe,
-        OfflineServices,
-    )
+    from queuegate_server.server.offline import OfflineServices  # noqa: PLC0415 - slow
+    from queuegate_server.server.startup import CannotServe  # noqa: PLC0415 - slow
 
     services = OfflineServices(server)
     try:

@@ -6,13 +6,15 @@ Building it starts nothing and does not import gRPC.
 import os
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from queuegate.gate.session import clock as boottime
+from queuegate.policy.tree import Partition
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity import registry
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.registry import ResolverType
@@ -70,6 +72,7 @@ def build_core(
     *,
     around: Callable[[str, Resolver], Resolver] | None = None,
     resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
+    refusals: Callable[[Mapping[str, Partition]], Sequence[Diagnostic]] | None = None,
 ) -> DecisionCore:
     """Build the decision core on the running event loop. Raises CannotAudit.
 
@@ -79,6 +82,7 @@ def build_core(
         worker: The worker's identity, used to name its audit log; None for a single process.
         around: Wraps each resolver, given its name and the resolver itself.
         resolver_type: Returns a resolver type by name, or raises BadResolverType.
+        refusals: Returns why this process cannot use valid policies; see Reloader.
     """
     audit = open_audit_log(
         current.audit if worker is None else current.audit.of_worker(worker.index)
@@ -107,6 +111,7 @@ def build_core(
     reloader = Reloader(
         *(settings, resolvers, engine, time.time),
         None if worker is None else worker.agree_on_revision,
+        refusals,
     )
     hub = SyncHub(
         engine,

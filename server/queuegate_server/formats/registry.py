@@ -59,17 +59,20 @@ class FormatOptions:
     """Options for reading a policy."""
 
     acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
-    """The names allowed in ACLs, for all partitions or by partition name (default: YuniKorn's)."""
+    """The names allowed in ACLs, for all partitions or by partition name."""
     resolver_types: frozenset[str] = RESOLVER_TYPES
     """The resolver types allowed in a YuniKorn partition, in addition to YuniKorn's own."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
     is_bare: bool = False
     """Whether to read the text without opening envelopes, as schedulers do."""
+    default_acl_names: AclNames = AclNames.YUNIKORN
+    """The names allowed in the ACLs of partitions that `acl_names` does not list."""
 
     def acl_names_of(self, partition: str) -> AclNames:
         """Return the names allowed in a partition's ACLs."""
-        names = self.acl_names
-        return names if isinstance(names, AclNames) else names.get(partition, AclNames.YUNIKORN)
+        if isinstance(self.acl_names, AclNames):
+            return self.acl_names
+        return self.acl_names.get(partition, self.default_acl_names)
 
 
 DEFAULT_OPTIONS: Final = FormatOptions()

@@ -11,12 +11,12 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
-from queuegate.policy.tree import Policy
+from queuegate.policy.tree import Partition, Policy
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.files.watcher import FileWatcher
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
@@ -81,6 +81,9 @@ class Reloader:
     agree_on_revision: Callable[[str, int], Awaitable[int]] | None = None
     """Agrees with the other processes on a policy's revision, given the policy's checksum and the
     previous revision. None if this is the only process."""
+    refusals: Callable[[Mapping[str, Partition]], Sequence[Diagnostic]] | None = None
+    """Returns why this process cannot use the partitions of valid policies, as errors. A refused
+    policy is not served. None to accept all valid policies."""
 
     def __post_init__(self) -> None:
         self._loader = PolicyLoader(self.settings)
@@ -162,7 +165,11 @@ class Reloader:
             diagnostics = parsed.diagnostics
             if not has_errors(diagnostics):
                 if lost := self._served_formats.keys() - parsed.formats:
-                    return _no_partitions(diagnostics, lost), ()
+                    diagnostics = _no_partitions(diagnostics, lost)
+                elif self.refusals is not None:
+                    diagnostics = (*diagnostics, *self.refusals(parsed.partitions))
+                if has_errors(diagnostics):
+                    return diagnostics, ()
                 try:
                     await self._serve(parsed)
                 finally:

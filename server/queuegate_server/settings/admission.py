@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.config_fields import Section, check_with
@@ -26,6 +26,14 @@ class Mode(StrEnum):
     OFF = "off"
     WARN = "warn"
     DENY = "deny"
+
+
+def _text_of_mode(value: object) -> object:
+    """Return `off` for false, because YAML 1.1 reads `off` as the boolean (Helm does)."""
+    return Mode.OFF if value is False or value == "false" else value
+
+
+ModeSetting = Annotated[Mode, BeforeValidator(_text_of_mode)]
 
 
 class GroupSource(StrEnum):
@@ -80,8 +88,8 @@ Template = Annotated[str, AfterValidator(_template)]
 class Scheduler(Section):
     """A scheduler whose queue names are checked."""
 
-    mode: Mode | None = None
-    """The mode for this scheduler's queues, instead of `queues.mode`."""
+    mode: ModeSetting | None = None
+    """The mode for this scheduler's queues, instead of admission.queues.mode."""
 
 
 class KueueScheduler(Scheduler):
@@ -108,9 +116,9 @@ class OwnPlace(Scheduler):
 
     label: LabelKey | None = None
     """The key of a label or annotation."""
-    kind: Annotated[str, Field(pattern=_KIND.pattern)] | None = None
+    kind: Annotated[str, Field(pattern=f"^(?:{_KIND.pattern})$")] | None = None
     """With `field`: the kind, as group/Kind, such as batch.example.com/TrainingRun."""
-    field: Annotated[str, Field(pattern=_FIELD.pattern)] | None = None
+    field: Annotated[str, Field(pattern=f"^(?:{_FIELD.pattern})$")] | None = None
     """With `kind`: the path of the field, such as spec.scheduling.queue."""
 
     @model_validator(mode="after")
@@ -138,6 +146,14 @@ class Schedulers(Section, populate_by_name=True):
     places: tuple[OwnPlace, ...] = ()
     """Other places."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _listed_without_keys(cls, value: object) -> object:
+        """Accept `kueue:` as `kueue: {}`, because an ignored scheduler would be unprotected."""
+        if not isinstance(value, dict):
+            return value
+        return {key: {} if each is None else each for key, each in value.items()}
+
 
 Patterns = Annotated[tuple[Pattern, ...], Field(max_length=MAX_PATTERNS)]
 
@@ -151,22 +167,22 @@ def _unqueued(text: str) -> str:
 class QueueChecks(Section):
     """Checks of the queues that objects name."""
 
-    mode: Mode = Mode.WARN
-    """off: nothing is checked; warn: the request is allowed with a warning, which kubectl
-    prints; deny: the request is refused."""
+    mode: ModeSetting = Mode.WARN
+    """`off`: nothing is checked; `warn`: the request is allowed with a warning, which kubectl
+    prints; `deny`: the request is refused."""
     schedulers: Schedulers = Schedulers()
     partition: str = DEFAULT_PARTITION
     """The partition of the policy."""
     groups: GroupSource = GroupSource.DIRECTORY
-    """The requester's groups: those in the request (kubernetes), the resolver's (directory), or
-    both."""
+    """The requester's groups: those in the request (`kubernetes`), the resolver's (`directory`), or
+    `both`."""
     controllers: Patterns = ("^system:serviceaccount:kube-system:",)
     """Users who are not checked, because they copy names that somebody was checked for."""
     exempt: Patterns = ()
     """Other users who are not checked."""
     unqueued: Annotated[str, AfterValidator(_unqueued)] = "allow"
-    """What happens to objects of a listed kind that name no queue: allow, deny, or the path of a
-    queue to check instead."""
+    """What happens to objects of a listed kind that name no queue: `allow`, `deny`, or the path of
+    a queue to check instead."""
 
     @model_validator(mode="after")
     def _some_place(self) -> Self:
@@ -184,8 +200,8 @@ class UserInfoAnnotation(Section):
     """The annotation yunikorn.apache.org/user.info."""
 
     groups: GroupSource = GroupSource.KUBERNETES
-    """The groups to write: those in the request (kubernetes), the resolver's groups that the policy
-    can use (directory), or both."""
+    """The groups to write: those in the request (`kubernetes`), the resolver's groups that the
+    policy can use (`directory`), or `both`."""
     on_outage: Literal["refuse", "kubernetes"] = "refuse"
     """What happens while the groups of a user cannot be looked up: the request is refused, or gets
     the groups in the request."""
@@ -231,3 +247,8 @@ class Admission(Section):
     """Checks of the queues that objects name. If unset, nothing is checked."""
     user_info: UserInfoAnnotation = UserInfoAnnotation()
     yunikorn: YuniKornDuties = YuniKornDuties()
+
+    @property
+    def needs_policy(self) -> bool:
+        """Whether the webhook makes decisions with the policy or looks up groups."""
+        return self.queues is not None or self.user_info.groups is not GroupSource.KUBERNETES

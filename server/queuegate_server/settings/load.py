@@ -207,11 +207,13 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except under `resolvers`, where they may be valid."""
+    """Drop keys without a value, except under `resolvers` and `schedulers`, where they may be
+    valid.
+    """
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
-        if value is not None or above == "resolvers"
+        if value is not None or above in {"resolvers", "schedulers"}
     }
 
 

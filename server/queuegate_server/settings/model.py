@@ -105,7 +105,7 @@ class PartitionSettings(PartitionOptions):
     acl_names: AclNames = AclNames.YUNIKORN
     """Which names a YuniKorn ACL may list. `yunikorn`: names that YuniKorn accepts; `extended`:
     also service accounts and groups with dots; `any`: all names without spaces, commas or control
-    characters."""
+    characters. With admission.queues, the default is `any`, unless YuniKorn is listed there."""
     semantics: Semantics = Semantics.DOCUMENTED
     """For YARN: which semantics apply where its documentation and Hadoop's code differ."""
     trust_provided_groups: bool = True
@@ -212,8 +212,24 @@ class Settings(Section):
         """
         name = source.partition
         yarn = YarnOptions(name, self.partition(name).semantics, site, source.daemon_user)
-        acl_names = {name: each.acl_names for name, each in self.partitions.items()}
-        return FormatOptions(acl_names, resolver_types, yarn, is_bare)
+        acl_names = {
+            name: each.acl_names
+            for name, each in self.partitions.items()
+            if "acl_names" in each.model_fields_set
+        }
+        return FormatOptions(
+            acl_names, resolver_types, yarn, is_bare, default_acl_names=self.default_acl_names
+        )
+
+    @property
+    def default_acl_names(self) -> AclNames:
+        """The default of `acl_names`: all names if queues are checked for schedulers that do not
+        read the policy, because service accounts of Kubernetes have names with colons.
+        """
+        queues = self.admission.queues
+        if queues is None or queues.schedulers.yunikorn is not None:
+            return AclNames.YUNIKORN
+        return AclNames.ANY
 
     @property
     def yarn_partitions(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
+from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import error_in
@@ -107,7 +108,8 @@ def with_changes(running: Settings, read: Settings) -> Settings:
     """Return the running settings, with the changes in `read` that require no restart.
 
     These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at startup, the `cache`
-    of partitions in the running settings, and `callers` except for `token_file`.
+    of partitions in the running settings, `callers` except for `token_file`, and the `mode`,
+    `controllers` and `exempt` of `admission.queues` if it is set at startup.
     """
     max_calls = min(read.limits.max_concurrent_calls, running.limits.max_concurrent_calls)
     partitions = {
@@ -124,8 +126,16 @@ def with_changes(running: Settings, read: Settings) -> Settings:
             "limits": limits,
             "partitions": partitions,
             "callers": read.callers.model_copy(update={"token_file": running.callers.token_file}),
+            "admission": _with_queue_changes(running.admission, read.admission),
         }
     )
+
+
+def _with_queue_changes(running: Admission, read: Admission) -> Admission:
+    if running.queues is None or read.queues is None:
+        return running
+    changed = {key: getattr(read.queues, key) for key in ("mode", "controllers", "exempt")}
+    return running.model_copy(update={"queues": running.queues.model_copy(update=changed)})
 
 
 def differences(one: Settings, other: Settings) -> list[str]:

@@ -324,8 +324,8 @@ _DOCUMENT: Final[Readers] = {
 
 SETTINGS_KEYS: Final = frozenset(
     {
-        *("audit", "callers", "console", "drain", "fleet", "limits", "listen", "log", "ops"),
-        *("policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport"),
+        *("admission", "audit", "callers", "console", "drain", "fleet", "limits", "listen", "log"),
+        *("ops", "policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport"),
         *("unix_socket_mode", "worker_timeout", "workers"),
     }
 )

@@ -1,0 +1,180 @@
+"""The webhook with a policy: builds what decides, and hands it to the webhook's endpoints.
+
+Does not import gRPC, which would take 20 MiB.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from queuegate_server.admin.readiness import Phase, Readiness
+from queuegate_server.admission.bodies import RequestRefusal
+from queuegate_server.admission.endpoints import Answer, Endpoint
+from queuegate_server.admission.queues.records import QueueRecords
+from queuegate_server.admission.queues.reviewer import CannotReview, QueueReviewer, ambiguities
+from queuegate_server.admission.review import write_review
+from queuegate_server.admission.server import AdmissionOptions, serve_admission
+from queuegate_server.decisions.core import build_core
+from queuegate_server.observe import logs
+from queuegate_server.runtime import resources
+from queuegate_server.runtime.event_loop import run_on
+from queuegate_server.runtime.sd_notify import Notifier
+from queuegate_server.server.core_metrics import CoreCollector
+from queuegate_server.server.startup import close_core, load_first
+from queuegate_server.settings.admission import Mode
+from queuegate_server.settings.model import Settings
+from queuegate_server.settings.reload import ConfigReloader, SettingsApplier, SettingsReader
+
+_LOG = logging.getLogger("queuegate_server.server.webhook")
+
+
+async def serve_with_policy(
+    options: AdmissionOptions,
+    environment: Mapping[str, str],
+    started: Callable[[str, str], None],
+    *,
+    settings: Settings,
+    read_settings: Callable[[], Settings],
+) -> None:
+    """Serve the webhook with a policy until SIGTERM or SIGINT; SIGHUP reloads the settings.
+
+    Args:
+        options: The webhook's options.
+        environment: See `serve_admission`.
+        started: See `serve_admission`.
+        settings: The settings at startup.
+        read_settings: Rereads the settings. Raises SettingsError.
+
+    Raises:
+        CannotServe: The policy is invalid, or cannot be used with the settings.
+        CannotAudit: The audit log is unusable.
+        AdmissionSettingsError, BadFile, CannotListen, TooFewResources: See `serve_admission`.
+    """
+    backend = PolicyBackend(
+        settings, read_settings, verifies_clients=options.client_ca_file is not None
+    )
+    await serve_admission(options, environment, started, backend)
+
+
+class PolicyBackend:
+    """Makes decisions in the webhook's process. Implements `admission.server.Backend`."""
+
+    def __init__(
+        self, settings: Settings, read_settings: Callable[[], Settings], *, verifies_clients: bool
+    ) -> None:
+        """Build what decides on the running event loop. Raises CannotAudit.
+
+        Args:
+            settings: The settings at startup.
+            read_settings: Rereads the settings. Raises SettingsError.
+            verifies_clients: Whether the webhook rejects clients without an accepted certificate.
+        """
+        resources.shorten_thread_switches()
+        queues = settings.admission.queues
+        self._core = core = build_core(
+            settings,
+            settings,
+            refusals=None if queues is None else partial(ambiguities, queues),
+        )
+        fleet = core.fleet
+        self._readiness = Readiness(
+            core.engine, core.reloader, None if fleet is None else fleet.view
+        )
+        self._notifier = Notifier()
+        self._appliers: list[SettingsApplier] = [
+            lambda settings: logs.configure(settings.log.level, settings.log.format),
+            core.resolvers.reconfigure,
+            lambda _settings: core.reloader.reload(),
+        ]
+        self._config = ConfigReloader(
+            settings,
+            settings,
+            SettingsReader(read_settings),
+            self._appliers,
+            self._readiness.report_settings,
+            self._notifier,
+        )
+        self._verifies_clients = verifies_clients
+
+    def register(self, registry: CollectorRegistry) -> Sequence[Endpoint]:
+        """Register metrics, and return the endpoints; see `Backend`."""
+        core = self._core
+        registry.register(CoreCollector(core, self._readiness))
+        endpoints = []
+        if (queues := self._config.settings.admission.queues) is not None:
+            records = QueueRecords(core.decisions, registry, time.time)
+            reviewer = QueueReviewer(core.engine, queues, records)
+            self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
+            endpoints.append(Endpoint("/queues", partial(_review, reviewer)))
+        return endpoints
+
+    async def load(self, stop: asyncio.Event) -> bool:
+        """Load the policy; see `Backend`. Raises CannotServe."""
+        if not await load_first(self._core, stop):
+            return False
+        _log_start(self._config.settings, verifies_clients=self._verifies_clients)
+        return True
+
+    async def run(self, reload: asyncio.Event) -> None:
+        """Follow changes to the policy and the settings; see `Backend`."""
+        self._notifier.ready()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run_on(reload, self._config.reload))
+            group.create_task(self._notifier.keep_alive())
+            if any(source.is_set for source in self._config.settings.sources):
+                group.create_task(self._core.reloader.watch())
+
+    def set_phase(self, phase: Phase) -> None:
+        """Set the phase that `readiness` reports."""
+        self._readiness.phase = phase
+        if phase is Phase.DRAINING:
+            self._notifier.stopping()
+
+    def readiness(self) -> dict[str, Any]:
+        """Return a JSON object with `ready` and details."""
+        return self._readiness.details()
+
+    def startup(self) -> dict[str, Any]:
+        """Return a JSON object with `started` and details."""
+        return self._readiness.startup()
+
+    async def close(self) -> None:
+        """Close everything; see `Backend`."""
+        self._core.reloader.close()
+        await close_core(self._core)
+
+
+async def _review(
+    reviewer: QueueReviewer, body: bytes, *, verified: bool, deadline: float
+) -> Answer:
+    del deadline
+    try:
+        uid, response = await reviewer.review(body, verified=verified)
+    except CannotReview as error:
+        raise RequestRefusal(500, "failed", str(error)) from None
+    return Answer(write_review(uid, response), "allowed" if response.allowed else "denied")
+
+
+def _reconfigure(reviewer: QueueReviewer, settings: Settings) -> None:
+    if (queues := settings.admission.queues) is not None:
+        reviewer.reconfigure(queues)
+
+
+def _log_start(settings: Settings, *, verifies_clients: bool) -> None:
+    """Log what is checked, and warn about settings that are valid but insecure or ineffective."""
+    if not any(source.is_set for source in settings.sources):
+        _LOG.warning("no policy is configured; deciding with the embedded default")
+    queues = settings.admission.queues
+    if queues is None:
+        return
+    _LOG.info("queues of objects are checked", extra={"mode": str(queues.mode)})
+    if not verifies_clients and queues.mode is not Mode.OFF:
+        _LOG.warning(
+            "anyone who can connect can post a review in any user's name, because clients need no"
+            " certificate: set admission.tls.client_ca_file"
+        )
