@@ -5,6 +5,7 @@ reaches the manager by another address here, it is one for 127.0.0.1 of the mana
 """
 
 import base64
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import trustme
 import yaml
+from cryptography.utils import CryptographyDeprecationWarning
 
 from tests.e2e.kube.cluster import BUILT, KUEUE_MANAGER, ApiServer, running
 from tests.e2e.kube.reviews import created
@@ -87,7 +89,10 @@ def _mount_certificate(cluster: ApiServer, folder: Path) -> None:
 
     eventually(has_authority, True)
     data = created(cluster.ask("admin", "GET", f"{_SECRET}/{_SECRET_NAME}"))["data"]
-    ca = trustme.CA.from_pem(base64.b64decode(data["ca.crt"]), base64.b64decode(data["ca.key"]))
+    with warnings.catch_warnings():
+        # The manager numbers its own CA 0.
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        ca = trustme.CA.from_pem(base64.b64decode(data["ca.crt"]), base64.b64decode(data["ca.key"]))
     issued = ca.issue_cert("127.0.0.1")
     (folder / "tls.key").write_bytes(issued.private_key_pem.bytes())
     (folder / "tls.crt").write_bytes(b"".join(each.bytes() for each in issued.cert_chain_pems))
