@@ -102,7 +102,9 @@ def _definitions(address: str) -> Iterator[dict[str, Any]]:
     for file in sorted((MANIFESTS / "crd/bases").glob("*.yaml")):
         definition = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
         # The conversion webhooks whose CA the manager maintains.
-        if (MANIFESTS / f"crd/patches/webhook_in_{definition['spec']['names']['plural']}.yaml").exists():
+        if (
+            MANIFESTS / f"crd/patches/webhook_in_{definition['spec']['names']['plural']}.yaml"
+        ).exists():
             definition["spec"]["conversion"] = {
                 "strategy": "Webhook",
                 "webhook": {

@@ -131,7 +131,7 @@ def ensure_local_queues(cluster: ApiServer) -> None:
 
 
 def test_a_listed_manager(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
-    """Jobs are admitted and run; finalizers and statuses work; nothing of the manager's is refused."""
+    """Jobs are admitted and end, with statuses and finalizers, and no request of it is refused."""
     ensure_local_queues(cluster)
     with enforced(cluster, tmp_path):
         refused = cluster.ask("bob", "POST", JOBS, requesting("theirs", "team-closed"))
@@ -184,9 +184,7 @@ def test_local_queues(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> No
     """A LocalQueue needs access to its ClusterQueue."""
     with enforced(cluster, tmp_path):
         created(cluster.ask("bob", "POST", LOCAL, local_queue("mine", "cluster-open")))
-        message = refusal(
-            cluster.ask("bob", "POST", LOCAL, local_queue("other", "cluster-closed"))
-        )
+        message = refusal(cluster.ask("bob", "POST", LOCAL, local_queue("other", "cluster-closed")))
         assert "bob may not submit to root.clusterqueues.cluster-closed" in message
         created(cluster.ask("bob", "DELETE", f"{LOCAL}/mine"))
 

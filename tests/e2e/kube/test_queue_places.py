@@ -49,9 +49,7 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def webhook(
-    cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[QueueWebhook]:
+def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWebhook]:
     make_namespaces(cluster)
     define(cluster)
     queues = {"mode": "deny", "groups": "kubernetes", "schedulers": SCHEDULERS}
@@ -249,15 +247,15 @@ def test_a_selector_names_no_queue(cluster: ApiServer) -> None:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": chosen}
     spec = {
         **SPEC,
-        "affinity": {
-            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-        },
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
         "topologySpreadConstraints": [
             {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term},
         ],
     }
     created(
-        cluster.ask("bob", "POST", PODS, {**labelled_pod("away", {YUNIKORN: "root.open"}), "spec": spec})
+        cluster.ask(
+            "bob", "POST", PODS, {**labelled_pod("away", {YUNIKORN: "root.open"}), "spec": spec}
+        )
     )
 
 
