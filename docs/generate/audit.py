@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from docs.generate.markdown import code, page, table
-from queuegate.policy.decision import NO_MATCH, Decision, Reason
+from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.admission.queues.model import QueueReview, RequiredCheck
+from queuegate_server.admission.queues.records import CALLER, METHOD, question
 from queuegate_server.decisions.log import DecidedCheck, Record, Report
 from queuegate_server.rpc.call_log import request_fields
+from queuegate_server.settings.admission import Mode
 
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per line. Each decision
@@ -17,26 +20,39 @@ is one record, including each check in a batch or a column request, and the deci
 `Explain…` call. `ListQueues` and `ListUsers` are not recorded, nor are calls that are rejected
 before a decision, for example because there are too many or the caller lacks the role. With
 `records: denials`, allowed requests are not recorded. Decisions that a
-[gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are recorded as well.
+[gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are recorded as well, and so are
+those of the admission webhook about each queue that an object names.
 """
 _EXAMPLES: Final = """\
 ## Examples
 
-A denial, a request about an application, a request that could not be decided, and a decision that a
-gate made and reported:
+A denial, a request about an application, a request that could not be decided, a decision that a
+gate made and reported, and one that the admission webhook made:
 """
 _TIME: Final = 1_795_270_515.701522
 _KEYS: Final[Mapping[str, str]] = {
     "time": "When the request was decided: UTC, RFC 3339, with microseconds. With `decided_by`,"
     " by the gate's clock.",
     "caller": "`loopback`, `unix`, `token:NAME` or `certificate:NAME`, as in"
-    " [`callers`](settings.md#callers).",
-    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for a gate's report.",
+    " [`callers`](settings.md#callers); `webhook` for the admission webhook.",
+    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for a gate's report, and"
+    " `AdmissionReview` for the admission webhook.",
     "user": "The user in the request. Absent if a batch was rejected as a whole.",
     "partition": "The partition in the request; `default` if it named none.",
     "groups_in_request": "How many groups the request contained; 0 if it said that the user has"
     " none. Absent if it said nothing about groups.",
-    "queue": "The queue in the request, or the application's queue.",
+    "object_kind": "The kind and API group of the object that names the queue, such as `Job.batch`."
+    " Only for the admission webhook, like all keys up to `mode`.",
+    "object_namespace": "The object's namespace; empty outside namespaces.",
+    "object_name": "The object's name; empty if the API server generates it.",
+    "dry_run": "`true` if the API server will not store the object. Otherwise absent.",
+    "unverified": "`true` if the webhook's client presented no certificate: anyone who can connect"
+    " may have made up the user and the object. Otherwise absent.",
+    "scheduler": "The [scheduler](settings.md#admissionqueuesschedulers) that reads the name,"
+    " `places[N]` for one of your own places, or `unqueued` for an object that names no queue.",
+    "mode": "`deny`, or `warn` if the object is accepted nevertheless.",
+    "queue": "The queue in the request, or the application's queue. Empty if the name in an object"
+    " cannot be that of a queue.",
     "access": "`submit` or `admin`. Only for queues.",
     "action": "`view`, `view_logs`, `modify`, `move` or `admin`. Only for applications.",
     "owner": "The application's owner; with Spark, the user that it runs for.",
@@ -58,7 +74,7 @@ _KEYS: Final[Mapping[str, str]] = {
 
 def generate() -> str:
     """Return the page."""
-    examples = [_denial(), _application(), _error(), _reported()]
+    examples = [_denial(), _application(), _error(), _reported(), _object()]
     # Every record has keys that are described, in this order.
     for record in examples:
         assert list(record) == [key for key in _KEYS if key in record]
@@ -138,3 +154,14 @@ def _reported() -> Record:
         revision=1,
         report=Report("shim-7f9c/4711", received=_TIME + 0.25, stale=True),
     ).record()
+
+
+def _object() -> Record:
+    review = QueueReview(
+        *("", "batch", "Job", "", "CREATE", "training", "night-run", "bob", (), None, None),
+        dry_run=True,
+    )
+    path = "root.namespaces.training.gpu"
+    check = RequiredCheck("kueue", "gpu", "", path, Access.SUBMIT, Mode.WARN)
+    fields = question(review, check, "default", verified=False)
+    return DecidedCheck(METHOD, _TIME, CALLER, fields, NO_MATCH, revision=1).record()

@@ -103,6 +103,12 @@ class GroupResolver:
                 return self._use(entry)
         return self._query_local(user) if user and self._is_local else None
 
+    def has_seen(self, user: str) -> bool:
+        """Return whether a user's entry, expired or not, is in the cache. Local resolvers need
+        none.
+        """
+        return self._is_local or self._cache.find(user) is not None
+
     async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
         """Resolve a user, querying the resolver if necessary.
 

@@ -13,11 +13,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from queuegate_server.admin.readiness import Phase, Readiness
-from queuegate_server.admission.bodies import RequestRefusal
-from queuegate_server.admission.endpoints import Answer, Endpoint
+from queuegate_server.admission.endpoints import Endpoint
+from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
 from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.queues.reviewer import CannotReview, QueueReviewer, ambiguities
-from queuegate_server.admission.review import write_review
+from queuegate_server.admission.queues.reviewer import QueueReviewer, ambiguities
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
 from queuegate_server.observe import logs
@@ -110,7 +109,7 @@ class PolicyBackend:
             records = QueueRecords(core.decisions, registry, time.time)
             reviewer = QueueReviewer(core.engine, queues, records)
             self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
-            endpoints.append(Endpoint("/queues", partial(_review, reviewer)))
+            endpoints.append(Endpoint(PATH, QueueEndpoint(reviewer)))
         return endpoints
 
     async def load(self, stop: asyncio.Event) -> bool:
@@ -147,17 +146,6 @@ class PolicyBackend:
         """Close everything; see `Backend`."""
         self._core.reloader.close()
         await close_core(self._core)
-
-
-async def _review(
-    reviewer: QueueReviewer, body: bytes, *, verified: bool, deadline: float
-) -> Answer:
-    del deadline
-    try:
-        uid, response = await reviewer.review(body, verified=verified)
-    except CannotReview as error:
-        raise RequestRefusal(500, "failed", str(error)) from None
-    return Answer(write_review(uid, response), "allowed" if response.allowed else "denied")
 
 
 def _reconfigure(reviewer: QueueReviewer, settings: Settings) -> None:

@@ -4,6 +4,7 @@ Unlike `admission.review`, which decodes only the members that its rules inspect
 is decoded, because a name may stand anywhere in it. The number of values is limited before that.
 """
 
+import re
 from typing import Any, Final, Required, TypedDict
 
 import msgspec
@@ -13,6 +14,11 @@ from queuegate_server.admission.queues.walk import MAX_NODES
 from queuegate_server.admission.review import API_VERSION, KIND, MalformedReview
 
 MAX_GROUPS: Final = 10_000
+MAX_ENTRIES: Final = 2 * MAX_NODES
+"""The maximum number of entries in the old and the new object together. Each becomes a Python
+object before the objects can be searched."""
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A string; matches unterminated strings as well, so that the search takes linear time."""
 
 
 class _Kind(TypedDict, total=False):
@@ -33,6 +39,7 @@ class _Request(TypedDict, total=False):
     subResource: str | None
     namespace: str | None
     name: str | None
+    dryRun: bool | None
     object: dict[str, Any] | None
     oldObject: dict[str, Any] | None
 
@@ -46,11 +53,19 @@ class _Review(TypedDict):
 _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
+def _may_exceed(text: bytes, entries: int) -> bool:
+    """Return whether JSON text may have more entries of objects and lists.
+
+    Each entry but the first follows a comma; strings may contain more of them. An entry may be
+    empty and have only brackets.
+    """
+    return text.count(b",") + text.count(b"[") + text.count(b"{") > entries
+
+
 def read_queue_review(body: bytes) -> QueueReview:
     """Decode the request in a body. Raises MalformedReview."""
-    # Each value in JSON follows a colon, a comma or a bracket; text may contain more of them.
-    if body.count(b",") + body.count(b":") > 4 * MAX_NODES:
-        raise MalformedReview(f"the objects have more than {MAX_NODES} entries")
+    if _may_exceed(body, MAX_ENTRIES) and _may_exceed(_STRING.sub(b"", body), MAX_ENTRIES):
+        raise MalformedReview(f"the objects have more than {MAX_ENTRIES // 2} entries")
     try:
         review = _REVIEW.decode(body)
     except msgspec.ValidationError as error:
@@ -82,4 +97,5 @@ def read_queue_review(body: bytes) -> QueueReview:
         groups=tuple(groups),
         new=request.get("object"),
         old=request.get("oldObject"),
+        dry_run=request.get("dryRun") or False,
     )

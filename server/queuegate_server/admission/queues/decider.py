@@ -1,125 +1,174 @@
 """Decides the checks of a review in the webhook's own process."""
 
-import time
+import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from queuegate.policy.decide import usable
-from queuegate.policy.decision import Access, Decision
+from queuegate.policy.decision import Decision
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.admission.queues.model import Outcome, RequiredCheck
-from queuegate_server.engine import Engine, Query, ServedPartition
+from queuegate_server.admission.queues.strangers import StrangerLookups, TooManyStrangers
+from queuegate_server.engine import (
+    Engine,
+    GroupsUnavailable,
+    Query,
+    ServedPartition,
+    TooManyLookups,
+)
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.settings.admission import GroupSource
 
-MAX_USER_BYTES: Final = 1_024
+MAX_NAME_BYTES: Final = 1_024
 """The maximum size of a user name or group name, as in gRPC requests."""
+_MAX_SHORT: Final = 256
+"""Printable names of up to this length are valid. Nearly all names are."""
 
-USABLE_SECONDS: Final = 0.01
-"""How long the search for usable queues may take; it blocks other reviews meanwhile."""
-_CHUNK: Final = 100
+INVALID_FIELD: Final = "invalid_field"
+"""The reason in audit records of a request that cannot be decided, as in gRPC errors."""
+_REASONS: Final[dict[type[Exception], str]] = {
+    GroupsUnavailable: "resolver_unavailable",
+    TooManyLookups: "overloaded",
+    TooManyStrangers: "overloaded",
+    TimeoutError: "deadline_exceeded",
+}
+"""The reasons for errors in audit records, as in gRPC errors."""
 
 
-class InvalidUser(ValueError):
-    """Raised for a requester whose name cannot be decided about. The message says why."""
+class Requester(NamedTuple):
+    """A user on whose behalf checks are decided."""
+
+    user: str
+    groups: Sequence[str]
+    """The groups according to the API server."""
+    verified: bool
+    """Whether the caller presented a certificate that the settings accept."""
+
+
+class Decisions(NamedTuple):
+    """The outcomes of checks."""
+
+    outcomes: list[Outcome]
+    """Each check with its decision, or the reason for its error."""
+    failure: str
+    """The message of the first error; empty if all checks were decided."""
 
 
 class Decider:
-    """Decides checks with the engine."""
+    """Decides checks with the engine.
 
-    def __init__(self, engine: Engine, groups: GroupSource) -> None:
-        """Create a decider.
+    Args:
+        engine: The engine that serves the policy.
+        groups: Where requesters' groups come from.
+        strangers: The budget for lookups of users never seen, if the caller is not verified.
+    """
 
-        Args:
-            engine: The engine that serves the policy.
-            groups: Where the requester's groups come from.
-        """
+    def __init__(self, engine: Engine, groups: GroupSource, strangers: StrangerLookups) -> None:
         self._engine = engine
         self._groups = groups
+        self._strangers = strangers
 
     async def decide(
         self,
         checks: Sequence[RequiredCheck],
         served: ServedPartition,
-        user: str,
-        groups: Sequence[str],
-    ) -> list[Outcome]:
-        """Decide checks for a requester.
+        requester: Requester,
+        deadline: float,
+    ) -> Decisions:
+        """Decide checks. An error in one check does not keep the others from being decided.
 
         Args:
             checks: The checks.
             served: The partition.
-            user: The requester's name.
-            groups: The requester's groups according to the API server.
-
-        Raises:
-            GroupsUnavailable: A decision depends on groups that cannot be looked up.
-            InvalidUser: The user name is too long, contains control characters, or is not allowed
-                in a request with groups.
+            requester: The requester.
+            deadline: When the decisions must be ready, as for `asyncio.timeout_at`.
         """
-        _check_user(user, served, has_groups=self._groups is not GroupSource.DIRECTORY)
-        return [(check, await self._decide(check, served, user, groups)) for check in checks]
+        invalid = _fault(requester.user, served, has_groups=self._uses_request)
+        if invalid:
+            return Decisions([(check, INVALID_FIELD) for check in checks], invalid)
+        groups = list(filter(_is_name, requester.groups)) if self._uses_request else None
+        requester = requester._replace(groups=groups or ())
+        outcomes: list[Outcome] = []
+        failure: Exception | None = None
+        for check in checks:
+            try:
+                decision = self._decide_at_once(check, served, requester)
+                if decision is None:
+                    if failure is not None:
+                        raise failure  # a further lookup would fail as well, possibly slowly
+                    async with asyncio.timeout_at(deadline):
+                        decision = await self._look_up_and_decide(check, served, requester)
+            except (GroupsUnavailable, TooManyStrangers, TimeoutError) as error:
+                failure = failure or error
+                outcomes.append((check, _REASONS[type(error)]))
+            else:
+                outcomes.append((check, decision))
+        return Decisions(outcomes, "" if failure is None else _message(failure))
 
-    def usable(
-        self, served: ServedPartition, user: str, groups: Sequence[str], limit: int
-    ) -> list[str]:
-        """Return up to `limit` paths of queues to which a requester may submit.
-
-        Looks up no groups, and stops after USABLE_SECONDS with the queues found until then.
-        """
-        own: Sequence[str] = ()
-        if self._groups is not GroupSource.DIRECTORY:
-            own = groups
+    def known_groups(self, served: ServedPartition, requester: Requester) -> list[str]:
+        """Return the groups that are known without a lookup."""
+        known: list[str] = []
+        if self._uses_request:
+            known += filter(_is_name, requester.groups)
         if self._groups is not GroupSource.KUBERNETES:
-            entry = served.groups.known(user)
+            entry = served.groups.known(requester.user)
             if entry is not None and isinstance(entry.outcome, KnownUser):
-                own = (*own, *entry.outcome.groups)
-        found: list[str] = []
-        paths = served.partition.paths
-        end = time.monotonic() + USABLE_SECONDS
-        for start in range(0, len(paths), _CHUNK):
-            chunk = paths[start : start + _CHUNK]
-            allowed = usable(served.partition, chunk, Access.SUBMIT, user, own)
-            found += [path for path, _ in allowed or ()]
-            if len(found) >= limit or time.monotonic() > end:
-                break
-        return found[:limit]
+                known += entry.outcome.groups
+        return known
 
-    async def _decide(
-        self, check: RequiredCheck, served: ServedPartition, user: str, groups: Sequence[str]
-    ) -> Decision:
-        own: Sequence[str] | None = None
-        if self._groups is not GroupSource.DIRECTORY:
-            own = [group for group in groups if _is_name(group)]
-        query = Query(user, own, served, check.path, check.access)
-        if own is not None:
-            verdict = self._engine.check(query)
+    @property
+    def _uses_request(self) -> bool:
+        return self._groups is not GroupSource.DIRECTORY
+
+    def _decide_at_once(
+        self, check: RequiredCheck, served: ServedPartition, requester: Requester
+    ) -> Decision | None:
+        """Return the decision; None if groups must be looked up first. Raises GroupsUnavailable."""
+        query = Query(requester.user, None, served, check.path, check.access)
+        if self._uses_request:
+            # ACLs only grant access, so either source of groups suffices for a grant.
+            verdict = self._engine.check(query._replace(groups=requester.groups))
             if verdict is not None and (
                 verdict.decision.allowed or self._groups is GroupSource.KUBERNETES
             ):
                 return verdict.decision
-            query = query._replace(groups=None)
         verdict = self._engine.check(query)
-        if verdict is None:
-            verdict = await self._engine.resolve_and_check(query)
-        return verdict.decision
+        return None if verdict is None else verdict.decision
+
+    async def _look_up_and_decide(
+        self, check: RequiredCheck, served: ServedPartition, requester: Requester
+    ) -> Decision:
+        query = Query(requester.user, None, served, check.path, check.access)
+        if requester.verified or served.groups.has_seen(requester.user):
+            return (await self._engine.resolve_and_check(query)).decision
+        async with self._strangers.slot():
+            return (await self._engine.resolve_and_check(query)).decision
 
 
 def _is_name(text: str) -> bool:
-    return (
-        bool(text)
-        and len(text.encode("utf-8", "surrogatepass")) <= MAX_USER_BYTES
-        and not CONTROL_CHARACTER.search(text)
-    )
+    if len(text) <= _MAX_SHORT and text.isprintable():
+        return bool(text)
+    return len(
+        text.encode("utf-8", "surrogatepass")
+    ) <= MAX_NAME_BYTES and not CONTROL_CHARACTER.search(text)
 
 
-def _check_user(user: str, served: ServedPartition, *, has_groups: bool) -> None:
+def _fault(user: str, served: ServedPartition, *, has_groups: bool) -> str:
+    """Return why a user name cannot be decided about; empty if it can."""
     if not _is_name(user):
-        raise InvalidUser(
-            f"request.userInfo.username has more than {MAX_USER_BYTES} bytes, or control characters"
+        return (
+            f"request.userInfo.username has more than {MAX_NAME_BYTES} bytes, or a control"
+            " character"
         )
     if has_groups and not served.partition.accepts_user(user):
-        raise InvalidUser(
-            "request.userInfo.username is not a user name that YuniKorn accepts with groups; set"
-            f" partitions.{served.partition.name}.acl_names to any in the settings"
+        return (
+            "request.userInfo.username is not a user name that YuniKorn accepts with groups: set"
+            f" partitions.{served.partition.name}.acl_names to any in the settings, or"
+            " admission.queues.groups to directory"
         )
+    return ""
+
+
+def _message(failure: Exception) -> str:
+    if isinstance(failure, TimeoutError):
+        return "groups are needed, and the resolver did not answer in time; see the server's log"
+    return str(failure)

@@ -3,12 +3,11 @@
 They never contain names of groups, because the requester may not know who else is in them.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate_server.admission.queues.checks import UNQUEUED
-from queuegate_server.admission.queues.model import Obstacle, RequiredCheck
+from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
 
 MAX_USABLE: Final = 5
 """The maximum number of usable queues in a message."""
@@ -22,7 +21,7 @@ _REASONS: Final = {
 
 
 def denial(
-    user: str, check: RequiredCheck, decision: Decision, more: int, usable: Sequence[str]
+    user: str, check: RequiredCheck, decision: Decision, more: int, usable: Usable = NO_QUEUES
 ) -> str:
     """Return why an object is refused, or would be.
 
@@ -31,7 +30,7 @@ def denial(
         check: The first check that failed.
         decision: Its decision.
         more: The number of further checks that failed.
-        usable: Paths of queues that the requester may use, possibly more than MAX_USABLE.
+        usable: Queues that the requester may use, possibly more than MAX_USABLE.
     """
     place = (
         "which applies to objects that name no queue"
@@ -42,10 +41,12 @@ def denial(
     parts = [f"{user} may not {_VERBS[check.access]} {check.path}, {place}: {reason}"]
     if more:
         parts.append(f"{more} more {'queue is' if more == 1 else 'queues are'} denied")
-    if usable:
-        listed = ", ".join(usable[:MAX_USABLE])
-        rest = len(usable) - MAX_USABLE
-        parts.append(f"Queues you may use: {listed}" + (f" ({rest} more)" if rest > 0 else ""))
+    if usable.paths:
+        listed = ", ".join(usable.paths[:MAX_USABLE])
+        rest = len(usable.paths) - MAX_USABLE
+        at_least = "" if usable.is_complete else "at least "
+        more_queues = f" ({at_least}{rest} more)" if rest > 0 else ""
+        parts.append(f"Queues you may use: {listed}{more_queues}")
     access = "" if check.access is Access.SUBMIT else f" --access {check.access}"
     parts.append(f"Ask: queuegate explain {user} {check.path}{access}")
     return ". ".join(parts)

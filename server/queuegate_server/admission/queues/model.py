@@ -1,8 +1,8 @@
 """The types that the checks of queues share. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import Access, Decision
 from queuegate_server.settings.admission import Mode
@@ -47,6 +47,17 @@ class Obstacle(NamedTuple):
     mode: Mode
 
 
+class Usable(NamedTuple):
+    """Queues to which a user may submit."""
+
+    paths: Sequence[str]
+    is_complete: bool
+    """Whether these are all."""
+
+
+NO_QUEUES: Final = Usable((), is_complete=True)
+
+
 class Requirements(NamedTuple):
     """All that must hold before an object is accepted. Both are empty if it names no queue."""
 
@@ -72,3 +83,5 @@ class QueueReview:
     groups: tuple[str, ...]
     new: Mapping[str, Any] | None
     old: Mapping[str, Any] | None
+    dry_run: bool = False
+    """Whether the API server will not store the object. The answer is the same."""

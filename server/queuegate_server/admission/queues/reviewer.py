@@ -1,34 +1,37 @@
-"""Reviews the queues that objects name: the endpoint /queues."""
+"""Reviews requests that name queues."""
 
+import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from queuegate.policy.decision import Decision
 from queuegate.policy.tree import Partition
+from queuegate_server.admission.bodies import SMALL_BODY_BYTES
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.checks import requirements
-from queuegate_server.admission.queues.decider import Decider, InvalidUser
+from queuegate_server.admission.queues.decider import Decider, Requester
 from queuegate_server.admission.queues.model import (
+    NO_QUEUES,
     Obstacle,
-    Outcome,
     QueueReview,
     RequiredCheck,
     Requirements,
+    Usable,
 )
 from queuegate_server.admission.queues.names import AmbiguousNames, QueueNames
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.records import QueueRecords
+from queuegate_server.admission.queues.strangers import StrangerLookups
+from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.decisions.log import AuditUnavailable
-from queuegate_server.engine import Engine, GroupsUnavailable, Snapshot, UnknownPartition
+from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yunikorn import go_regexp
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.settings.admission import Mode, QueueChecks
 from queuegate_server.settings.source_map import error_in
-
-MAX_USABLE_SEARCHED: Final = 100
-"""The maximum number of usable queues that are counted for a message."""
 
 
 class CannotReview(Exception):
@@ -49,7 +52,9 @@ class QueueReviewer:
     def __init__(self, engine: Engine, settings: QueueChecks, records: QueueRecords) -> None:
         self._engine = engine
         self._records = records
-        self._snapshot: Snapshot | None = None
+        self._strangers = StrangerLookups()
+        self._usable = UsableQueues()
+        self._turn = asyncio.Lock()
         self.reconfigure(settings)
 
     def reconfigure(self, settings: QueueChecks) -> None:
@@ -58,83 +63,90 @@ class QueueReviewer:
         self._places = build_places(settings)
         patterns = (*settings.controllers, *settings.exempt)
         self._exempt = [go_regexp.compile_pattern(pattern) for pattern in patterns]
-        self._decider = Decider(self._engine, settings.groups)
+        self._decider = Decider(self._engine, settings.groups, self._strangers)
         self._names: QueueNames | None = None
 
-    async def review(self, body: bytes, *, verified: bool) -> tuple[str, AdmissionResponse]:
+    async def review(
+        self, body: bytes, *, verified: bool, deadline: float
+    ) -> tuple[QueueReview, AdmissionResponse]:
         """Review the request in a body.
 
         Args:
             body: An AdmissionReview as JSON.
-            verified: Whether the caller presented a certificate of a trusted CA. Other callers
-                may ask in anybody's name, so they do not learn which queues a user may use.
+            verified: Whether the caller presented a certificate that the settings accept. Other
+                callers may ask in anybody's name, so they do not learn which queues a user may use.
+            deadline: When the response must be ready, as for `asyncio.timeout_at`.
 
         Returns:
-            The request's UID, and the response.
+            The request, possibly without its objects, and the response.
 
         Raises:
             MalformedReview: The body is not an AdmissionReview.
             CannotReview: The request cannot be decided.
         """
-        review = read_queue_review(body)
-        if self._settings.mode is Mode.OFF or self._is_exempt(review.user):
-            return review.uid, ALLOWED
-        names = self._current_names()
-        required = requirements(review, self._settings, self._places, names)
+        if len(body) <= SMALL_BODY_BYTES:
+            review, required = self._require(body)
+        else:
+            async with self._turn:
+                # Each large body takes many milliseconds, so let other tasks run in between.
+                await asyncio.sleep(PAUSE_SECONDS)
+                review, required = self._require(body)
         if not required.checks and not required.obstacles:
-            return review.uid, ALLOWED
-        return review.uid, await self._decide(review, required, names, verified=verified)
+            return review, ALLOWED
+        return review, await self._decide(review, required, verified=verified, deadline=deadline)
+
+    def _require(self, body: bytes) -> tuple[QueueReview, Requirements]:
+        """Return the request without its objects, and what must hold before it is accepted."""
+        review = read_queue_review(body)
+        required = Requirements()
+        if self._settings.mode is not Mode.OFF and not self._is_exempt(review.user):
+            required = requirements(review, self._settings, self._places, self._current_names())
+        # Release the objects, which may be large, before waiting for lookups.
+        return dataclasses.replace(review, new=None, old=None), required
 
     def _is_exempt(self, user: str) -> bool:
         return any(pattern.search(user) is not None for pattern in self._exempt)
 
+    def _served(self) -> ServedPartition:
+        try:
+            return self._engine.snapshot.find(self._settings.partition)
+        except (NotReady, UnknownPartition) as error:
+            raise CannotReview(f"admission.queues.partition: {error}") from None
+
     def _current_names(self) -> QueueNames:
-        snapshot = self._engine.snapshot
-        if self._names is None or snapshot is not self._snapshot:
+        partition = self._served().partition
+        if self._names is None or self._names.partition is not partition:
             try:
-                served = snapshot.find(self._settings.partition)
-                self._names = QueueNames(served.partition, self._settings.schedulers)
-            except (UnknownPartition, AmbiguousNames) as error:
-                raise CannotReview(f"admission.queues: {error}") from None
-            self._snapshot = snapshot
+                self._names = QueueNames(partition, self._settings.schedulers)
+            except AmbiguousNames as error:
+                raise CannotReview(f"admission.queues.schedulers: {error}") from None
         return self._names
 
     async def _decide(
-        self, review: QueueReview, required: Requirements, names: QueueNames, *, verified: bool
+        self, review: QueueReview, required: Requirements, *, verified: bool, deadline: float
     ) -> AdmissionResponse:
-        snapshot = self._engine.snapshot
-        served = snapshot.find(names.partition.name)
-        for obstacle in required.obstacles:
-            self._records.count(obstacle.scheduler, "refused", str(obstacle.mode))
-        outcomes: list[Outcome]
-        failure = ""
-        try:
-            outcomes = await self._decider.decide(
-                required.checks, served, review.user, review.groups
-            )
-        except (GroupsUnavailable, InvalidUser) as error:
-            failure = str(error)
-            outcomes = [(check, error_name(error)) for check in required.checks]
+        served, revision = self._served(), self._engine.snapshot.policy.revision
+        requester = Requester(review.user, review.groups, verified)
+        outcomes, failure = await self._decider.decide(required.checks, served, requester, deadline)
         try:
             await self._records.record(
-                review,
-                outcomes,
-                served.partition.name,
-                snapshot.policy.revision,
+                *(review, required.obstacles, outcomes, served.partition.name, revision),
                 verified=verified,
             )
         except AuditUnavailable as error:
             raise CannotReview(str(error)) from None
-        if failure:
-            raise CannotReview(failure)
         denied = [
             (check, decision)
             for check, decision in outcomes
             if isinstance(decision, Decision) and not decision.allowed
         ]
-        usable: Sequence[str] = ()
-        if verified and denied:
-            usable = self._decider.usable(served, review.user, review.groups, MAX_USABLE_SEARCHED)
+        must_deny = any(check.mode is Mode.DENY for check, _ in denied)
+        if failure and not must_deny:
+            raise CannotReview(failure)
+        usable = NO_QUEUES
+        if verified and must_deny:
+            groups = self._decider.known_groups(served, requester)
+            usable = await self._usable.find(served.partition, review.user, groups)
         return _response(review.user, required.obstacles, denied, usable)
 
 
@@ -162,16 +174,11 @@ def ambiguities(settings: QueueChecks, partitions: Mapping[str, Partition]) -> l
     return []
 
 
-def error_name(error: Exception) -> str:
-    """Return an error's reason for audit records, as in gRPC errors."""
-    return "invalid_request" if isinstance(error, InvalidUser) else "resolver_unavailable"
-
-
 def _response(
     user: str,
     obstacles: Sequence[Obstacle],
     denied: Sequence[tuple[RequiredCheck, Decision]],
-    usable: Sequence[str],
+    usable: Usable,
 ) -> AdmissionResponse:
     """Deny if any failure has the mode `deny`; otherwise allow, with a warning for each failure."""
     refused = [obstacle for obstacle in obstacles if obstacle.mode is Mode.DENY]
@@ -183,6 +190,6 @@ def _response(
         return deny(messages.denial(user, check, decision, len(denials) - 1, usable))
     warnings = [
         *(messages.refusal(obstacle) for obstacle in obstacles),
-        *(messages.denial(user, check, decision, 0, ()) for check, decision in denied),
+        *(messages.denial(user, check, decision, 0) for check, decision in denied),
     ]
     return AdmissionResponse(allowed=True, warnings=tuple(warnings))

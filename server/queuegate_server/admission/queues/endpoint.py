@@ -1,0 +1,51 @@
+"""The endpoint /queues of the webhook."""
+
+import logging
+from typing import Final
+
+from queuegate_server.admission.bodies import RequestRefusal
+from queuegate_server.admission.endpoints import Answer
+from queuegate_server.admission.queues.model import QueueReview
+from queuegate_server.admission.queues.reviewer import CannotReview, QueueReviewer
+from queuegate_server.admission.review import write_review
+from queuegate_server.admission.rules import AdmissionResponse
+
+PATH: Final = "/queues"
+_LOG = logging.getLogger("queuegate_server.admission.queues")
+_MAX_LOGGED: Final = 1_000
+_ERROR: Final = 500
+
+
+class QueueEndpoint:
+    """Answers requests to the path /queues; see `endpoints.Handle`."""
+
+    def __init__(self, reviewer: QueueReviewer) -> None:
+        self._reviewer = reviewer
+
+    async def __call__(self, body: bytes, *, verified: bool, deadline: float) -> Answer:
+        """Answer a request. Raises MalformedReview, or RequestRefusal if it cannot be decided."""
+        try:
+            review, response = await self._reviewer.review(
+                body, verified=verified, deadline=deadline
+            )
+        except CannotReview as error:
+            _LOG.warning("cannot decide", extra={"reason": str(error)[:_MAX_LOGGED]})
+            # The API server applies the webhook's failurePolicy.
+            raise RequestRefusal(_ERROR, "failed", str(error)) from None
+        if not response.allowed:
+            _log_denial(review, response)
+        outcome = "allowed" if response.allowed else "denied"
+        return Answer(write_review(review.uid, response), outcome)
+
+
+def _log_denial(review: QueueReview, response: AdmissionResponse) -> None:
+    _LOG.info(
+        "refused",
+        extra={
+            "uid": review.uid[:_MAX_LOGGED],
+            "user": review.user[:_MAX_LOGGED],
+            "kind": review.kind[:_MAX_LOGGED],
+            "namespace": review.namespace[:_MAX_LOGGED],
+            "reason": response.message[:_MAX_LOGGED],
+        },
+    )

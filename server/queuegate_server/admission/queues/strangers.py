@@ -1,0 +1,46 @@
+"""Limits group lookups that callers without a verified certificate can cause.
+
+Any pod may reach the webhook's port and post reviews in the name of users who do not exist, each of
+which would be a lookup. Lookups of users that the cache has never contained therefore have a budget
+of their own: they cannot occupy the resolver, which other users' lookups share.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+MAX_RUNNING: Final = 4
+"""The maximum number of lookups at once. A resolver's default limit is 64."""
+MAX_WAITING: Final = 64
+"""The maximum number of reviews that wait for such a lookup."""
+
+
+class TooManyStrangers(Exception):
+    """Raised if too many lookups of unknown users are in progress."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "groups are needed, and too many users who have not been seen before are being looked"
+            " up; retry later, or set admission.tls.client_ca_file so that clients are verified"
+        )
+
+
+class StrangerLookups:
+    """The budget for lookups of users that the cache has never contained."""
+
+    def __init__(self) -> None:
+        self._running = asyncio.Semaphore(MAX_RUNNING)
+        self._reviews = 0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold a slot for a lookup. Raises TooManyStrangers."""
+        if self._reviews >= MAX_RUNNING + MAX_WAITING:
+            raise TooManyStrangers
+        self._reviews += 1
+        try:
+            async with self._running:
+                yield
+        finally:
+            self._reviews -= 1
