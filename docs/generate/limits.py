@@ -10,6 +10,7 @@ from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
 from queuegate_server.admission import bodies, connections, review
 from queuegate_server.admission import settings as admission
+from queuegate_server.admission.queues import body, checks, messages, walk
 from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
@@ -37,6 +38,7 @@ from queuegate_server.rpc import (
     wire,
 )
 from queuegate_server.server import wiring
+from queuegate_server.settings import admission as queue_settings
 from queuegate_server.settings import callers, listeners, load
 from queuegate_server.sync import change_log, compiler, session
 from queuegate_server.transports import stalls
@@ -85,6 +87,10 @@ def generate() -> str:
         "## The admission webhook",
         "A request that exceeds one of these is answered with an HTTP error, or denied.",
         table(head, _webhook()),
+        "## Queues that objects name",
+        "An object that exceeds one of these is refused, or in warn mode accepted with a warning,"
+        " unless the table says otherwise.",
+        table(head, _queues()),
     )
 
 
@@ -317,6 +323,27 @@ def _webhook() -> list[tuple[str, str]]:
         (
             "Regular expression in the webhook's settings",
             f"{_count(admission.MAX_PATTERN_CHARACTERS)} characters",
+        ),
+    ]
+
+
+def _queues() -> list[tuple[str, str]]:
+    return [
+        ("Different queues in an object", _count(checks.MAX_QUEUES)),
+        (
+            "Entries in all lists and maps of an object; far more are an HTTP error",
+            _count(walk.MAX_NODES),
+        ),
+        ("Levels of an object", _count(walk.MAX_DEPTH)),
+        ("Groups of the requester; more are an HTTP error", _count(body.MAX_GROUPS)),
+        (
+            "Name of the requester; a longer one is an HTTP error",
+            f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8",
+        ),
+        ("Usable queues that a message lists", _count(messages.MAX_USABLE)),
+        (
+            "Patterns in `controllers`, and in `exempt`; more are an error at startup",
+            _count(queue_settings.MAX_PATTERNS),
         ),
     ]
 

@@ -1,5 +1,6 @@
 """metrics.md: every metric, as the code declares it for Prometheus."""
 
+import time
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -10,6 +11,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from docs.generate.markdown import code, page, sentence, table
 from queuegate_server.admission.app import AdmissionMetrics
+from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.server.metric_families import METRICS
 from queuegate_server.supervisor.service import worker_metrics
 
@@ -32,7 +34,8 @@ answer within 2 s. In addition:
 _WEBHOOK: Final = """\
 ## Metrics of the admission webhook
 
-`queuegate-server admission` exports these on the port `--ops-listen`:
+`queuegate-server admission` exports these on the port `--ops-listen`. With `--config`, it also
+exports the server's metrics of policies, resolvers, caches, the fleet and the audit log.
 """
 
 
@@ -42,7 +45,8 @@ def generate() -> str:
     of_process = [*ProcessCollector(registry=registry).collect(), *GCCollector(registry).collect()]
     of_server = [kind(name, text, labels=labels) for name, (kind, text, labels) in METRICS.items()]  # type: ignore[call-arg]
     never = cast("Any", SimpleNamespace(reloads=1, failures=0, expires=0.0))
-    of_webhook = _of_registry(AdmissionMetrics(never, never).registry)
+    of_webhook = AdmissionMetrics(never, never).registry
+    QueueRecords(never, of_webhook, time.time)
     return page(
         "Metrics",
         _SERVER,
@@ -50,7 +54,7 @@ def generate() -> str:
         _WORKERS,
         _table(worker_metrics(1, 1, {})),
         _WEBHOOK,
-        _table(of_webhook),
+        _table(_of_registry(of_webhook)),
     )
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from queuegate.policy.acl import AclNames
+from queuegate_server.cli.admission_manifest import VARIABLES, manifest, settings_variables
 from queuegate_server.cli.command import FILE, Failure, config_option, overrides_option
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
@@ -18,10 +19,9 @@ from queuegate_server.runtime.resources import TooFewResources
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
-from queuegate_server.settings.load import NESTING, PREFIX, SettingsError, load_settings
+from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 
-_VARIABLES: Final = f"{PREFIX}ADMISSION"
 """The prefix of the variables of this command's options."""
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _option: Final = functools.partial(click.option, show_default=True, show_envvar=True)
@@ -46,7 +46,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     return frozenset(names)
 
 
-@click.group(invoke_without_command=True, context_settings={"auto_envvar_prefix": _VARIABLES})
+@click.group(invoke_without_command=True, context_settings={"auto_envvar_prefix": VARIABLES})
 @click.pass_context
 @config_option("The settings (queuegate.yaml); the section admission configures the webhook.")
 @overrides_option
@@ -163,7 +163,7 @@ def admission(
         return
     settings = read = None
     if config is not None or overrides:
-        read = partial(load_settings, config, _settings_variables(os.environ), overrides)
+        read = partial(load_settings, config, settings_variables(os.environ), overrides)
         settings = _settings(read)
         _take_settings(settings, context, options)
         log_level = _stated(context, "log_level") or settings.log.level
@@ -223,17 +223,6 @@ def _serve(
         raise Failure(f"the policy cannot be served\n{error}") from None
 
 
-def _settings_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the variables of this command's options, which are not
-    settings.
-    """
-    return {
-        name: value
-        for name, value in environment.items()
-        if not name.startswith(f"{_VARIABLES}_") or name.startswith(f"{_VARIABLES}{NESTING}")
-    }
-
-
 def _settings(read: Callable[[], Settings]) -> Settings:
     try:
         return read()
@@ -261,6 +250,9 @@ def _take_settings(settings: Settings, context: click.Context, options: dict[str
             "client_names": frozenset(map(certificate_name, webhook.tls.client_names)),
         }
     options |= {name: value for name, value in found.items() if _stated(context, name) is None}
+
+
+admission.add_command(manifest)
 
 
 def _announce(address: str, ops_address: str) -> None:

@@ -125,8 +125,11 @@ def test_webhooks_ask_what_is_served() -> None:
 class _Nothing:
     """Enough of a webhook to list its routes."""
 
+    _endpoints = ()
+
     def __getattr__(self, name: str) -> Any:
-        return WebhookApp._route.__get__(self) if name == "_route" else id
+        method = getattr(WebhookApp, name, None)
+        return method.__get__(self) if name in {"_route", "_review_route"} else id
 
 
 @pytest.mark.parametrize(("pod", "container"), CONTAINERS)

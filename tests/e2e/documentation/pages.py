@@ -71,6 +71,7 @@ PAGES: Final = {
     "docs/how-to/install.md": Page(
         module="e2e/packaging/test_install_page.py", not_run=2, blocks="sh console"
     ),
+    "docs/how-to/introduce-queue-checks.md": Page(not_run=4),
     "docs/how-to/java.md": Page(
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),
@@ -84,6 +85,7 @@ PAGES: Final = {
     "docs/how-to/node.md": Page(
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),
+    "docs/how-to/queue-access-kueue.md": Page(not_run=1),
     "docs/how-to/run-a-fleet.md": Page((directories.openldap, directories.redis), not_run=1),
     "docs/how-to/several-resolvers.md": Page((directories.openldap,)),
     "docs/how-to/systemd.md": Page(not_run=3),
@@ -102,6 +104,7 @@ PAGES: Final = {
         module="e2e/yunikorn/test_scheduler.py", blocks="sh sh sh console"
     ),
     "docs/reference/python.md": Page((environments.python_api,)),
+    "docs/reference/queue-checks.md": Page(not_run=1),
     "docs/tutorials/first-decision.md": Page(not_run=1),
     "docs/tutorials/shim-go.md": Page((environments.go,)),
     "docs/tutorials/yunikorn-kubernetes.md": Page(not_run=10),

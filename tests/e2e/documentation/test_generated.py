@@ -7,7 +7,7 @@ import grpc
 import pytest
 from click.testing import CliRunner
 
-from docs.generate import chart
+from docs.generate import chart, webhooks
 from docs.generate.pages import PAGES
 from queuegate._errors import from_item
 from queuegate.exceptions import NotPermitted, Unavailable
@@ -20,6 +20,11 @@ from tests.e2e.documentation.reader import CHECKOUT
 def test_page_is_up_to_date(name: str) -> None:
     committed = CHECKOUT / "docs" / "reference" / name
     assert committed.read_text() == PAGES[name](), "run `make docs-generated`"
+
+
+def test_webhook_configurations_are_up_to_date() -> None:
+    committed = (CHECKOUT / webhooks.WITHOUT_QUEUES).read_text()
+    assert committed == webhooks.generate_without_queues(), "run `make docs-generated`"
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,14 @@ from tests.support.servers.free_ports import free_port
 
 BUILT = Path(".tools/kube")
 START_SECONDS = 120
+KUEUE_MANAGER = "system:serviceaccount:kueue-system:kueue-controller-manager"
 USERS = {
     "admin": "system:masters",
     "bob": "dev",
     "alice": "dev",
     "portal": "gateways",
     "system:serviceaccount:kube-system:replicaset-controller": "system:serviceaccounts",
+    KUEUE_MANAGER: "system:serviceaccounts",
 }
 
 
@@ -47,22 +49,32 @@ class ApiServer:
         self._ca = ca
 
     def ask(
-        self, user: str, method: str, path: str, content: Any = None, patch: str = "json-patch+json"
+        self,
+        user: str,
+        method: str,
+        path: str,
+        content: Any = None,
+        patch: str = "json-patch+json",
+        *,
+        impersonated: str = "",
     ) -> httpx2.Response:
+        """Make a request as a user, who may impersonate another one."""
         kind = f"application/{patch if method == 'PATCH' else 'json'}"
         headers = {"Authorization": f"Bearer {token(user)}", "Content-Type": kind}
+        if impersonated:
+            headers["Impersonate-User"] = impersonated
         return self._http.request(method, path, json=content, headers=headers)
 
-    def kubeconfig(self) -> str:
-        """Return a configuration for kubectl and Helm, as admin."""
+    def kubeconfig(self, user: str = "admin") -> str:
+        """Return a configuration for kubectl, Helm and controllers."""
         authority = base64.b64encode(self._ca.cert_pem.bytes()).decode()
         cluster = {"server": self._address, "certificate-authority-data": authority}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "admin", "user": {"token": token("admin")}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+            "users": [{"name": user, "user": {"token": token(user)}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
             "current-context": "test",
         }
         return json.dumps(content)

@@ -1,0 +1,148 @@
+"""The webhook configurations for YuniKorn's user annotation and configuration. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from queuegate.user_info import ANNOTATION
+from queuegate_server.admission.queues.manifest import COMMENT
+
+_API_VERSION: Final = "admissionregistration.k8s.io/v1"
+_DOMAIN: Final = "queuegate.yunikorn.apache.org"
+_USER_LABEL: Final = "yunikorn.apache.org/username"
+_APPS: Final = ["deployments", "replicasets", "daemonsets", "statefulsets"]
+_JOBS: Final = ["jobs", "cronjobs"]
+_CREATE: Final = ["CREATE"]
+_UPDATE: Final = ["UPDATE"]
+_BOTH: Final = ["CREATE", "UPDATE"]
+
+
+def annotation_configurations(
+    name: str,
+    client_config: Callable[[str], Mapping[str, Any]],
+    selector: Mapping[str, Any],
+    namespace: str,
+) -> list[dict[str, Any]]:
+    """Return the configurations for /mutate, /validate and /validate-conf.
+
+    Args:
+        name: The name of both configurations.
+        client_config: Returns how the API server reaches a path.
+        selector: Selects the namespaces whose objects are reviewed.
+        namespace: The scheduler's namespace, which is also the webhook's.
+    """
+
+    def webhook(prefix: str, path: str) -> dict[str, Any]:
+        return {
+            "name": f"{prefix}.{_DOMAIN}",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 5,
+            "matchPolicy": "Equivalent",
+            "clientConfig": client_config(path),
+            "namespaceSelector": selector,
+        }
+
+    mutate = {
+        COMMENT: "In a second call, it would take its own annotation for one that the user wrote.",
+        **webhook("mutate", "/mutate"),
+        "reinvocationPolicy": "Never",
+        "rules": [
+            _rule(_CREATE, "", ["pods"]),
+            _rule(_BOTH, "", ["replicationcontrollers"]),
+            _rule(_BOTH, "apps", _APPS),
+            _rule(_BOTH, "batch", _JOBS),
+        ],
+    }
+    validate = {
+        COMMENT: "Runs after all mutating webhooks, including those of others.",
+        **webhook("validate", "/validate"),
+        "rules": [
+            _rule(_BOTH, "", ["pods", "replicationcontrollers"]),
+            _rule(_BOTH, "apps", _APPS),
+            _rule(_BOTH, "batch", _JOBS),
+            {
+                COMMENT: "The controller of a StatefulSet creates pods from the template in a "
+                "revision.",
+                **_rule(_BOTH, "apps", ["controllerrevisions"]),
+            },
+        ],
+    }
+    subresources = {
+        COMMENT: "These also write a pod's annotations and labels: an update of the status carries "
+        "them, and a binding\nadds its own. If USER_LABEL_KEY names another label, name it in the "
+        "condition as well.",
+        **webhook("subresources", "/validate"),
+        "matchConditions": [{"name": "the-user-changes", "expression": _user_changes()}],
+        "rules": [
+            _rule(_UPDATE, "", ["pods/status", "pods/resize", "pods/ephemeralcontainers"]),
+            _rule(_CREATE, "", ["pods/binding", "bindings"]),
+        ],
+    }
+    configuration = {
+        COMMENT: "The scheduler's configuration. An outage of the webhook must not keep anyone "
+        "from repairing it.",
+        **webhook("configuration", "/validate-conf"),
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 10,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "matchConditions": [
+            {
+                "name": "scheduler-configmaps",
+                "expression": 'request.name in ["yunikorn-configs", "yunikorn-defaults"]',
+            }
+        ],
+        "rules": [_rule(_BOTH, "", ["configmaps"])],
+    }
+    return [
+        {
+            COMMENT: _ABOUT,
+            **_configuration("MutatingWebhookConfiguration", name, [mutate]),
+        },
+        _configuration(
+            "ValidatingWebhookConfiguration", name, [validate, subresources, configuration]
+        ),
+    ]
+
+
+_ABOUT: Final = """\
+Failure policy Fail: an object that cannot be checked is not created. With Ignore, anyone could name
+any user during an outage. So that the cluster can start without the webhook:
+  - the API server does not call it for kube-system and its own namespace;
+  - updates of pods' status and bindings, which kubelets and schedulers make, are only reviewed if
+    they change the annotation or the user label.
+Timeout 5 s: an API request does not wait longer for the webhook."""
+
+
+def _configuration(kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": webhooks,
+    }
+
+
+def _rule(operations: list[str], group: str, resources: list[str]) -> dict[str, Any]:
+    return {
+        "operations": operations,
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "resources": resources,
+        "scope": "Namespaced",
+    }
+
+
+def _user_changes() -> str:
+    places = (("annotations", ANNOTATION), ("labels", _USER_LABEL))
+    return "\n|| ".join(
+        f"{_value('object', 'has(', name, key)}\n"
+        f"!= {_value('oldObject', 'oldObject != null && has(', name, key)}"
+        for name, key in places
+    )
+
+
+def _value(root: str, start: str, name: str, key: str) -> str:
+    """Return the expression for a label or annotation; empty if it is absent."""
+    entries = f"{root}.metadata.{name}"
+    return f'({start}{entries})\n&& "{key}" in {entries}\n? {entries}["{key}"] : "")'

@@ -1,0 +1,133 @@
+"""The matchConditions of the webhooks for /queues, in CEL. Pure.
+
+The API server evaluates them before it calls a webhook, so that objects which name no queue do not
+depend on the webhook. They need the optional types of Kubernetes 1.29.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from queuegate_server.admission.queues.listed_kinds import POD_RESOURCES, REVISIONS, ListedKinds
+from queuegate_server.admission.queues.places import Kind, Places
+from queuegate_server.settings.admission import Mode, QueueChecks
+
+Condition = dict[str, str]
+"""A condition's name and expression."""
+
+_TEMPLATE: Final = ".?spec.?template.?metadata"
+_METADATA: Final = (".?metadata",)
+_TEMPLATES: Final = (
+    _TEMPLATE,
+    f".?spec.?jobTemplate{_TEMPLATE}",
+    ".?spec.?jobTemplate.?metadata",
+    ".?template.?metadata",
+)
+"""The metadata of templates in built-in kinds: workloads, CronJobs and PodTemplates. In other
+kinds, these members may have other types, which would be errors."""
+_MAX_LINE: Final = 70
+_MAPS: Final = ("labels", "annotations")
+_RESOURCE: Final = 'request.resource.group + "/" + request.resource.resource'
+_KIND: Final = 'request.kind.group + "/" + request.kind.kind'
+
+
+def requester(settings: QueueChecks) -> list[Condition]:
+    """Return the condition that the requester is checked.
+
+    CEL matches regular expressions with the same library as Go.
+    """
+    patterns = [
+        f"request.userInfo.username.matches({json.dumps(pattern, ensure_ascii=False)})"
+        for pattern in (*settings.controllers, *settings.exempt)
+    ]
+    if not patterns:
+        return []
+    expression = "\n|| ".join(patterns)
+    return [{"name": "the-requester-is-checked", "expression": f"!({expression})"}]
+
+
+def is_listed(kinds: ListedKinds) -> str:
+    """Return the expression that a request is about a listed kind."""
+    expression = f"{_RESOURCE} in {_list(_joined(kinds.resources))}"
+    return f"{expression}{_or_own(kinds)}"
+
+
+def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKinds) -> Condition:
+    """Return the condition that the names of queues in an object of a listed kind may change."""
+    keys = sorted(_keys(places, bare=True))
+    alternatives = []
+    if keys:
+        alternatives += [
+            _keys_change(keys, _METADATA),
+            f"{_RESOURCE} in {_list(_joined(POD_RESOURCES))}\n&& {_keys_change(keys, _TEMPLATES)}",
+        ]
+    members = "\n|| ".join(
+        f"object[?{json.dumps(member)}] != oldObject[?{json.dumps(member)}]"
+        for member in kinds.members
+    )
+    searched = f"({_RESOURCE} in {_list(_joined(kinds.searched))}{_or_own(kinds)})"
+    alternatives += [
+        f"{searched}\n&& (oldObject == null\n|| {members})",
+        f'request.operation == "CREATE"\n&& {_RESOURCE} == {json.dumps("/".join(REVISIONS))}',
+    ]
+    if settings.unqueued != "allow":
+        others = _list(["bindings", "namespaces"])
+        alternatives.append(
+            'request.operation == "CREATE" && !has(request.subResource)\n'
+            f"&& !(request.resource.resource in {others})"
+        )
+    return {"name": "a-queue-may-change", "expression": "\n|| ".join(alternatives)}
+
+
+def other_names_change(places: Places) -> list[Condition]:
+    """Return the condition that a top-level label or annotation names a new queue.
+
+    The list is empty if no key counts in all kinds.
+    """
+    keys = sorted(_keys(places, bare=False))
+    if not keys:
+        return []
+    return [{"name": "a-queue-changes", "expression": _keys_change(keys, _METADATA)}]
+
+
+def _keys(places: Places, *, bare: bool) -> set[str]:
+    """Return the keys of labels and annotations; `bare` includes those that certain kinds have."""
+    return {
+        key
+        for by_key in places.keys.values()
+        for key, found in by_key.items()
+        for each in found
+        if places.modes[each.scheduler] is not Mode.OFF and (bare or each.kinds is None)
+    }
+
+
+def _keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
+    """Return the expression that a key has another value than before, or its first value.
+
+    An absent label equals an empty one, which names no queue.
+    """
+
+    def values(root: str) -> str:
+        items = [f'{root}{each}.?{name}[?key].orValue("")' for each in metadata for name in _MAPS]
+        return "[" + ",\n".join(items) + "]"
+
+    none = _list([""] * (len(metadata) * len(_MAPS)))
+    return (
+        f"{_list(keys)}.exists(key,\n{values('object')}\n!= (oldObject == null ? {none} :\n"
+        f"{values('oldObject')}))"
+    )
+
+
+def _or_own(kinds: ListedKinds) -> str:
+    return f"\n|| {_KIND} in {_list(_joined(kinds.own))}" if kinds.own else ""
+
+
+def _joined(pairs: Iterable[Kind]) -> list[str]:
+    return ["/".join(pair) for pair in pairs]
+
+
+def _list(texts: Iterable[str]) -> str:
+    """Return a list in CEL, with a line for each item of a long one."""
+    items = [json.dumps(text, ensure_ascii=False) for text in texts]
+    line = ", ".join(items)
+    return f"[{line}]" if len(line) <= _MAX_LINE else "[" + ",\n".join(items) + "]"

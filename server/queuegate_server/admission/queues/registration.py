@@ -1,0 +1,162 @@
+"""The webhook configurations that fit the settings, for the API server. Pure.
+
+Each object may have the member COMMENT, whose text `manifest.render` writes above it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from queuegate_server.admission.queues import conditions
+from queuegate_server.admission.queues.annotation_webhooks import annotation_configurations
+from queuegate_server.admission.queues.listed_kinds import ListedKinds, rule
+from queuegate_server.admission.queues.manifest import COMMENT
+from queuegate_server.admission.queues.places import Places, build_places
+from queuegate_server.settings.admission import Admission, Mode, QueueChecks
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+QUEUES_PATH: Final = "/queues"
+TIMEOUT_SECONDS: Final = 5
+EXCLUDED: Final = ("kube-system",)
+"""Namespaces that the cluster needs to start."""
+_ALL: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How the API server reaches the webhook."""
+
+    namespace: str
+    name: str
+    ca_bundle: str = ""
+    """The authority of its certificate, PEM in base64; empty if another tool adds it."""
+    excluded: Sequence[str] = EXCLUDED
+    """Namespaces for which the webhook is not called, besides its own."""
+
+
+def webhook_configurations(
+    admission: Admission, service: Service, name: str
+) -> list[dict[str, Any]]:
+    """Return the configurations that fit the settings.
+
+    Args:
+        admission: The section `admission` of the settings.
+        service: How the API server reaches the webhook.
+        name: The name of the configurations; the one for /queues gets the suffix `-queues`.
+    """
+    queues = admission.queues
+    found: list[dict[str, Any]] = []
+    if queues is None or queues.schedulers.yunikorn is not None or admission.yunikorn.enabled:
+        found += annotation_configurations(
+            name, lambda path: _client_config(service, path), _selector(service), service.namespace
+        )
+    if queues is not None:
+        found += _queue_configurations(queues, service, f"{name}-queues")
+    return found
+
+
+def enforced_mode(settings: QueueChecks, places: Places) -> Mode:
+    """Return the strictest mode of all schedulers; `off` if nothing is checked."""
+    modes = set(places.modes.values())
+    if settings.unqueued != "allow":
+        modes.add(settings.mode)
+    if settings.mode is Mode.OFF:
+        return Mode.OFF
+    return next((mode for mode in (Mode.DENY, Mode.WARN) if mode in modes), Mode.OFF)
+
+
+def _queue_configurations(
+    settings: QueueChecks, service: Service, name: str
+) -> list[dict[str, Any]]:
+    places = build_places(settings)
+    mode = enforced_mode(settings, places)
+    if mode is Mode.OFF:
+        return []
+    kinds = ListedKinds(places)
+    who = conditions.requester(settings)
+    listed = [*who, conditions.listed_names_change(settings, places, kinds)]
+    if kinds.own:
+        listed.insert(0, {"name": "a-listed-kind", "expression": conditions.is_listed(kinds)})
+    webhooks = [
+        {
+            COMMENT: _about_listed(settings),
+            **_webhook("listed.queues.queuegate.io", mode, service),
+            "matchConditions": listed,
+            "rules": kinds.rules(),
+        }
+    ]
+    if change := conditions.other_names_change(places):
+        other = {"name": "not-a-listed-kind", "expression": f"!({conditions.is_listed(kinds)})"}
+        webhooks.append(
+            {
+                COMMENT: "All other kinds, if a label or annotation of the object itself names a "
+                "queue that is new.",
+                **_webhook("others.queues.queuegate.io", mode, service),
+                "matchConditions": [other, *who, *change],
+                "rules": [rule(["CREATE", "UPDATE"], _ALL, [_ALL, f"{_ALL}/status"])],
+            }
+        )
+    return [
+        {
+            COMMENT: _about_mode(mode, name),
+            "apiVersion": API_VERSION,
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": webhooks,
+        }
+    ]
+
+
+def _webhook(name: str, mode: Mode, service: Service) -> dict[str, Any]:
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail" if mode is Mode.DENY else "Ignore",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+        "matchPolicy": "Equivalent",
+        "clientConfig": _client_config(service, QUEUES_PATH),
+        "namespaceSelector": _selector(service),
+    }
+
+
+def _client_config(service: Service, path: str) -> dict[str, Any]:
+    address = {"name": service.name, "namespace": service.namespace, "path": path, "port": 443}
+    bundle = {"caBundle": service.ca_bundle} if service.ca_bundle else {}
+    return {"service": address, **bundle}
+
+
+def _selector(service: Service) -> Mapping[str, Any]:
+    values = list(dict.fromkeys((*service.excluded, service.namespace)))
+    name = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}
+    return {"matchExpressions": [name]}
+
+
+def _about_mode(mode: Mode, name: str) -> str:
+    outage = (
+        "Failure policy Fail: while the webhook does not answer, objects that name a queue are "
+        "refused."
+        if mode is Mode.DENY
+        else "Failure policy Ignore, because no mode is deny: while the webhook does not answer, "
+        "objects are accepted without a warning."
+    )
+    return (
+        "The queues that objects name. The API server asks one of the two webhooks, never both.\n"
+        f"{outage}\n"
+        "To stop all checks in an emergency:\n"
+        f"  kubectl delete validatingwebhookconfiguration {name}"
+    )
+
+
+def _about_listed(settings: QueueChecks) -> str:
+    text = (
+        "Kinds that contain templates, or fields that name a queue. Custom resources are reviewed "
+        "whenever\ntheir specification changes, because a condition cannot search their templates."
+    )
+    if settings.unqueued == "allow":
+        return text
+    return (
+        f"{text}\n"
+        f"With `unqueued: {settings.unqueued}`, creating any of these kinds, such as a pod, needs "
+        "an answer\nof the webhook, whether the object names a queue or not."
+    )

@@ -1,0 +1,123 @@
+"""`queuegate-server admission manifest`: prints the webhook configurations for the API server."""
+
+import base64
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from queuegate_server.cli.command import (
+    FILE,
+    Failure,
+    config_option,
+    overrides_option,
+    read_or_fail,
+)
+from queuegate_server.settings.load import NESTING, PREFIX, SettingsError, load_with_origins
+
+VARIABLES: Final = f"{PREFIX}ADMISSION"
+"""The prefix of variables that set options of `admission`."""
+_SERVICE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9]{0,62})")
+_NAME: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,240}[a-z0-9])?")
+_CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----"
+)
+
+
+def _service(_: click.Context, __: click.Parameter, value: str) -> tuple[str, str]:
+    match = _SERVICE.fullmatch(value)
+    if match is None:
+        raise click.BadParameter(f"{value!r}: write NAMESPACE/NAME")
+    return match[1], match[2]
+
+
+def _name(_: click.Context, __: click.Parameter, value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise click.BadParameter(f"{value!r}: use lower case letters, digits, '-' and '.'")
+    return value
+
+
+@click.command()
+@config_option("The settings of the webhook (queuegate.yaml).", required=True)
+@overrides_option
+@click.option(
+    "--service",
+    default="yunikorn/queuegate-admission",
+    show_default=True,
+    metavar="NAMESPACE/NAME",
+    callback=_service,
+    help="The webhook's Service.",
+)
+@click.option(
+    "--ca-file",
+    type=FILE,
+    help="The CA that signs the webhook's certificate, PEM. If omitted, another tool, such as "
+    "cert-manager, must add it.",
+)
+@click.option(
+    "--name",
+    default="queuegate-admission",
+    show_default=True,
+    callback=_name,
+    help="The name of the configurations. The configuration for queues gets the suffix -queues.",
+)
+def manifest(
+    *,
+    config: Path,
+    overrides: tuple[str, ...],
+    service: tuple[str, str],
+    ca_file: Path | None,
+    name: str,
+) -> None:
+    """Print the webhook configurations that fit the settings, for `kubectl apply -f -`.
+
+    They tell the API server which requests the webhook reviews. Print and apply them again when
+    admission.queues changes: its modes, schedulers, controllers, exempt users or `unqueued`.
+
+    Exit status: 0 printed, 2 incorrect usage or configuration.
+    """
+    # Imported here because they are slow to import, and not needed for --help.
+    from queuegate_server.admission.queues.manifest import render  # noqa: PLC0415
+    from queuegate_server.admission.queues.registration import (  # noqa: PLC0415
+        Service,
+        webhook_configurations,
+    )
+
+    try:
+        # Only the webhook's pod has the files that the settings name.
+        settings, _ = load_with_origins(
+            config, settings_variables(os.environ), overrides, absent_files=set()
+        )
+    except SettingsError as error:
+        raise Failure.of("the settings are not valid", error.diagnostics) from None
+    namespace, service_name = service
+    documents = webhook_configurations(
+        settings.admission, Service(namespace, service_name, _ca_bundle(ca_file)), name
+    )
+    if not documents:
+        click.echo("# Nothing is reviewed: admission.queues.mode is off.")
+    click.echo(render(documents), nl=False)
+
+
+def settings_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the variables of `admission`'s options, which are not
+    settings.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(f"{VARIABLES}_") or name.startswith(f"{VARIABLES}{NESTING}")
+    }
+
+
+def _ca_bundle(file: Path | None) -> str:
+    """Return the certificates in a file in base64, without anything else that it contains."""
+    if file is None:
+        return ""
+    certificates = _CERTIFICATE.findall(read_or_fail(file)[0])
+    if not certificates:
+        raise Failure(f"{file}: contains no certificate: name a PEM file")
+    return base64.b64encode(b"".join(b"%s\n" % each for each in certificates)).decode("ascii")

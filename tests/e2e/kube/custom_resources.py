@@ -1,0 +1,81 @@
+"""Minimal definitions of schedulers' and operators' resources, which accept any fields."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tests.e2e.kube.cluster import ApiServer
+from tests.e2e.kube.reviews import created
+from tests.support.eventually import eventually
+
+
+class Resource(NamedTuple):
+    """A custom resource."""
+
+    group: str
+    kind: str
+    plural: str
+    version: str = "v1"
+    is_namespaced: bool = True
+
+
+RESOURCES: Sequence[Resource] = (
+    Resource("kueue.x-k8s.io", "Workload", "workloads", "v1beta2"),
+    Resource("kueue.x-k8s.io", "LocalQueue", "localqueues", "v1beta2"),
+    Resource("kueue.x-k8s.io", "ClusterQueue", "clusterqueues", "v1beta2", is_namespaced=False),
+    Resource("kueue.x-k8s.io", "Cohort", "cohorts", "v1beta2", is_namespaced=False),
+    Resource("batch.volcano.sh", "Job", "jobs", "v1alpha1"),
+    Resource("batch.volcano.sh", "CronJob", "cronjobs", "v1alpha1"),
+    Resource("flow.volcano.sh", "JobTemplate", "jobtemplates", "v1alpha1"),
+    Resource("scheduling.volcano.sh", "PodGroup", "podgroups", "v1beta1"),
+    Resource("scheduling.volcano.sh", "Queue", "queues", "v1beta1", is_namespaced=False),
+    Resource("scheduling.run.ai", "PodGroup", "podgroups", "v2alpha2"),
+    Resource("scheduling.run.ai", "Queue", "queues", "v2", is_namespaced=False),
+    Resource("scheduling.sigs.k8s.io", "ElasticQuota", "elasticquotas", "v1alpha1"),
+    Resource("ray.io", "RayCluster", "rayclusters"),
+    Resource("ray.io", "RayJob", "rayjobs"),
+    Resource("jobset.x-k8s.io", "JobSet", "jobsets", "v1alpha2"),
+    Resource("sparkoperator.k8s.io", "SparkApplication", "sparkapplications", "v1beta2"),
+    Resource(
+        "sparkoperator.k8s.io", "ScheduledSparkApplication", "scheduledsparkapplications", "v1beta2"
+    ),
+    Resource("kubeflow.org", "PyTorchJob", "pytorchjobs"),
+    Resource("batch.example.com", "TrainingRun", "trainingruns"),
+    Resource("unread.example.com", "Widget", "widgets"),
+)
+
+
+def define(cluster: ApiServer, resources: Sequence[Resource] = RESOURCES) -> None:
+    """Define resources, and wait until the API server serves them."""
+    for each in resources:
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        created(cluster.ask("admin", "POST", path, _definition(each)))
+    for each in resources:
+        path = f"/apis/{each.group}/{each.version}/{each.plural}"
+        eventually(lambda path=path: cluster.ask("admin", "GET", path).status_code, 200)  # type: ignore[misc]
+
+
+def _definition(resource: Resource) -> dict[str, Any]:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{resource.plural}.{resource.group}",
+            # The API server requires it for groups of the Kubernetes project.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.is_namespaced else "Cluster",
+            "names": {"plural": resource.plural, "kind": resource.kind},
+            "versions": [
+                {
+                    "name": resource.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": anything},
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }

@@ -1,0 +1,161 @@
+"""A webhook that checks queues, registered with a real API server as its own command prints."""
+
+import base64
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trustme
+import yaml
+
+from tests.e2e.kube.cluster import ApiServer
+from tests.e2e.kube.reviews import SPEC, created
+from tests.support.eventually import eventually
+from tests.support.servers.queuegate_server import RunningServer, start
+from tests.support.servers.webhook import announced, write_certificate
+
+NAMESPACE = "dev"
+KUEUE = "kueue.x-k8s.io/queue-name"
+OWN_KEY = "example.com/queue"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: open
+            submitacl: bob
+            adminacl: bob
+          - name: closed
+            submitacl: alice
+            adminacl: alice
+          - name: namespaces
+            queues:
+              - name: dev
+                queues:
+                  - name: team-open
+                    submitacl: bob
+                  - name: team-closed
+                    submitacl: alice
+          - name: clusterqueues
+            queues:
+              - name: cluster-open
+                submitacl: bob
+                adminacl: bob
+              - name: cluster-closed
+                submitacl: alice
+                adminacl: alice
+"""
+SCHEDULERS: Mapping[str, Any] = {
+    **{name: {} for name in ("yunikorn", "kueue", "volcano", "kai", "koordinator")},
+    "slurm-bridge": {},
+    "places": [
+        {"label": OWN_KEY},
+        {"kind": "batch.example.com/TrainingRun", "field": "spec.scheduling.queue"},
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWebhook:
+    """A running webhook with its settings."""
+
+    server: RunningServer
+    address: str
+    ops: str
+    ca: trustme.CA
+    config: Path
+
+
+def write_settings(
+    folder: Path, queues: Mapping[str, Any], policy: str = POLICY
+) -> tuple[Path, trustme.CA]:
+    """Write the settings of a webhook that serves a policy. Returns the file and the CA."""
+    folder.mkdir(exist_ok=True)
+    (folder / "queues.yaml").write_text(policy)
+    ca = trustme.CA()
+    write_certificate(ca, folder)
+    settings = {
+        "policy": {"path": str(folder / "queues.yaml")},
+        # Names of service accounts contain colons.
+        "partitions": {"default": {"acl_names": "any"}},
+        "admission": {
+            "tls": {
+                "certificate_file": str(folder / "tls.crt"),
+                "key_file": str(folder / "tls.key"),
+            },
+            "queues": dict(queues),
+        },
+    }
+    file = folder / "queuegate.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    return file, ca
+
+
+@contextmanager
+def serving(config: Path, ca: trustme.CA, listen: str = "127.0.0.1:0") -> Iterator[QueueWebhook]:
+    """Run a webhook with its settings."""
+    process = start(
+        *("admission", "--config", str(config)),
+        *("--listen", listen, "--ops-listen", "127.0.0.1:0"),
+    )
+    with announced(process) as (server, line):
+        match = re.fullmatch(r"serving health on http://(\S+), reviews on https://(\S+)\n", line)
+        assert match, line or "\n".join(server.errors)
+        yield QueueWebhook(server, match[2], match[1], ca, config)
+
+
+def manifests(config: Path) -> list[dict[str, Any]]:
+    """Return the webhook configurations that the command prints for /queues."""
+    command = [sys.executable, "-m", "queuegate_server", "admission", "manifest"]
+    done = subprocess.run(
+        [*command, "--config", str(config)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    documents = [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [
+        each
+        for each in documents
+        if {webhook["clientConfig"]["service"]["path"] for webhook in each["webhooks"]}
+        == {"/queues"}
+    ]
+
+
+def register(cluster: ApiServer, config: Path, ca: trustme.CA, address: str) -> list[str]:
+    """Register what the command prints; only the address is another one. Returns the names."""
+    bundle = base64.b64encode(ca.cert_pem.bytes()).decode()
+    names = []
+    for document in manifests(config):
+        for each in document["webhooks"]:
+            path = each["clientConfig"]["service"]["path"]
+            each["clientConfig"] = {"url": f"https://{address}{path}", "caBundle": bundle}
+        names.append(document["metadata"]["name"])
+        created(cluster.ask("admin", "POST", CONFIGURATIONS, document))
+    assert names
+    return names
+
+
+def wait_until_enforced(cluster: ApiServer) -> None:
+    """Wait until the API server asks the webhook."""
+    probe = job("probe", {KUEUE: "team-closed"})
+    eventually(lambda: cluster.ask("bob", "POST", f"{JOBS}?dryRun=All", probe).status_code, 403)
+
+
+def job(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a suspended Job."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {**SPEC, "restartPolicy": "Never"}},
+        },
+    }

@@ -1,0 +1,211 @@
+"""Checks of queues beside a real Kueue manager: docs/how-to/queue-access-kueue.md."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.kube.cluster import KUEUE_MANAGER, ApiServer, program
+from tests.e2e.kube.kueue_manager import running_manager
+from tests.e2e.kube.queue_checks import (
+    CONFIGURATIONS,
+    JOBS,
+    KUEUE,
+    NAMESPACE,
+    job,
+    register,
+    serving,
+    wait_until_enforced,
+    write_settings,
+)
+from tests.e2e.kube.reviews import created, make_namespaces, refusal
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.timeout(300)
+API = "/apis/kueue.x-k8s.io/v1beta2"
+LOCAL = f"{API}/namespaces/{NAMESPACE}/localqueues"
+WORKLOADS = f"{API}/namespaces/{NAMESPACE}/workloads"
+CONTROLLERS = ["^system:serviceaccount:kube-system:"]
+LISTED = [*CONTROLLERS, f"^{KUEUE_MANAGER}$"]
+POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: namespaces
+            queues:
+              - name: dev
+                queues:
+                  - name: team-open
+                    submitacl: bob
+                  - name: team-closed
+                    submitacl: alice
+                  - name: default
+                    submitacl: alice
+          - name: clusterqueues
+            queues:
+              - name: cluster-open
+                submitacl: bob
+              - name: cluster-closed
+                submitacl: alice
+"""
+
+
+@pytest.fixture(scope="module")
+def kueue_log(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    manager = program("kueue")
+    if manager is None:
+        pytest.skip("no Kueue here: `make kube-tools` builds it (Go, 15 min)")
+    make_namespaces(cluster)
+    with running_manager(tmp_path_factory.mktemp("kueue"), cluster, manager) as log:
+        flavor = kueue_object("ResourceFlavor", "any", {})
+        created(cluster.ask("admin", "POST", f"{API}/resourceflavors", flavor))
+        for name in ("cluster-open", "cluster-closed"):
+            queue = kueue_object("ClusterQueue", name, cluster_queue())
+            created(cluster.ask("admin", "POST", f"{API}/clusterqueues", queue))
+        yield log
+
+
+@contextmanager
+def enforced(
+    cluster: ApiServer, folder: Path, *, mode: str = "deny", controllers: list[str] = LISTED
+) -> Iterator[None]:
+    """Check queues in a block."""
+    queues = {
+        "mode": mode,
+        "groups": "kubernetes",
+        "schedulers": {"kueue": {}},
+        "controllers": controllers,
+    }
+    config, ca = write_settings(folder, queues, POLICY)
+    with serving(config, ca) as running:
+        names = register(cluster, config, ca, running.address)
+        try:
+            if mode == "deny":
+                wait_until_enforced(cluster)
+            yield
+        finally:
+            for name in names:
+                created(cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/{name}"))
+
+
+def kueue_object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    version = "kueue.x-k8s.io/v1beta2"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def cluster_queue() -> dict[str, Any]:
+    resource = {"name": "cpu", "nominalQuota": "100"}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "any", "resources": [resource]}]}
+    return {"namespaceSelector": {}, "resourceGroups": [group]}
+
+
+def requesting(name: str, queue: str | None) -> dict[str, Any]:
+    """Return a Job that asks for a processor, so that Kueue has something to admit."""
+    thing = job(name, {KUEUE: queue} if queue else None)
+    container = thing["spec"]["template"]["spec"]["containers"][0]
+    thing["spec"]["template"]["spec"]["containers"] = [
+        {**container, "resources": {"requests": {"cpu": "1"}}}
+    ]
+    thing["spec"]["suspend"] = False
+    return thing
+
+
+def is_suspended(cluster: ApiServer, name: str) -> bool:
+    suspended: bool = created(cluster.ask("admin", "GET", f"{JOBS}/{name}"))["spec"]["suspend"]
+    return suspended
+
+
+def local_queue(name: str, target: str) -> dict[str, Any]:
+    return kueue_object("LocalQueue", name, {"clusterQueue": target})
+
+
+def ensure_local_queues(cluster: ApiServer) -> None:
+    for suffix in ("open", "closed"):
+        queue = local_queue(f"team-{suffix}", f"cluster-{suffix}")
+        assert cluster.ask("admin", "POST", LOCAL, queue).status_code in {201, 409}
+
+
+def test_a_listed_manager(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
+    """Jobs are admitted and end, with statuses and finalizers, and no request of it is refused."""
+    ensure_local_queues(cluster)
+    with enforced(cluster, tmp_path):
+        refused = cluster.ask("bob", "POST", JOBS, requesting("theirs", "team-closed"))
+        assert 'which metadata.labels["kueue.x-k8s.io/queue-name"] names' in refusal(refused)
+        created(cluster.ask("bob", "POST", JOBS, requesting("ours", "team-open")))
+        eventually(lambda: is_suspended(cluster, "ours"), False)
+        [workload] = created(cluster.ask("admin", "GET", WORKLOADS))["items"]
+        assert workload["spec"]["queueName"] == "team-open"
+        conditions = {each["type"]: each["status"] for each in workload["status"]["conditions"]}
+        assert conditions["Admitted"] == "True"
+        background = {"propagationPolicy": "Background"}
+        cluster.ask("bob", "DELETE", f"{JOBS}/ours", background)
+        eventually(lambda: cluster.ask("bob", "GET", f"{JOBS}/ours").status_code, 404)
+        # The garbage collector would delete it after its owner.
+        cluster.ask("admin", "DELETE", f"{WORKLOADS}/{workload['metadata']['name']}")
+        eventually(lambda: created(cluster.ask("admin", "GET", WORKLOADS))["items"], [])
+    assert refusals(kueue_log) == 0
+
+
+def test_a_manager_that_is_not_listed(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
+    """It copies the name into a Workload as a user of its own, who has no access."""
+    ensure_local_queues(cluster)
+    with enforced(cluster, tmp_path, controllers=CONTROLLERS):
+        created(cluster.ask("bob", "POST", JOBS, requesting("stuck", "team-open")))
+        eventually(lambda: refusals(kueue_log) > 0, True)
+        assert is_suspended(cluster, "stuck")
+        assert created(cluster.ask("admin", "GET", WORKLOADS))["items"] == []
+    cluster.ask("bob", "DELETE", f"{JOBS}/stuck", {"propagationPolicy": "Background"})
+
+
+def test_its_defaulting_comes_first(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
+    """A Job without a queue gets the LocalQueue `default`, which the webhook then checks."""
+    with enforced(cluster, tmp_path):
+        probe = f"{JOBS}?dryRun=All"
+        created(cluster.ask("bob", "POST", probe, requesting("plain", None)))
+        default = local_queue("default", "cluster-closed")
+        created(cluster.ask("alice", "POST", LOCAL, default))
+
+        def labels() -> Any:
+            answer = cluster.ask("alice", "POST", probe, requesting("plain", None))
+            return created(answer)["metadata"].get("labels", {}).get(KUEUE)
+
+        eventually(labels, "default")
+        message = refusal(cluster.ask("bob", "POST", probe, requesting("plain", None)))
+        assert "bob may not submit to root.namespaces.dev.default" in message
+    created(cluster.ask("admin", "DELETE", f"{LOCAL}/default"))
+
+
+def test_local_queues(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
+    """A LocalQueue needs access to its ClusterQueue."""
+    with enforced(cluster, tmp_path):
+        created(cluster.ask("bob", "POST", LOCAL, local_queue("mine", "cluster-open")))
+        message = refusal(cluster.ask("bob", "POST", LOCAL, local_queue("other", "cluster-closed")))
+        assert "bob may not submit to root.clusterqueues.cluster-closed" in message
+        created(cluster.ask("bob", "DELETE", f"{LOCAL}/mine"))
+
+
+def test_warnings(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -> None:
+    """With `mode: warn`, the Job is created and admitted, and the user is warned."""
+    ensure_local_queues(cluster)
+    with enforced(cluster, tmp_path, mode="warn"):
+        probe = f"{JOBS}?dryRun=All"
+
+        def warning() -> str:
+            answer = cluster.ask("bob", "POST", probe, requesting("warned", "team-closed"))
+            created(answer)
+            return answer.headers.get("Warning", "")
+
+        eventually(lambda: "bob may not submit to" in warning(), True)
+        created(cluster.ask("bob", "POST", JOBS, requesting("warned", "team-closed")))
+        eventually(lambda: is_suspended(cluster, "warned"), False)
+    cluster.ask("bob", "DELETE", f"{JOBS}/warned", {"propagationPolicy": "Background"})
+
+
+def refusals(log: Path) -> int:
+    """Return how often the manager was refused."""
+    return len(re.findall(r"queuegate\.io[^\n]{0,20} denied the request", log.read_text()))

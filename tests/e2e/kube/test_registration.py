@@ -1,0 +1,294 @@
+"""The webhook configurations for queues, accepted and evaluated by a real kube-apiserver."""
+
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import trustme
+
+from queuegate_server.admission.queues.manifest import without_comments
+from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.settings.admission import Admission
+from tests.e2e.kube.cluster import ApiServer
+from tests.e2e.kube.reviews import SPEC, created
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.timeout(300)
+KEY = "kueue.x-k8s.io/queue-name"
+NAMED = {KEY: "a"}
+CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+CORE, APPS, BATCH = "/api/v1", "/apis/apps/v1", "/apis/batch/v1"
+QUEUES: dict[str, Any] = {
+    "mode": "deny",
+    "exempt": ["^portal$"],
+    "schedulers": {
+        "yunikorn": {},
+        "kueue": {},
+        "volcano": {},
+        "kai": {},
+        "koordinator": {},
+        "slurm-bridge": {},
+        "places": [
+            {"label": "example.com/queue"},
+            {"kind": "example.com/Run", "field": "data.queue"},
+        ],
+    },
+}
+
+
+class Recorder:
+    """Allows every request, and records which webhook was asked about it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.ca = trustme.CA()
+        recorder = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                request = json.loads(body)["request"]
+                subresource = request.get("subResource")
+                kind = request["kind"]["kind"] + (f"/{subresource}" if subresource else "")
+                recorder.asked.append((self.path.rpartition("/")[2].partition("?")[0], kind))
+                response = {"uid": request["uid"], "allowed": True}
+                answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+                content = json.dumps({**answer, "response": response}).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                """Write nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.ca.issue_cert("127.0.0.1").configure_cert(context)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def client_config(self, webhook: str) -> dict[str, str]:
+        bundle = base64.b64encode(self.ca.cert_pem.bytes()).decode()
+        url = f"https://127.0.0.1:{self._server.server_port}/{webhook}"
+        return {"url": url, "caBundle": bundle}
+
+    def taken(self) -> list[tuple[str, str]]:
+        asked, self.asked = self.asked, []
+        return asked
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def register(cluster: ApiServer, recorder: Recorder, name: str, **queues: Any) -> None:
+    """Register the configuration that fits the settings."""
+    settings = Admission.model_validate({"queues": {**QUEUES, **queues}})
+    documents = webhook_configurations(settings, Service("gates", "webhook"), name)
+    document = without_comments(documents[-1])
+    for each in document["webhooks"]:
+        each["clientConfig"] = recorder.client_config(each["name"].partition(".")[0])
+    created(cluster.ask("admin", "POST", CONFIGURATIONS, document))
+
+
+@pytest.fixture(scope="module")
+def recorder(cluster: ApiServer) -> Iterator[Recorder]:
+    for name in ("dev", "gates"):
+        created(cluster.ask("admin", "POST", f"{CORE}/namespaces", {"metadata": {"name": name}}))
+    for kind, plural in (("Run", "runs"), ("Other", "others")):
+        define(cluster, kind, plural)
+    recorder = Recorder()
+    register(cluster, recorder, "test")
+
+    def is_asked() -> bool:
+        probe = {"metadata": {"name": "probe", "labels": NAMED}, "data": {"a": "b"}}
+        path = f"{CORE}/namespaces/dev/configmaps?dryRun=All"
+        created(cluster.ask("bob", "POST", path, probe))
+        return bool(recorder.taken())
+
+    eventually(is_asked, True)
+    yield recorder
+    recorder.close()
+
+
+def define(cluster: ApiServer, kind: str, plural: str) -> None:
+    """Define a kind in the group example.com, whose objects may have any members."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    definition = {
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    created(cluster.ask("admin", "POST", path, definition))
+    served = f"/apis/example.com/v1/namespaces/dev/{plural}"
+    eventually(lambda: cluster.ask("admin", "GET", served).status_code, 200)
+
+
+def template(labels: dict[str, str]) -> dict[str, Any]:
+    return {"metadata": {"labels": {"a": "b", **labels}}, "spec": SPEC}
+
+
+def job(labels: dict[str, str]) -> dict[str, Any]:
+    return {"template": {**template(labels), "spec": {**SPEC, "restartPolicy": "Never"}}}
+
+
+def deployment(labels: dict[str, str]) -> dict[str, Any]:
+    return {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template(labels)}}
+
+
+def cron_job(inner: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"schedule": "* * * * *", "jobTemplate": inner}}
+
+
+RUNS, OTHERS = "/apis/example.com/v1:runs", "/apis/example.com/v1:others"
+LISTED, OTHER, NOBODY = ["listed"], ["others"], list[str]()
+
+
+@pytest.mark.parametrize(
+    ("where", "content", "asked"),
+    [
+        (f"{CORE}:pods", {"spec": SPEC}, NOBODY),
+        (f"{CORE}:pods", {"spec": SPEC, "metadata": {"labels": NAMED}}, LISTED),
+        (f"{CORE}:pods", {"spec": SPEC, "metadata": {"labels": {"queue": "a"}}}, LISTED),
+        (f"{CORE}:pods", {"spec": SPEC, "metadata": {"annotations": NAMED}}, LISTED),
+        (
+            f"{CORE}:pods",
+            {"spec": SPEC, "metadata": {"labels": {"example.com/queue": "a"}}},
+            LISTED,
+        ),
+        (f"{CORE}:podtemplates", {"template": template(NAMED)}, LISTED),
+        (f"{CORE}:podtemplates", {"template": template({})}, NOBODY),
+        (f"{APPS}:deployments", deployment({}), NOBODY),
+        (f"{APPS}:deployments", deployment(NAMED), LISTED),
+        (f"{APPS}:controllerrevisions", {"revision": 1, "data": {"a": 1}}, LISTED),
+        (f"{BATCH}:jobs", {"spec": job({})}, NOBODY),
+        (f"{BATCH}:jobs", {"spec": job(NAMED)}, LISTED),
+        (f"{BATCH}:cronjobs", cron_job({"spec": job({})}), NOBODY),
+        (f"{BATCH}:cronjobs", cron_job({"spec": job(NAMED)}), LISTED),
+        (f"{BATCH}:cronjobs", cron_job({"spec": job({}), "metadata": {"labels": NAMED}}), LISTED),
+        (f"{CORE}:configmaps", {"data": {"a": "b"}}, NOBODY),
+        (f"{CORE}:configmaps", {"metadata": {"labels": NAMED}}, OTHER),
+        (f"{CORE}:configmaps", {"metadata": {"labels": {"queue": "a"}}}, NOBODY),
+        (RUNS, {"data": {"queue": "a"}}, LISTED),
+        (RUNS, {"spec": {"template": "text"}, "template": ["x"]}, LISTED),
+        (RUNS, {"metadata": {"labels": NAMED}}, LISTED),
+        (OTHERS, {"spec": {"template": "text"}, "template": ["x"]}, NOBODY),
+        (OTHERS, {"metadata": {"annotations": NAMED}}, OTHER),
+    ],
+)
+def test_who_is_asked_about_a_new_object(
+    cluster: ApiServer, recorder: Recorder, where: str, content: dict[str, Any], asked: list[str]
+) -> None:
+    assert create(cluster, recorder, where, content) == asked
+
+
+def create(
+    cluster: ApiServer,
+    recorder: Recorder,
+    where: str,
+    content: dict[str, Any],
+    *,
+    user: str = "bob",
+    name: str = "",
+) -> list[str]:
+    """Create an object, only as a dry run if it has no name; return the webhooks asked."""
+    group, _, plural = where.partition(":")
+    kinds = {RUNS: "Run", OTHERS: "Other"}
+    metadata = {**content.get("metadata", {}), "name": name or "new"}
+    document = {**content, "metadata": metadata}
+    if where in kinds:
+        document |= {"apiVersion": "example.com/v1", "kind": kinds[where]}
+    query = "" if name else "?dryRun=All"
+    recorder.taken()
+    created(cluster.ask(user, "POST", f"{group}/namespaces/dev/{plural}{query}", document))
+    return [webhook for webhook, _ in recorder.taken()]
+
+
+@pytest.mark.parametrize("user", [CONTROLLER, "portal"])
+def test_some_requesters_need_no_answer(cluster: ApiServer, recorder: Recorder, user: str) -> None:
+    content = {"spec": SPEC, "metadata": {"labels": NAMED}}
+    assert create(cluster, recorder, f"{CORE}:pods", content, user=user) == NOBODY
+    assert create(cluster, recorder, f"{CORE}:configmaps", content, user=user) == NOBODY
+
+
+def test_changes(cluster: ApiServer, recorder: Recorder) -> None:
+    """Only changes of a name, or of a custom resource's specification, are reviewed."""
+    pod = {"spec": SPEC, "metadata": {"labels": NAMED}}
+    create(cluster, recorder, f"{CORE}:pods", pod, name="old")
+    run = {"data": {"queue": "a"}, "metadata": {"labels": NAMED}}
+    create(cluster, recorder, RUNS, run, name="old")
+
+    def patch(path: str, content: dict[str, Any]) -> list[str]:
+        answer = cluster.ask("bob", "PATCH", path, content, "merge-patch+json")
+        assert answer.status_code == 200, answer.text
+        # The API server repeats an update, with its reviews, if its cache was out of date.
+        return sorted({f"{webhook} {kind}" for webhook, kind in recorder.taken()})
+
+    pods, runs = f"{CORE}/namespaces/dev/pods/old", "/apis/example.com/v1/namespaces/dev/runs/old"
+    unrelated = {"metadata": {"labels": {"other": "x"}, "finalizers": ["example.com/x"]}}
+    renamed = {"metadata": {"labels": {KEY: "b"}}}
+    removed = {"metadata": {"labels": {KEY: None}, "finalizers": None}}
+    assert patch(pods, unrelated) == NOBODY
+    assert patch(f"{pods}/status", {"status": {"message": "x"}}) == NOBODY
+    assert patch(f"{pods}/status", renamed) == ["listed Pod/status"]
+    assert patch(pods, removed) == ["listed Pod"]
+    assert patch(runs, unrelated) == NOBODY
+    assert patch(f"{runs}/status", {"status": {"a": 1}}) == NOBODY
+    assert patch(runs, {"data": {"other": 1}}) == ["listed Run"]
+    assert patch(runs, removed) == ["listed Run"]
+    recorder.taken()
+    assert cluster.ask("bob", "DELETE", runs).status_code == 200
+    assert recorder.taken() == []
+
+
+def test_bindings_and_namespaces(cluster: ApiServer, recorder: Recorder) -> None:
+    create(cluster, recorder, f"{CORE}:pods", {"spec": SPEC}, name="bound")
+    target = {"target": {"kind": "Node", "name": "n"}}
+    path = f"{CORE}/namespaces/dev/pods/bound/binding?dryRun=All"
+    created(cluster.ask("bob", "POST", path, {"metadata": {"name": "bound"}, **target}))
+    assert recorder.taken() == []
+    named = {"metadata": {"name": "bound", "annotations": {"yunikorn.apache.org/queue": "a"}}}
+    created(cluster.ask("bob", "POST", path, {**named, **target}))
+    assert recorder.taken() == [("listed", "Binding/binding")]
+    parent = {"yunikorn.apache.org/parentqueue": "root.a"}
+    namespace = {"metadata": {"name": "new", "annotations": parent}}
+    created(cluster.ask("bob", "POST", f"{CORE}/namespaces?dryRun=All", namespace))
+    assert recorder.taken() == [("listed", "Namespace")]
+
+
+def test_objects_without_a_queue(cluster: ApiServer, recorder: Recorder) -> None:
+    """With `unqueued: deny`, listed kinds are reviewed when they are created."""
+    register(cluster, recorder, "unqueued", unqueued="deny")
+
+    def asked(where: str = f"{CORE}:pods", content: dict[str, Any] | None = None) -> list[str]:
+        return create(cluster, recorder, where, content or {"spec": SPEC})
+
+    try:
+        eventually(asked, LISTED)
+        assert asked(f"{BATCH}:jobs", {"spec": job({})}) == LISTED
+        assert asked(f"{CORE}:configmaps", {"data": {}}) == NOBODY
+    finally:
+        created(cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/unqueued-queues"))
+        eventually(asked, NOBODY)

@@ -1,0 +1,248 @@
+"""The webhook configurations that fit the settings."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.admission.queues.listed_kinds import RESOURCES, TEMPLATES
+from queuegate_server.admission.queues.manifest import COMMENT, render, without_comments
+from queuegate_server.admission.queues.places import FIELDS, POD_KINDS
+from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.cli.admission import admission
+from queuegate_server.settings.admission import Admission
+
+SERVICE = Service("gates", "webhook")
+KUEUE: dict[str, Any] = {"kueue": {}}
+KUEUE_KEY = "kueue.x-k8s.io/queue-name"
+OWN: dict[str, Any] = {"places": [{"kind": "x.example.com/Run", "field": "data.queue"}]}
+
+
+def webhooks(**queues: Any) -> list[dict[str, Any]]:
+    """Return the webhooks for /queues."""
+    settings = Admission.model_validate({"queues": {"schedulers": KUEUE, **queues}})
+    documents = webhook_configurations(settings, SERVICE, "a")
+    found = [each for each in documents if each["metadata"]["name"] == "a-queues"]
+    return [webhook for each in found for webhook in each["webhooks"]]
+
+
+def conditions(webhook: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["expression"] for each in webhook["matchConditions"]}
+
+
+def resources(webhook: dict[str, Any]) -> set[str]:
+    return {
+        f"{group}/{resource}"
+        for rule in webhook["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("queues", "policies"),
+    [
+        ({}, {"Ignore"}),
+        ({"mode": "warn"}, {"Ignore"}),
+        ({"mode": "deny"}, {"Fail"}),
+        ({"mode": "off"}, set()),
+        ({"mode": "off", "schedulers": {"kueue": {"mode": "deny"}}}, set()),
+        ({"mode": "warn", "schedulers": {"kueue": {"mode": "deny"}}}, {"Fail"}),
+        ({"mode": "deny", "schedulers": {"kueue": {"mode": "warn"}}}, {"Ignore"}),
+        ({"mode": "deny", "schedulers": {"kueue": {"mode": "off"}}}, set()),
+        ({"mode": "deny", "schedulers": {"kueue": {"mode": "off"}}, "unqueued": "deny"}, {"Fail"}),
+    ],
+)
+def test_failure_policy(queues: dict[str, Any], policies: set[str]) -> None:
+    assert {each["failurePolicy"] for each in webhooks(**queues)} == policies
+
+
+def test_two_webhooks_share_what_reviews_need() -> None:
+    listed, others = webhooks(mode="deny")
+    for each in (listed, others):
+        assert each["sideEffects"] == "None"
+        assert each["matchPolicy"] == "Equivalent"
+        assert each["timeoutSeconds"] == 5
+        assert each["clientConfig"]["service"]["path"] == "/queues"
+        (selector,) = each["namespaceSelector"]["matchExpressions"]
+        assert (selector["operator"], selector["values"]) == ("NotIn", ["kube-system", "gates"])
+    assert resources(others) == {"*/*", "*/*/status"}
+    assert {"/namespaces", "/pods", "/pods/status", "/pods/binding"} <= resources(listed)
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "expected", "absent"),
+    [
+        (KUEUE, {"kueue.x-k8s.io/localqueues", "kueue.x-k8s.io/workloads/status"}, "batch.volc"),
+        ({"volcano": {}}, {"batch.volcano.sh/jobs", "scheduling.volcano.sh/queues"}, "kueue"),
+        ({"kai": {}}, {"scheduling.run.ai/podgroups"}, "volcano"),
+        ({"koordinator": {}}, {"ray.io/rayjobs"}, "kueue"),
+        (OWN, {"x.example.com/*", "x.example.com/*/status"}, "kueue"),
+        ({"places": [{"kind": "batch/Job", "field": "spec.x"}]}, {"batch/jobs"}, "batch/*"),
+    ],
+)
+def test_rules(schedulers: dict[str, Any], expected: set[str], absent: str) -> None:
+    found = resources(webhooks(schedulers=schedulers)[0])
+    assert expected <= found
+    assert not any(each.startswith(absent) for each in found)
+
+
+def test_no_kind_belongs_to_both_webhooks() -> None:
+    """The second webhook excludes exactly the resources in the rules of the first."""
+    listed, others = webhooks()
+    excluded = conditions(others)["not-a-listed-kind"]
+    for each in resources(listed):
+        group, _, resource = each.partition("/")
+        assert f'"{group}/{resource.partition("/")[0]}"' in excluded
+    listed, others = webhooks(schedulers={**KUEUE, **OWN})
+    assert conditions(others)["not-a-listed-kind"] == f"!({conditions(listed)['a-listed-kind']})"
+    assert '"x.example.com/Run"' in conditions(listed)["a-listed-kind"]
+
+
+def test_every_kind_of_the_places_has_a_resource() -> None:
+    kinds = {each.kind for fields in FIELDS.values() for each in fields}
+    assert kinds | set(POD_KINDS) <= RESOURCES.keys()
+    assert len(set(TEMPLATES)) == len(TEMPLATES)
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "listed_keys", "other_keys"),
+    [
+        (KUEUE, [KUEUE_KEY], [KUEUE_KEY]),
+        ({"kai": {"label": "a/q"}}, ["a/q", "project"], ["a/q"]),
+        ({"places": [{"label": "q"}]}, ["q"], ["q"]),
+        ({**KUEUE, "kai": {"mode": "off"}}, [KUEUE_KEY], [KUEUE_KEY]),
+    ],
+)
+def test_keys(schedulers: dict[str, Any], listed_keys: list[str], other_keys: list[str]) -> None:
+    listed, others = webhooks(schedulers=schedulers)
+    assert conditions(listed)["a-queue-may-change"].startswith(f"{json.dumps(listed_keys)}.exists(")
+    assert conditions(others)["a-queue-changes"].startswith(f"{json.dumps(other_keys)}.exists(")
+
+
+def test_fields_alone_need_one_webhook() -> None:
+    (listed,) = webhooks(schedulers=OWN)
+    expression = conditions(listed)["a-queue-may-change"]
+    assert ".exists(" not in expression
+    assert 'object[?"data"] != oldObject[?"data"]' in expression
+
+
+def test_requesters() -> None:
+    listed, others = webhooks(controllers=[r"^a\.b:"], exempt=['"x'])
+    expected = (
+        '!(request.userInfo.username.matches("^a\\\\.b:")\n'
+        '|| request.userInfo.username.matches("\\"x"))'
+    )
+    for each in (listed, others):
+        assert conditions(each)["the-requester-is-checked"] == expected
+    assert "the-requester-is-checked" not in conditions(webhooks(controllers=[])[0])
+
+
+@pytest.mark.parametrize("unqueued", ["deny", "root.default"])
+def test_objects_without_a_queue(unqueued: str) -> None:
+    listed, others = webhooks(unqueued=unqueued)
+    asked = 'request.operation == "CREATE" && !has(request.subResource)'
+    assert asked in conditions(listed)["a-queue-may-change"]
+    assert f"With `unqueued: {unqueued}`" in listed[COMMENT]
+    assert asked not in conditions(others)["a-queue-changes"]
+    assert asked not in conditions(webhooks()[0])["a-queue-may-change"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kinds"),
+    [
+        ({}, ["a", "a"]),
+        ({"queues": {"schedulers": KUEUE}}, ["a-queues"]),
+        ({"queues": {"schedulers": {"yunikorn": {}}}}, ["a", "a", "a-queues"]),
+        ({"queues": {"schedulers": KUEUE}, "yunikorn": {"enabled": True}}, ["a", "a", "a-queues"]),
+        ({"queues": {"schedulers": KUEUE, "mode": "off"}}, []),
+    ],
+)
+def test_configurations(settings: dict[str, Any], kinds: list[str]) -> None:
+    documents = webhook_configurations(Admission.model_validate(settings), SERVICE, "a")
+    assert [each["metadata"]["name"] for each in documents] == kinds
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.text(st.characters(codec="ascii", categories=["L"]), min_size=1),
+            st.one_of(
+                st.integers(),
+                st.text(st.characters(min_codepoint=32, max_codepoint=126)),
+                st.lists(st.sampled_from(["*", "", "no", "a/b", "x: y", "-", "1"]), max_size=40),
+            ),
+            min_size=1,
+        ),
+        min_size=1,
+    )
+)
+def test_yaml_is_what_was_written(documents: list[dict[str, Any]]) -> None:
+    nested = [
+        {COMMENT: "first\nsecond", "list": [{COMMENT: "item", **each}], "object": each}
+        for each in documents
+    ]
+    text = render(nested)
+    assert list(yaml.safe_load_all(text)) == without_comments(nested)
+    assert text.count("# item\n") == len(documents)
+
+
+def run(folder: Path, settings: str, *arguments: str) -> tuple[int, str, str]:
+    file = folder / "queuegate.yaml"
+    file.write_text(settings)
+    result = CliRunner().invoke(admission, ["manifest", "--config", str(file), *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+SETTINGS = """\
+policy: {path: /policy/queues.yaml}
+admission:
+  tls: {certificate_file: /tls/tls.crt, key_file: /tls/tls.key}
+  queues: {mode: deny, schedulers: {kueue: {}}}
+"""
+
+
+def test_command(tmp_path: Path) -> None:
+    """Files that only the webhook's pod has need not exist. Keys are not printed."""
+    ca = trustme.CA()
+    leaf = ca.issue_cert("a")
+    file = tmp_path / "ca.pem"
+    file.write_bytes(leaf.private_key_pem.bytes() + ca.cert_pem.bytes())
+    options = ("--service", "gates/hook", "--name", "q", "--ca-file", str(file))
+    code, out, err = run(tmp_path, SETTINGS, *options)
+    assert (code, err) == (0, "")
+    (document,) = yaml.safe_load_all(out)
+    assert document["metadata"]["name"] == "q-queues"
+    client = document["webhooks"][0]["clientConfig"]
+    assert client["service"] == {
+        "name": "hook",
+        "namespace": "gates",
+        "path": "/queues",
+        "port": 443,
+    }
+    assert base64.b64decode(client["caBundle"]) == ca.cert_pem.bytes()
+    code, out, _ = run(tmp_path, SETTINGS, "--set", "admission.queues.mode=off")
+    assert (code, out) == (0, "# Nothing is reviewed: admission.queues.mode is off.\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "said"),
+    [
+        (SETTINGS, ("--service", "hook"), "'hook': write NAMESPACE/NAME"),
+        (SETTINGS, ("--name", "A_B"), "'A_B': use lower case letters"),
+        (SETTINGS, ("--ca-file", "/dev/null"), "/dev/null"),
+        (SETTINGS.replace("deny", "reject"), (), "admission.queues.mode"),
+        ("admission: {queues: {}}", (), "schedulers is empty"),
+    ],
+)
+def test_mistakes(tmp_path: Path, settings: str, arguments: tuple[str, ...], said: str) -> None:
+    code, _, err = run(tmp_path, settings, *arguments)
+    assert code == 2
+    assert said in err
