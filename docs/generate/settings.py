@@ -346,7 +346,10 @@ def _webhook_table() -> str:
     return table(
         ("key and variable", "value", "default", "meaning"),
         (
-            (f"{code(key)}<br>{code(variable)}", kind, code(default), sentence(meaning))
+            (
+                "<br>".join(map(code, filter(None, (key, variable)))),
+                *(kind, code(default), sentence(meaning)),
+            )
             for key, variable, kind, default, meaning in rows
         ),
     )

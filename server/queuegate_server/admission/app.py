@@ -43,6 +43,7 @@ from queuegate_server.admission.rules import (
     verify,
 )
 from queuegate_server.admission.settings import AdmissionSettings
+from queuegate_server.admission.yunikorn_duties import add_duties
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
@@ -74,7 +75,7 @@ class AdmissionMetrics:
         self.reviews = Counter(
             "queuegate_admission_reviews",
             "Requests to the webhook, by endpoint and outcome: allowed, patched (allowed with the "
-            "annotation added), denied; answered with an HTTP error: malformed, too_large, slow, "
+            "object changed), denied; answered with an HTTP error: malformed, too_large, slow, "
             "disconnected (the body is incomplete), overloaded (too many large requests), failed.",
             ("endpoint", "outcome"),
             registry=self.registry,
@@ -131,6 +132,8 @@ class Webhook:
     """Further endpoints."""
     _verifies_clients: bool = False
     """Whether clients without an accepted certificate are rejected."""
+    _has_yunikorn_duties: bool = False
+    """Whether new pods get what YuniKorn's own admission controller adds."""
     _checks: asyncio.Semaphore = field(
         init=False, default_factory=partial(asyncio.Semaphore, _MAX_CONFIG_MAP_CHECKS)
     )
@@ -139,7 +142,7 @@ class Webhook:
     def routes(self) -> list[web.RouteDef]:
         """Return the web application's routes."""
         return [
-            self._review_route("/mutate", partial(self._decide, decide)),
+            self._review_route("/mutate", partial(self._decide, self._mutate)),
             self._review_route("/validate", partial(self._decide, verify)),
             self._review_route("/validate-conf", self._validate_configuration),
             *(self._route(path, partial(self._answer, handle)) for path, handle in self._endpoints),
@@ -156,6 +159,17 @@ class Webhook:
             except NamespaceError as error:
                 return deny(f"the namespace cannot be looked up: {error}")
         return rule(request, self._settings(), annotations)
+
+    def _mutate(
+        self,
+        request: AdmissionRequest,
+        settings: AdmissionSettings,
+        namespace_annotations: Mapping[str, str],
+    ) -> AdmissionResponse:
+        response = decide(request, settings, namespace_annotations)
+        if self._has_yunikorn_duties:
+            return add_duties(request, settings, namespace_annotations, response)
+        return response
 
     async def _validate_configuration(self, request: AdmissionRequest) -> AdmissionResponse:
         async with self._checks:

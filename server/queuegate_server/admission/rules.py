@@ -94,7 +94,7 @@ def decide(
     """
     if not concerns(request):
         return ALLOWED
-    scope = _Scope(request, settings, namespace_annotations)
+    scope = Scope(request, settings, namespace_annotations)
     try:
         if request.kind == BINDING:
             return _decide_binding(scope)
@@ -131,7 +131,7 @@ def verify(
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class Scope:
     """A request with the applicable settings and namespace annotations."""
 
     request: AdmissionRequest
@@ -164,7 +164,13 @@ class _Scope:
         """Return whether a pod belongs, or will belong, to a YuniKorn application."""
         return self.is_processed() and (pod.has_application_id or self.is_labelled())
 
+    def adds_to_pod(self, pod: PodMetadata) -> bool:
+        """Return whether a new pod gets the annotation, unless it already has one."""
+        label, scheduler = _SCHEDULER
+        return pod.labels.get(label) != scheduler and self.is_processed()
+
     def is_from_system_user(self) -> bool:
+        """Return whether the requesting user is a Kubernetes controller."""
         return self.settings.system_users.match(self.request.user)
 
     def may_set(self) -> bool:
@@ -178,21 +184,17 @@ class _Scope:
         )
 
 
-def _decide_creation(scope: _Scope) -> AdmissionResponse:
+def _decide_creation(scope: Scope) -> AdmissionResponse:
     kind = scope.request.kind
     if kind == REPLICA_SET and scope.is_from_system_user():
         return ALLOWED
     pod = pod_metadata(kind, scope.request.new)
-    if kind == POD:
-        label, scheduler = _SCHEDULER
-        added = pod.labels.get(label) != scheduler and scope.is_processed()
-    else:
-        added = scope.covers(pod)
+    added = scope.adds_to_pod(pod) if kind == POD else scope.covers(pod)
     response = _check(scope, pod) or (_with_annotation(scope, pod) if added else ALLOWED)
     return _deny_foreign_label(scope, pod, response)
 
 
-def _decide_binding(scope: _Scope) -> AdmissionResponse:
+def _decide_binding(scope: Scope) -> AdmissionResponse:
     """Deny a binding that contains user metadata, because it would replace the pod's without
     review.
     """
@@ -203,7 +205,7 @@ def _decide_binding(scope: _Scope) -> AdmissionResponse:
     return deny(_LABEL_CHANGED) if any(map(binding.labels.get, labels)) else ALLOWED
 
 
-def _decide_revision(scope: _Scope) -> AdmissionResponse:
+def _decide_revision(scope: Scope) -> AdmissionResponse:
     """Deny a ControllerRevision that names another user.
 
     StatefulSets create pods from their current revision, so replacing the revision could change
@@ -222,7 +224,7 @@ def _decide_revision(scope: _Scope) -> AdmissionResponse:
     return ALLOWED
 
 
-def _decide_update(scope: _Scope) -> AdmissionResponse:
+def _decide_update(scope: Scope) -> AdmissionResponse:
     kind = scope.request.kind
     new = pod_metadata(kind, scope.request.new)
     old = pod_metadata(kind, scope.request.old)
@@ -236,7 +238,7 @@ def _decide_update(scope: _Scope) -> AdmissionResponse:
     return _deny_foreign_label(scope, new, response, None if joins else old)
 
 
-def _decide_joining(scope: _Scope, new: PodMetadata) -> AdmissionResponse:
+def _decide_joining(scope: Scope, new: PodMetadata) -> AdmissionResponse:
     # An object that joins an application is treated as new, because its annotation may be missing
     # or may have been set before annotations were checked everywhere.
     if scope.request.kind == POD:
@@ -245,7 +247,7 @@ def _decide_joining(scope: _Scope, new: PodMetadata) -> AdmissionResponse:
 
 
 def _decide_change(
-    scope: _Scope, old: PodMetadata, new: PodMetadata, *, covered: bool, joins: bool
+    scope: Scope, old: PodMetadata, new: PodMetadata, *, covered: bool, joins: bool
 ) -> AdmissionResponse:
     if scope.request.kind == POD:
         return deny(_CHANGED)
@@ -260,7 +262,7 @@ def _decide_change(
     return _check(scope, new) or ALLOWED
 
 
-def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
+def _check(scope: Scope, pod: PodMetadata) -> AdmissionResponse | None:
     """Deny an annotation that is malformed or that the requesting user may not set."""
     if pod.user_info is None or scope.settings.bypass_auth:
         return None
@@ -271,7 +273,7 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
 
 
 def _deny_foreign_label(
-    scope: _Scope, pod: PodMetadata, response: AdmissionResponse, old: PodMetadata | None = None
+    scope: Scope, pod: PodMetadata, response: AdmissionResponse, old: PodMetadata | None = None
 ) -> AdmissionResponse:
     """Deny a label that names another user and would be trusted by a scheduler.
 
@@ -298,14 +300,14 @@ def _not_allowed(request: AdmissionRequest, what: str) -> str:
     return f"user {request.user} with groups [{groups}] is not allowed to set {what}"
 
 
-def _with_annotation(scope: _Scope, pod: PodMetadata) -> AdmissionResponse:
+def _with_annotation(scope: Scope, pod: PodMetadata) -> AdmissionResponse:
     """Allow the request, and add the annotation if it is missing."""
     if pod.user_info is not None:
         return ALLOWED
     return AdmissionResponse(allowed=True, patch=pod.patch(_own(scope.request)))
 
 
-def _is_own(scope: _Scope, pod: PodMetadata) -> bool:
+def _is_own(scope: Scope, pod: PodMetadata) -> bool:
     return pod.user_info == _own(scope.request)
 
 

@@ -64,6 +64,8 @@ class AdmissionOptions:
     acl_names: AclNames
     drain_seconds: float
     """How many seconds to continue serving reviews after /readyz starts to fail."""
+    yunikorn_duties: bool = False
+    """Whether new pods get what YuniKorn's own admission controller adds."""
 
 
 class Backend(Protocol):
@@ -131,6 +133,7 @@ async def serve_admission(
         *(lambda: settings.value, namespaces, metrics, options.acl_names),
         endpoints,
         options.client_ca_file is not None,
+        options.yunikorn_duties,
     )
     stop, reload = asyncio.Event(), asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)

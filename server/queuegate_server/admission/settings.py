@@ -22,7 +22,9 @@ _VARIABLE: Final = "ADMISSION_CONTROLLER_"
 BOOLEANS: Final = {
     "bypass_auth": (f"{_ACCESS}bypassAuth", f"{_VARIABLE}BYPASS_AUTH", False),
     "trust_controllers": (f"{_ACCESS}trustControllers", f"{_VARIABLE}BYPASS_CONTROLLERS", True),
+    "generate_unique_app_id": (f"{_FILTER}generateUniqueAppId", "", False),
 }
+"""The key, the environment variable if any, and the default, by field."""
 LISTS: Final = {
     "system_users": (
         f"{_ACCESS}systemUsers",
@@ -106,6 +108,9 @@ class AdmissionSettings:
     """Whether anyone may set the annotation."""
     trust_controllers: bool
     """Whether system users may set the annotation."""
+    generate_unique_app_id: bool
+    """Whether each pod without an application ID becomes an application of its own, instead of one
+    per namespace. Used if `admission.yunikorn.enabled` is set."""
     system_users: Patterns
     """The accounts of Kubernetes controllers."""
     external_users: Patterns

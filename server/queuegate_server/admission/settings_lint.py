@@ -26,7 +26,6 @@ _KNOWN: Final = frozenset(
         # Keys for YuniKorn's own admission controller. They have no effect here.
         "admissionController.webHook.amServiceName",
         "admissionController.webHook.schedulerServiceAddress",
-        "admissionController.filtering.generateUniqueAppId",
     }
 )
 _BY_FOLDED_KEY: Final = {key.casefold(): key for key in _KNOWN}

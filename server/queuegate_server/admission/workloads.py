@@ -27,9 +27,9 @@ METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """The path to the pod metadata, by kind."""
 
-_APPLICATION_ID: Final = "yunikorn.apache.org/app-id"
+APPLICATION_ID: Final = "yunikorn.apache.org/app-id"
 """The key of the application ID, both as a label and as an annotation."""
-_APPLICATION_ID_LABELS: Final = (_APPLICATION_ID, "applicationId", "spark-app-selector")
+_APPLICATION_ID_LABELS: Final = (APPLICATION_ID, "applicationId", "spark-app-selector")
 
 Patch = tuple[Mapping[str, Any], ...]
 """A JSON patch, as a sequence of operations."""
@@ -58,7 +58,7 @@ class PodMetadata:
     def has_application_id(self) -> bool:
         """Whether the labels or annotations contain an application ID for YuniKorn's shim."""
         named = any(self.labels.get(key) for key in _APPLICATION_ID_LABELS)
-        return named or bool(self.annotations.get(_APPLICATION_ID))
+        return named or bool(self.annotations.get(APPLICATION_ID))
 
     def patch(self, text: str) -> Patch:
         """Return a patch that sets the annotation.

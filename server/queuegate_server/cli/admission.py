@@ -250,6 +250,7 @@ def _take_settings(settings: Settings, context: click.Context, options: dict[str
             "client_names": frozenset(map(certificate_name, webhook.tls.client_names)),
         }
     options |= {name: value for name, value in found.items() if _stated(context, name) is None}
+    options["yunikorn_duties"] = webhook.yunikorn.enabled
 
 
 admission.add_command(manifest)
