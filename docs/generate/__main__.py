@@ -10,3 +10,4 @@ for name, generate in PAGES.items():
 
 chart.SCHEMA.write_text(chart.generate())
 webhooks.WITHOUT_QUEUES.write_text(webhooks.generate_without_queues())
+webhooks.QUEUES.write_text(webhooks.generate_queues())

@@ -166,7 +166,9 @@ def started(
     ports = {each["containerPort"]: free_port() for each in container["ports"]}
     here = _replacing(folders, ports, hosts or {})
     for name, text in settings_of(manifests, pod).items():
-        (Path(folders["/etc/queuegate"]) / name).write_text(here(text), encoding="utf-8")
+        # The webhook's certificate is mounted below /etc/queuegate.
+        mounted = folders.get("/etc/queuegate/settings") or folders["/etc/queuegate"]
+        (Path(mounted) / name).write_text(here(text), encoding="utf-8")
     *wrapper, _ = container.get("command", ("queuegate-server",))
     command = [*wrapper, *server_command(*map(here, container["args"]))]
     variables = {each["name"]: here(each["value"]) for each in container.get("env", ())}

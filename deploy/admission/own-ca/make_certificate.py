@@ -15,7 +15,7 @@ HOST = "queuegate-admission.yunikorn.svc"
 SECRET = "queuegate-admission-tls"  # noqa: S105 - the name of the object
 MADE = "made-by-make-webhook-certificate"
 DAYS = 365
-WEBHOOKS = {"ca-mutating.yaml": 1, "ca-validating.yaml": 3}
+WEBHOOKS = {"ca-mutating.yaml": 1, "ca-validating.yaml": 3, "ca-queues.yaml": 2}
 
 
 def main() -> None:

@@ -71,6 +71,35 @@ def test_rendered(kustomize: Path, deploy: Path, folder: str, kinds: str) -> Non
             assert all(bundles) or injected
 
 
+@pytest.mark.parametrize("folder", ["own-ca", "cert-manager"])
+def test_queue_checks(kustomize: Path, deploy: Path, tmp_path: Path, folder: str) -> None:
+    """Uncommenting a line adds the checks, and the API server gets the webhook's authority."""
+    copied = tmp_path / "admission"
+    shutil.copytree(deploy / "admission", copied)
+    file = copied / folder / "kustomization.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert "\n# components: [../queues]\n" in text
+    file.write_text(text.replace("# components", "components"), encoding="utf-8")
+    manifests = kustomized(kustomize, copied / folder)
+    check_schemas(manifests, VERSIONS[-1])
+    (document,) = [
+        each
+        for each in of_kind(manifests, "ValidatingWebhookConfiguration")
+        if each["metadata"]["name"] == "queuegate-admission-queues"
+    ]
+    bundles = ["caBundle" in webhook["clientConfig"] for webhook in document["webhooks"]]
+    assert len(bundles) == 2
+    assert all(bundles) == (folder == "own-ca")
+    injected = "cert-manager.io/inject-ca-from" in document["metadata"].get("annotations", {})
+    assert injected == (folder == "cert-manager")
+    ((pod, container),) = own_containers(manifests)
+    check_names(manifests, pod, container)
+    (tmp_path / "mounts").mkdir()
+    files = {"yunikorn-defaults": {}, "yunikorn-configs": {"queues.yaml": POLICY}}
+    with started(manifests, pod, container, tmp_path / "mounts", files):
+        pass
+
+
 def test_own_ca_says_what_comes_first(kustomize: Path, tmp_path: Path) -> None:
     made = "made-by-make-webhook-certificate"
     shutil.copytree("deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns(made))

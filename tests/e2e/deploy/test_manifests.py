@@ -116,10 +116,11 @@ def test_webhooks_ask_what_is_served() -> None:
                 ports = {port["port"] for port in services[asked["name"]]["spec"]["ports"]}
                 assert asked["port"] in ports
                 seen.add(asked["path"])
-                configuration = asked["path"] == "/validate-conf"
-                assert webhook["failurePolicy"] == ("Ignore" if configuration else "Fail")
+                # An example of queue checks warns only.
+                ignored = asked["path"] in {"/validate-conf", "/queues"}
+                assert webhook["failurePolicy"] == ("Ignore" if ignored else "Fail")
                 assert webhook["sideEffects"] == "None"
-    assert seen == routes
+    assert seen == {*routes, "/queues"}
 
 
 class _Nothing:
@@ -155,10 +156,13 @@ def test_own_certificate(tmp_path: Path) -> None:
     (named,) = [volume["secret"]["secretName"] for volume in volumes if "secret" in volume]
     assert secret["metadata"]["name"] == named
     assert (tmp_path / "secret.yaml").stat().st_mode & 0o077 == 0
-    for file, kind in (
-        ("ca-mutating.yaml", "MutatingWebhookConfiguration"),
-        ("ca-validating.yaml", "ValidatingWebhookConfiguration"),
+    for file, kind, name in (
+        ("ca-mutating.yaml", "MutatingWebhookConfiguration", "queuegate-admission"),
+        ("ca-validating.yaml", "ValidatingWebhookConfiguration", "queuegate-admission"),
+        ("ca-queues.yaml", "ValidatingWebhookConfiguration", "queuegate-admission-queues"),
     ):
         patch = yaml.safe_load((tmp_path / file).read_text(encoding="utf-8"))
-        (document,) = of_kind(MANIFESTS, kind)
+        (document,) = [
+            each for each in of_kind(MANIFESTS, kind) if each["metadata"]["name"] == name
+        ]
         assert len(patch) == len(document["webhooks"])
