@@ -4,8 +4,9 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
 
@@ -24,12 +25,16 @@ from queuegate_server.identity.manager import unusable_resolvers
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import RESOLVER_TYPES
 from queuegate_server.runtime.tcp import CannotListen
+from queuegate_server.settings.admission import Mode
 from queuegate_server.settings.listeners import ListenerTls
 from queuegate_server.settings.load import SettingsError, load_with_origins
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.observability import STDOUT
 from queuegate_server.settings.source_map import Location, Override, SourceMap
 from queuegate_server.transports.registry import choose
+
+if TYPE_CHECKING:
+    from queuegate_server.policystore.reloader import PolicyReview
 
 FileResult = tuple[str, Iterable[Diagnostic] | OSError]
 """A file's name, with the file's diagnostics or the reason why it cannot be read."""
@@ -90,8 +95,19 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
             # Imported here because it is slow to import and rarely needed.
             from queuegate_server.policystore.reloader import check  # noqa: PLC0415
 
-            diagnostics += asyncio.run(check(settings))
+            diagnostics += asyncio.run(check(settings, _policy_review(settings)))
         yield name, diagnostics
+
+
+def _policy_review(settings: Settings) -> "PolicyReview | None":
+    """Return the review of policies by a webhook with these settings."""
+    queues = settings.admission.queues
+    if queues is None:
+        return None
+    # Imported here because it is slow to import, and needs the webhook's dependencies.
+    from queuegate_server.admission.queues.policy_review import review_policy  # noqa: PLC0415
+
+    return partial(review_policy, queues)
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
@@ -137,6 +153,7 @@ def _check(
         *_listener_faults(settings, source_map, unreadable_keys),
         *_audit_faults(settings, source_map, absent_files),
         *_contradictions(settings, source_map),
+        *_webhook_warnings(settings, source_map),
     ]
     is_policy_missing = any(location[0] in {"policy", "policies"} for location in unreadable_keys)
     return sort_diagnostics(diagnostics), None if is_policy_missing else settings
@@ -180,6 +197,15 @@ def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
             yield ("listen", position, "tls"), listener.tls
     if settings.ops.tls:
         yield ("ops", "tls"), settings.ops.tls
+    if (webhook := settings.admission.tls) is not None:
+        yield (
+            ("admission", "tls"),
+            ListenerTls(
+                certificate_file=webhook.certificate_file,
+                key_file=webhook.key_file,
+                client_ca_file=webhook.client_ca_file,
+            ),
+        )
 
 
 def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
@@ -241,6 +267,16 @@ def _audit_faults(
         return
     message = f"the folder {path.parent} does not exist"
     yield source_map.diagnostic(("audit", "path"), message, "create it, or name another file")
+
+
+def _webhook_warnings(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
+    """Yield a warning if strangers could post reviews in any user's name."""
+    queues, tls = settings.admission.queues, settings.admission.tls
+    if queues is None or queues.mode is Mode.OFF or tls is None or tls.client_ca_file is not None:
+        return
+    message = "anyone who can connect can post a review in any user's name"
+    remedy = "set client_ca_file, if the API server can present a certificate"
+    yield _warning(source_map, ("admission", "tls"), message, remedy)
 
 
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:

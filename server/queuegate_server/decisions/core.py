@@ -6,15 +6,13 @@ Building it starts nothing and does not import gRPC.
 import os
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from queuegate.gate.session import clock as boottime
-from queuegate.policy.tree import Partition
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
-from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity import registry
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.registry import ResolverType
@@ -22,7 +20,7 @@ from queuegate_server.identity.resolver import Resolver
 from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import ResolverCounters
-from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.policystore.reloader import PolicyReview, Reloader
 from queuegate_server.settings.model import Settings
 from queuegate_server.sync.change_log import SERVER_BYTES
 from queuegate_server.sync.changes import Changes, LocalChanges
@@ -72,7 +70,7 @@ def build_core(
     *,
     around: Callable[[str, Resolver], Resolver] | None = None,
     resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
-    refusals: Callable[[Mapping[str, Partition]], Sequence[Diagnostic]] | None = None,
+    review: PolicyReview | None = None,
 ) -> DecisionCore:
     """Build the decision core on the running event loop. Raises CannotAudit.
 
@@ -82,7 +80,7 @@ def build_core(
         worker: The worker's identity, used to name its audit log; None for a single process.
         around: Wraps each resolver, given its name and the resolver itself.
         resolver_type: Returns a resolver type by name, or raises BadResolverType.
-        refusals: Returns why this process cannot use valid policies; see Reloader.
+        review: Reviews valid policies before they are served.
     """
     audit = open_audit_log(
         current.audit if worker is None else current.audit.of_worker(worker.index)
@@ -111,7 +109,7 @@ def build_core(
     reloader = Reloader(
         *(settings, resolvers, engine, time.time),
         None if worker is None else worker.agree_on_revision,
-        refusals,
+        review,
     )
     hub = SyncHub(
         engine,

@@ -50,6 +50,11 @@ FREED_AT_ONCE: Final = 500
 """The number of queues freed per step after a policy is replaced. A step takes 1 ms."""
 
 
+PolicyReview = Callable[[Mapping[str, Partition], ParseJob | None], Sequence[Diagnostic]]
+"""Returns errors if this process cannot use the partitions of valid policies, and warnings, given
+the partitions and the policies' texts, which are None if they are large."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReloadState:
     """The outcome of a reload."""
@@ -81,9 +86,8 @@ class Reloader:
     agree_on_revision: Callable[[str, int], Awaitable[int]] | None = None
     """Agrees with the other processes on a policy's revision, given the policy's checksum and the
     previous revision. None if this is the only process."""
-    refusals: Callable[[Mapping[str, Partition]], Sequence[Diagnostic]] | None = None
-    """Returns why this process cannot use the partitions of valid policies, as errors. A refused
-    policy is not served. None to accept all valid policies."""
+    review: PolicyReview | None = None
+    """Reviews valid policies before they are served; None to accept all."""
 
     def __post_init__(self) -> None:
         self._loader = PolicyLoader(self.settings)
@@ -162,14 +166,13 @@ class Reloader:
             parsed = await self._loader.load(in_child=bool(self._revision))
             severity = Severity.WARNING if self._revision else Severity.ERROR
             parsed = _with_unused_settings(parsed, self.settings, self._loader.name, severity)
+            if not has_errors(parsed.diagnostics) and (
+                lost := self._served_formats.keys() - parsed.formats
+            ):
+                return _no_partitions(parsed.diagnostics, lost), ()
+            parsed = _reviewed(parsed, self.review, self._loader.texts)
             diagnostics = parsed.diagnostics
             if not has_errors(diagnostics):
-                if lost := self._served_formats.keys() - parsed.formats:
-                    diagnostics = _no_partitions(diagnostics, lost)
-                elif self.refusals is not None:
-                    diagnostics = (*diagnostics, *self.refusals(parsed.partitions))
-                if has_errors(diagnostics):
-                    return diagnostics, ()
                 try:
                     await self._serve(parsed)
                 finally:
@@ -289,14 +292,18 @@ class Reloader:
         return state
 
 
-async def check(settings: Settings) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics that a server would report at startup. Opens no resolvers."""
+async def check(settings: Settings, review: PolicyReview | None = None) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics that a server would report at startup. Opens no resolvers.
+
+    `review` reviews valid policies, as in `Reloader`.
+    """
     loader = PolicyLoader(settings)
     try:
         parsed = await loader.load(in_child=False)
     except CannotLoad as error:
         return (error.diagnostic,)
     parsed = _with_unused_settings(parsed, settings, loader.name, Severity.ERROR)
+    parsed = _reviewed(parsed, review, loader.texts)
     if has_errors(parsed.diagnostics):
         return parsed.diagnostics
     return _with_unusable(parsed, unusable_resolvers(settings, parsed.partitions))
@@ -316,6 +323,16 @@ async def _free(
     while parts:
         del parts[-FREED_AT_ONCE:]
         await asyncio.sleep(PAUSE_SECONDS)
+
+
+def _reviewed(
+    parsed: ParsedPolicies, review: PolicyReview | None, texts: ParseJob | None
+) -> ParsedPolicies:
+    """Add the diagnostics of a review."""
+    if review is None or has_errors(parsed.diagnostics):
+        return parsed
+    found = review(parsed.partitions, texts)
+    return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *found))))
 
 
 def _with_unused_settings(

@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 from queuegate_server.admin.readiness import Phase, Readiness
 from queuegate_server.admission.endpoints import Endpoint
 from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
+from queuegate_server.admission.queues.policy_review import review_policy
 from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.queues.reviewer import QueueReviewer, ambiguities
+from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
 from queuegate_server.observe import logs
@@ -78,7 +79,7 @@ class PolicyBackend:
         self._core = core = build_core(
             settings,
             settings,
-            refusals=None if queues is None else partial(ambiguities, queues),
+            review=None if queues is None else partial(review_policy, queues),
         )
         fleet = core.fleet
         self._readiness = Readiness(

@@ -1,0 +1,67 @@
+"""Reviews a policy before the webhook uses it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from queuegate.policy.tree import Partition
+from queuegate_server.admission.queues.reviewer import ambiguities
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, ParseError, quoted
+from queuegate_server.formats.registry import YUNIKORN, format_of, open_policy
+from queuegate_server.formats.yaml_reader import read_yaml
+from queuegate_server.formats.yunikorn.load import normalized_name
+from queuegate_server.formats.yunikorn.model import decode
+from queuegate_server.policystore.parsing import ParseJob, PolicyText
+from queuegate_server.settings.admission import QueueChecks
+
+MAX_READ_BYTES: Final = 256 * 1024
+"""The maximum size of a text whose placement rules are read. Reading it blocks the event loop."""
+_PROVIDED: Final = "provided"
+
+
+def review_policy(
+    queues: QueueChecks, partitions: Mapping[str, Partition], texts: ParseJob | None
+) -> list[Diagnostic]:
+    """Return errors if queues cannot be checked with valid policies, and warnings about YuniKorn.
+
+    Args:
+        queues: The checks.
+        partitions: The partitions of all policies.
+        texts: The policies' texts; None if they are not available.
+    """
+    found = [*ambiguities(queues, partitions)]
+    if queues.schedulers.yunikorn is not None and texts is not None:
+        for text in texts.texts:
+            found += _placement_warnings(text, queues.partition)
+    return found
+
+
+def _placement_warnings(text: PolicyText, partition: str) -> Iterator[Diagnostic]:
+    """Yield a warning if YuniKorn's first placement rule ignores the queue named in an object.
+
+    Without rules, YuniKorn uses the rule `provided` (`buildRules` in yunikorn-core's
+    `pkg/scheduler/placement/placement.go`).
+    """
+    name, data = text.policy
+    if len(data) > MAX_READ_BYTES:
+        return
+    try:
+        opened = open_policy(data, name, text.options)
+    except ParseError:
+        return
+    if (text.format or format_of(opened)) != YUNIKORN:
+        return
+    # Errors are discarded here, because the loader reports them.
+    unwanted, diagnostics = Diagnostics(""), Diagnostics(opened.file)
+    with unwanted:
+        decoded = decode(read_yaml(opened.data, opened.file).root, unwanted)
+    for each in decoded:
+        if normalized_name(each) == partition and each.rules:
+            rule = each.rules[0].name
+            if rule.text.lower() != _PROVIDED:
+                diagnostics.warning(
+                    rule.position,
+                    f"YuniKorn may place applications in other queues than those they name, which"
+                    f" admission.queues checks: the first placement rule is {quoted(rule.text)}",
+                    f"put the rule {_PROVIDED} first",
+                )
+    yield from opened.in_file(diagnostics.sorted())
