@@ -132,7 +132,11 @@ class PolicyLoader:
         """The formats by policy name. A policy keeps its format, since an accidental change of
         format could open closed queues."""
         self.texts: ParseJob | None = None
-        """The texts from the last load, kept for the console unless they are large."""
+        """The texts from the last load, kept for the console and the checks of YuniKorn's queues unless
+        they are large."""
+        queues = settings.admission.queues
+        checks_yunikorn = queues is not None and queues.schedulers.yunikorn is not None
+        self._keeps_texts = settings.console.enabled or checks_yunikorn
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
         """The policies' names, for display."""
 
@@ -149,7 +153,7 @@ class PolicyLoader:
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
-        self.texts = job if self._settings.console.enabled and size <= MAX_KEPT_BYTES else None
+        self.texts = job if self._keeps_texts and size <= MAX_KEPT_BYTES else None
         if in_child:
             parsed = await parser_process.parse(job)
         else:

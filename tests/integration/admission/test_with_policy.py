@@ -1,14 +1,26 @@
 """The webhook with settings: it decides in its own process, with a policy that it follows."""
 
 import json
+import signal
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import pytest
+import trustme
+
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
-from tests.support.servers.webhook import Webhook, running_webhook
+from tests.support.servers.queuegate_server import RunningServer, forking, run, start
+from tests.support.servers.webhook import (
+    Webhook,
+    announced,
+    running_webhook,
+    write_certificate,
+)
 
 POLICY = """\
 partitions:
@@ -69,6 +81,14 @@ def webhook_of(folder: Path, *arguments: str, **settings: Any) -> Iterator[Webho
         yield webhook
 
 
+@contextmanager
+def webhook_process(config: Path) -> Iterator[tuple[RunningServer, str]]:
+    """Run a webhook whose address and certificate are in its settings; yield the address."""
+    process = start("admission", "--config", str(config), "--ops-listen", "127.0.0.1:0")
+    with announced(process) as (server, line):
+        yield server, line.rpartition("https://")[2].strip()
+
+
 def allowed(webhook: Webhook, user: str, queue: str = "dev") -> bool:
     answer: bool = webhook.review("/queues", review(user, queue))["allowed"]
     return answer
@@ -96,3 +116,134 @@ def test_the_policy_is_followed(tmp_path: Path) -> None:
         # Annotations are written as without settings.
         assert webhook.review("/mutate", review("alice"))["allowed"]
         assert webhook.server.stop() == 0
+
+
+def test_the_mode_is_switched_without_a_restart(tmp_path: Path) -> None:
+    """SIGHUP applies the emergency switch; a setting that needs a restart is named in the log."""
+    with webhook_of(tmp_path) as webhook:
+        assert not allowed(webhook, "bob")
+        write_settings(tmp_path, {"mode": "off", "unqueued": "deny"})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: allowed(webhook, "bob"), True)
+        pending = webhook.server.wait_for_log("changed settings require a restart")
+        assert pending["keys"] == ["admission.queues.unqueued"]
+        write_settings(tmp_path, {"mode": "warn"})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "warnings" in webhook.review("/queues", review("bob")), True)
+        assert allowed(webhook, "bob")
+        write_settings(tmp_path, {"exempt": ["^bob$"]})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: allowed(webhook, "carol"), False)
+        assert allowed(webhook, "bob")
+        write_settings(tmp_path, {"mode": "strict"})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        found = webhook.server.wait_for_log("settings diagnostic")["diagnostic"]
+        assert "admission.queues.mode: must be 'off', 'warn' or 'deny'" in found
+        assert not allowed(webhook, "carol")
+        assert webhook.plain.get("/readyz").json()["settings"]["valid"] is False
+
+
+def test_the_memory_is_bounded(tmp_path: Path) -> None:
+    # A forked process would share the memory of modules that the webhook does not import.
+    with forking(forks=False), webhook_of(tmp_path) as webhook:
+        for number in range(300):
+            assert not allowed(webhook, f"user-{number}")
+        assert webhook.server.memory() < 90 << 20
+        modules = Path(f"/proc/{webhook.server.pid}/maps").read_text()
+        assert "grpc" not in modules
+
+
+def test_metrics_and_audit_records(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    with webhook_of(tmp_path, audit={"path": str(audit)}) as webhook:
+        assert not allowed(webhook, "bob")
+        labels = 'mode="deny",outcome="denied",scheduler="volcano"'
+        assert webhook.metric("queuegate_admission_queue_decisions_total", labels) == 1
+        labels = 'endpoint="queues",outcome="denied"'
+        assert webhook.metric("queuegate_admission_reviews_total", labels) == 1
+        assert webhook.metric("queuegate_policy_queues", 'partition="default"') == 3
+        assert webhook.metric("queuegate_audit_writable") == 1
+    record = json.loads(audit.read_text().splitlines()[0])
+    assert (record["user"], record["queue"], record["object_name"]) == ("bob", "root.dev", "train")
+
+
+def test_the_address_and_certificates_are_settings(tmp_path: Path) -> None:
+    """Clients of the CA are verified; others get no answer, and are not warned about."""
+    clients, files = trustme.CA(), tmp_path / "own"
+    files.mkdir()
+    ca = trustme.CA()
+    write_certificate(ca, files)
+    clients.cert_pem.write_to_path(str(files / "clients.pem"))
+    tls = {
+        "certificate_file": str(files / "tls.crt"),
+        "key_file": str(files / "tls.key"),
+        "client_ca_file": str(files / "clients.pem"),
+        "client_names": ["dns:kube-apiserver.example"],
+    }
+    file = write_settings(
+        tmp_path, admission={"queues": SETTINGS, "listen": "127.0.0.1:0", "tls": tls}
+    )
+    with webhook_process(file) as (server, address):
+        context = ssl.create_default_context()
+        ca.configure_trust(context)
+        with pytest.raises(httpx2.HTTPError):
+            httpx2.post(f"https://{address}/queues", json=review("bob"), verify=context)
+        clients.issue_cert("kube-apiserver.example").configure_cert(context)
+        answer = httpx2.post(f"https://{address}/queues", json=review("bob"), verify=context)
+        response = answer.json()["response"]
+        assert response["allowed"] is False
+        # A verified client learns which queues the user may use.
+        assert "root.prod" in response["status"]["message"]
+        assert not [each for each in server.logs if "anyone who can connect" in each["event"]]
+
+
+def test_strangers_are_warned_about(tmp_path: Path) -> None:
+    with webhook_of(tmp_path) as webhook:
+        warnings = [each["event"] for each in webhook.server.logs]
+        assert any("anyone who can connect" in event for event in warnings)
+        message = webhook.review("/queues", review("bob"))["status"]["message"]
+        assert "root.prod" not in message
+
+
+def test_placement_rules_that_ignore_named_queues_are_warned_about(tmp_path: Path) -> None:
+    rules = "    placementrules: [{name: user, create: true}, {name: provided}]\n"
+    (tmp_path / "queues.yaml").write_text(
+        POLICY.replace(",system:serviceaccount:ci:runner", "") + rules
+    )
+    with webhook_of(tmp_path, queues={"schedulers": {"yunikorn": {}}}) as webhook:
+        found = webhook.server.wait_for_log("policy diagnostic")["diagnostic"]
+        assert "the first placement rule is 'user'" in found
+        assert f"{tmp_path}/queues.yaml:10:" in found
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings", "expected"),
+    [
+        (TWO_OF_ONE_NAME, {}, "the policy cannot be served\n"),
+        (TWO_OF_ONE_NAME, {}, "dev may be root.dev or root.prod.dev"),
+        ("partitions: 1", {}, "the policy cannot be served\n"),
+        (POLICY, {"partition": "gpu"}, "admission.queues.partition is gpu, but the policy has"),
+        (POLICY, {"schedulers": {}}, "schedulers is empty"),
+        (POLICY, {"mod": "deny"}, "admission.queues.mod: unknown key"),
+        (POLICY, {"controllers": ["("]}, "the pattern '(' is not valid"),
+    ],
+)
+def test_wrong_starts(tmp_path: Path, policy: str, settings: dict[str, Any], expected: str) -> None:
+    """The process ends with status 2, and `validate` reports the same before the start."""
+    (tmp_path / "queues.yaml").write_text(policy)
+    write_certificate(trustme.CA(), tmp_path)
+    config = str(write_settings(tmp_path, settings))
+    ports = ("--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
+    tls = ("--tls-cert", str(tmp_path / "tls.crt"), "--tls-key", str(tmp_path / "tls.key"))
+    done = run("admission", "--config", config, *ports, *tls)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    checked = run("validate", "--config", config)
+    assert checked.returncode == 1
+    assert expected.removeprefix("the policy cannot be served\n") in checked.stdout
+
+
+def test_a_certificate_must_be_named(tmp_path: Path) -> None:
+    done = run("admission", "--config", str(write_settings(tmp_path)))
+    assert done.returncode == 2
+    assert "Missing option '--tls-cert' (or admission.tls in the settings)" in done.stderr
