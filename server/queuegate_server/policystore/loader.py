@@ -132,8 +132,8 @@ class PolicyLoader:
         """The formats by policy name. A policy keeps its format, since an accidental change of
         format could open closed queues."""
         self.texts: ParseJob | None = None
-        """The texts from the last load, kept for the console and the checks of YuniKorn's queues unless
-        they are large."""
+        """The texts from the last load, kept for the console and for checks of YuniKorn's queues
+        unless they are large."""
         queues = settings.admission.queues
         checks_yunikorn = queues is not None and queues.schedulers.yunikorn is not None
         self._keeps_texts = settings.console.enabled or checks_yunikorn

@@ -129,7 +129,7 @@ class _Nothing:
     _endpoints = ()
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(WebhookApp, name, None)
+        method: Any = getattr(WebhookApp, name, None)
         return method.__get__(self) if name in {"_route", "_review_route"} else id
 
 

@@ -212,7 +212,7 @@ def test_placement_rules_that_ignore_named_queues_are_warned_about(tmp_path: Pat
     )
     with webhook_of(tmp_path, queues={"schedulers": {"yunikorn": {}}}) as webhook:
         found = webhook.server.wait_for_log("policy diagnostic")["diagnostic"]
-        assert "the first placement rule is 'user'" in found
+        assert 'the first placement rule is "user"' in found
         assert f"{tmp_path}/queues.yaml:10:" in found
 
 
