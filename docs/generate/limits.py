@@ -10,7 +10,7 @@ from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
 from queuegate_server.admission import bodies, connections, review
 from queuegate_server.admission import settings as admission
-from queuegate_server.admission.queues import body, checks, messages, walk
+from queuegate_server.admission.queues import body, checks, messages, strangers, usable_queues, walk
 from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
@@ -340,7 +340,16 @@ def _queues() -> list[tuple[str, str]]:
             "Name of the requester; a longer one is an HTTP error",
             f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8",
         ),
+        (
+            "Lookups at once of users never seen, from clients without a certificate",
+            _count(strangers.MAX_RUNNING),
+        ),
+        (
+            "Reviews that wait for such a lookup; further ones are an HTTP error",
+            _count(strangers.MAX_WAITING),
+        ),
         ("Usable queues that a message lists", _count(messages.MAX_USABLE)),
+        ("Search for usable queues", f"{usable_queues.SECONDS * 1000:g} ms"),
         (
             "Patterns in `controllers`, and in `exempt`; more are an error at startup",
             _count(queue_settings.MAX_PATTERNS),

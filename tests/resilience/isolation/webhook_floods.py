@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import ssl
 import subprocess
 import sys
@@ -47,8 +48,8 @@ def many(opening: bytes, closing: bytes) -> bytes:
     return review(opening + names + closing)
 
 
-def legal() -> bytes:
-    """A pod as an API server sends it, of the largest size."""
+def legal(size: int = MAX_BODY) -> bytes:
+    """A pod as an API server sends it, by default of the largest size."""
     container: dict[str, Any] = {
         "name": "c",
         "image": "registry.example/image:1",
@@ -57,7 +58,7 @@ def legal() -> bytes:
     container["env"] = [{"name": f"NAME_{n}", "value": "some value"} for n in range(50)]
     text = json.dumps(container, separators=(",", ":")).encode() + b","
     annotation = b'{"metadata":{"annotations":{"a":"%s"}},' % (b"x" * 250_000)
-    return filled(annotation + b'"spec":{"containers":[', text, b"{}]}}")
+    return filled(annotation + b'"spec":{"containers":[', text, b"{}]}}", size)
 
 
 BODIES: dict[str, Callable[[], bytes]] = {
@@ -71,6 +72,34 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "half a surrogate pair": lambda: filled(b'{"spec":"\\ud800', b"[],", b'"}'),
     "too large": lambda: filled(b'{"spec":"', b"y", b'"}', 8 * 1024 * 1024),
 }
+
+QUEUE = "example.com/queue"
+"""The label that names a queue where the webhook checks queues."""
+TEMPLATE = '{"metadata":{"labels":{"%s":"root.q%d"}}}'
+MAX_NAMED = 64
+"""How many different queues an object may name."""
+
+
+def naming(count: int, different: int) -> bytes:
+    """A review of an object that names queues in templates."""
+    templates = [TEMPLATE % (QUEUE, number % different) for number in range(count)]
+    return review(b'{"spec":[%s]}' % ",".join(templates).encode())
+
+
+QUEUE_BODIES: dict[str, Callable[[], bytes]] = {
+    # Objects near the limits, which are searched completely.
+    "large legal objects": lambda: legal(MAX_BODY * 2 // 5),
+    "objects of many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}", 3 * 95_000),
+    "objects of long texts": lambda: filled(b'{"spec":"', b",[{:", b'"}'),
+    "many names of a few queues": lambda: naming(20_000, MAX_NAMED),
+    # Objects beyond the limits.
+    "many names of many queues": lambda: naming(20_000, 20_000),
+    "too many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}"),
+    "too many brackets": lambda: filled(b'{"spec":', b"[", b""),
+    "too many levels": lambda: filled(b'{"spec":', b'{"a":', b"", 500_000),
+    "texts without an end": lambda: filled(b'{"spec":"' + b"," * 200_000, b'\\"', b"}"),
+}
+"""Bodies of requests to /queues."""
 
 
 class Flood:
@@ -88,6 +117,11 @@ class Flood:
         if name in BODIES:
             body = BODIES[name]()
             await self._at_once(40, lambda *ends: self._exchange(body, *ends))
+        elif name in QUEUE_BODIES:
+            body = QUEUE_BODIES[name]()
+            await self._at_once(40, lambda *ends: self._exchange(body, *ends, path=b"/queues"))
+        elif name == "strangers":
+            await self._at_once(200, self._ask_as_strangers)
         elif name == "slow large bodies":
             await self._at_once(200, lambda *ends: self._trickle(MAX_BODY, *ends))
         elif name == "slow small bodies":
@@ -137,11 +171,24 @@ class Flood:
         if self.turns >= self.under_way:
             self.started.set()
 
-    async def _exchange(
-        self, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    async def _ask_as_strangers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        request = HEAD % (b"/mutate", len(body)) + body
-        while True:
+        """Ask in the name of a user who was never seen."""
+        body = naming(1, 1).replace(b'"bob"', b'"stranger-%d"' % random.getrandbits(64))
+        await self._exchange(body, reader, writer, path=b"/queues", times=1)
+
+    async def _exchange(
+        self,
+        body: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        path: bytes = b"/mutate",
+        times: int = 1_000_000,
+    ) -> None:
+        request = HEAD % (path, len(body)) + body
+        for _ in range(times):
             writer.write(request)
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(head.partition(b"content-length:")[2].split(None, 1)[0])
@@ -188,6 +235,7 @@ FLOODS = (
     "silent connections",
     "answers nobody reads",
 )
+QUEUE_FLOODS = (*QUEUE_BODIES, "strangers")
 
 
 @contextlib.contextmanager
