@@ -1,0 +1,81 @@
+"""A webhook that is a replica of a fleet: waiting calls at a server cover it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import settings_file
+from tests.support.servers.fleet import OTHERS, STAFF, Fleet, running_fleet
+from tests.support.servers.webhook import Webhook, running_webhook
+
+QUEUES = {"mode": "deny", "schedulers": {"places": [{"label": "example.com/queue"}]}}
+
+
+def review(user: str, queue: str) -> dict[str, Any]:
+    metadata = {"name": "train", "labels": {"example.com/queue": queue}}
+    request = {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "team",
+        "name": "train",
+        "operation": "CREATE",
+        "userInfo": {"username": user, "groups": ["system:authenticated"]},
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata},
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def may(webhook: Webhook, user: str = "sam", queue: str = "root.work") -> bool:
+    answer: bool = webhook.review("/queues", review(user, queue))["allowed"]
+    return answer
+
+
+@contextmanager
+def fleet_with_webhook(folder: Path) -> Iterator[tuple[Fleet, Webhook]]:
+    """Run a server and a webhook that follow the same fleet."""
+    with running_fleet(folder, "server") as fleet:
+        fleet.directory.reset({"sam": dict(STAFF)})
+        own = folder / "webhook"
+        own.mkdir()
+        settings = {**fleet.settings("webhook"), "admission": {"queues": QUEUES}}
+        config = settings_file(own, settings)
+        with running_webhook(
+            own, "--config", config, environment=fleet.directory.environment
+        ) as webhook:
+            webhook.server.wait_for_log("following the fleet")
+            eventually(lambda: len(fleet.clients["server"].get_fleet().replicas), 2)
+            fleet.until_barriers_are_quick()
+            yield fleet, webhook
+
+
+def test_waiting_calls_cover_the_webhook(tmp_path: Path) -> None:
+    with fleet_with_webhook(tmp_path) as (fleet, webhook):
+        client = fleet.clients["server"]
+        assert may(webhook)
+        assert fleet.may("server")
+        fleet.directory.answer({"sam": dict(OTHERS)})
+        assert may(webhook)  # its groups are cached
+        assert not client.invalidate(["sam"], wait=True).waited_out
+        assert not may(webhook)
+
+        assert may(webhook, queue="root.open")
+        for name in ("server", "webhook"):
+            policy = fleet.policy(name)
+            policy.write_text(policy.read_text().replace('"*"', "alice"))
+        assert not client.reload(wait=True).waited_out
+        assert not may(webhook, queue="root.open")
+        assert webhook.metric("queuegate_fleet_following") == 1
+        replicas = webhook.plain.get("/readyz").json()["fleet"]["replicas"]
+        assert {each["name"]: each["state"] for each in replicas} == {
+            "server": "following",
+            "webhook": "following",
+        }
+
+
+def test_a_webhook_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
+    with fleet_with_webhook(tmp_path) as (fleet, webhook):
+        assert webhook.server.stop() == 0
+        assert not fleet.clients["server"].invalidate(wait=True).waited_out
