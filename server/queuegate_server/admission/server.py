@@ -157,6 +157,7 @@ async def serve_admission(
                 await stop.wait()
                 _LOG.info("draining")
                 source.set_phase(Phase.DRAINING)
+                server.drain()
                 await asyncio.sleep(options.drain_seconds)
                 await server.close()
                 for watch in watches:
@@ -199,9 +200,16 @@ class WebhookServer:
         """Start serving."""
         await self._connections.start(self._runner)
 
+    def drain(self) -> None:
+        """Close each connection after its next response, so that clients connect to another server.
+
+        A request that arrives while its idle connection is being closed would fail.
+        """
+        self._draining = True
+
     async def close(self) -> None:
         """Stop listening, finish requests in progress, and close all connections."""
-        self._draining = True
+        self.drain()
         await self._connections.close()
         try:
             async with asyncio.timeout(GRACE_SECONDS):

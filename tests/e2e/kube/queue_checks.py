@@ -100,11 +100,12 @@ def write_settings(
 
 
 @contextmanager
-def serving(config: Path, ca: trustme.CA, listen: str = "127.0.0.1:0") -> Iterator[QueueWebhook]:
+def serving(config: Path, ca: trustme.CA, *arguments: str) -> Iterator[QueueWebhook]:
     """Run a webhook with its settings."""
     process = start(
         *("admission", "--config", str(config)),
-        *("--listen", listen, "--ops-listen", "127.0.0.1:0"),
+        *("--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"),
+        *arguments,
     )
     with announced(process) as (server, line):
         match = re.fullmatch(r"serving health on http://(\S+), reviews on https://(\S+)\n", line)
