@@ -30,7 +30,8 @@ class Mode(StrEnum):
 
 def _text_of_mode(value: object) -> object:
     """Return `off` for false, because YAML 1.1 reads `off` as the boolean (Helm does)."""
-    return Mode.OFF if value is False or value == "false" else value
+    text = str(value).lower()
+    return Mode.OFF if text == "false" else text if isinstance(value, str) else value
 
 
 ModeSetting = Annotated[Mode, BeforeValidator(_text_of_mode)]

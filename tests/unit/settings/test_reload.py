@@ -8,12 +8,22 @@ import pytest
 from pydantic import BaseModel
 
 from queuegate_server.settings import reload
+from queuegate_server.settings.admission import (
+    Admission,
+    KueueScheduler,
+    QueueChecks,
+    Schedulers,
+)
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import PartitionSettings, Settings
 from queuegate_server.settings.reload import differences, with_changes
 
-RUNNING = Settings(partitions={"default": PartitionSettings()})
+QUEUES = QueueChecks(schedulers=Schedulers(kueue=KueueScheduler()))
+RUNNING = Settings(partitions={"default": PartitionSettings()}, admission=Admission(queues=QUEUES))
 AT_ONCE = {
+    "admission.queues.controllers",
+    "admission.queues.exempt",
+    "admission.queues.mode",
     "callers.certificates",
     "callers.loopback.assert_groups",
     "callers.loopback.roles",
@@ -67,6 +77,18 @@ def test_the_limit_on_calls_never_exceeds_its_initial_value() -> None:
     holding = with_changes(RUNNING, read)
     assert holding == RUNNING
     assert differences(holding, read) == ["limits.max_concurrent_calls"]
+
+
+@pytest.mark.parametrize(
+    ("running", "read"), [(None, QUEUES), (QUEUES, None)], ids=["added", "removed"]
+)
+def test_checks_of_queues_start_and_end_with_the_process(
+    running: QueueChecks | None, read: QueueChecks | None
+) -> None:
+    before, after = (Settings(admission=Admission(queues=each)) for each in (running, read))
+    holding = with_changes(before, after)
+    assert holding == before
+    assert differences(holding, after) == ["admission.queues"]
 
 
 def test_added_and_removed_partitions_need_a_restart() -> None:

@@ -1,0 +1,76 @@
+"""Reviews of policies: errors that prevent checks, and warnings about placement rules."""
+
+import pytest
+
+from queuegate_server.admission.queues import policy_review
+from queuegate_server.admission.queues.policy_review import review_policy
+from queuegate_server.formats.registry import DEFAULT_OPTIONS, load_policy
+from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
+from queuegate_server.settings.admission import QueueChecks
+
+QUEUES = "    queues: [{name: root, queues: [{name: dev}, {name: ml, queues: [{name: gpu}]}]}]\n"
+POLICY = f"partitions:\n  - name: default\n{QUEUES}"
+TWO = POLICY.replace("{name: gpu}", "{name: gpu}, {name: dev}")
+
+
+def reviewed(policy: str, schedulers: dict[str, object], partition: str = "default") -> list[str]:
+    loaded = load_policy("yunikorn", policy.encode(), "queues.yaml")
+    assert loaded.partitions
+    text = PolicyText(File("queues.yaml", policy.encode()), "", DEFAULT_OPTIONS)
+    checks = QueueChecks.model_validate({"schedulers": schedulers, "partition": partition})
+    found = review_policy(checks, loaded.partitions, ParseJob((text,), ""))
+    assert found == review_policy(checks, loaded.partitions, None) or "yunikorn" in schedulers
+    return [str(each) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "refused"),
+    [
+        ({"volcano": {}}, True),
+        ({"kai": {}}, True),
+        ({"koordinator": {}}, True),
+        ({"slurm-bridge": {}}, True),
+        ({"kueue": {}}, False),
+        ({"yunikorn": {}}, False),
+        ({"places": [{"label": "example.com/queue"}]}, False),
+    ],
+)
+def test_two_queues_of_one_flat_name(schedulers: dict[str, object], *, refused: bool) -> None:
+    assert reviewed(POLICY, schedulers) == []
+    found = reviewed(TWO, schedulers)
+    assert bool(found) is refused
+    if refused:
+        assert "dev may be root.dev or root.ml.dev" in found[0]
+
+
+def test_a_partition_that_the_policy_lacks() -> None:
+    [found] = reviewed(POLICY, {"kueue": {}}, "gpu")
+    assert "admission.queues.partition is gpu, but the policy has default" in found
+
+
+@pytest.mark.parametrize(
+    ("rules", "warned"),
+    [
+        ("", False),
+        ("[{name: provided}]", False),
+        ("[{name: Provided, create: true}, {name: user, create: true}]", False),
+        ("[{name: provided, parent: {name: user, create: true}}]", False),
+        ("[{name: user, create: true}, {name: provided}]", True),
+        ("[{name: tag, value: namespace, create: true}]", True),
+        ("[{name: fixed, value: root.dev}]", True),
+    ],
+)
+def test_the_first_placement_rule(rules: str, *, warned: bool) -> None:
+    policy = POLICY + (f"    placementrules: {rules}\n" if rules else "")
+    found = reviewed(policy, {"yunikorn": {}})
+    assert bool(found) is warned
+    if warned:
+        assert found[0].startswith("queues.yaml:4:29: warning: YuniKorn may place applications")
+    assert reviewed(policy, {"kueue": {}}) == []
+
+
+def test_large_texts_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = f"{POLICY}    placementrules: [{{name: user, create: true}}]\n"
+    assert reviewed(policy, {"yunikorn": {}})
+    monkeypatch.setattr(policy_review, "MAX_READ_BYTES", len(policy) - 1)
+    assert reviewed(policy, {"yunikorn": {}}) == []
