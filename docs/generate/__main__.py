@@ -11,3 +11,4 @@ for name, generate in PAGES.items():
 chart.SCHEMA.write_text(chart.generate())
 webhooks.WITHOUT_QUEUES.write_text(webhooks.generate_without_queues())
 webhooks.QUEUES.write_text(webhooks.generate_queues())
+webhooks.CHART.write_text(webhooks.generate_chart())

@@ -1,18 +1,28 @@
 """The webhook configurations in deploy/, as `queuegate-server admission manifest` prints them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from queuegate_server.admission.queues import conditions
+from queuegate_server.admission.queues.listed_kinds import (
+    POD_RESOURCES,
+    RESOURCES,
+    REVISIONS,
+    TEMPLATES,
+)
 from queuegate_server.admission.queues.manifest import render
+from queuegate_server.admission.queues.places import FIELDS, KEYS
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
-from queuegate_server.settings.admission import Admission
+from queuegate_server.settings.admission import Admission, KaiScheduler, QueueChecks
 
 WITHOUT_QUEUES: Final = Path("deploy/admission/base/webhooks.yaml")
 QUEUES: Final = Path("deploy/admission/queues/webhooks.yaml")
 SETTINGS: Final = Path("deploy/admission/queues/settings.yaml")
 """The ConfigMap with the settings that QUEUES fits."""
+CHART: Final = Path("deploy/helm/queuegate/queues.yaml")
 _SERVICE: Final = Service("yunikorn", "queuegate-admission")
 _COMMENT: Final = "# `make docs-generated` writes this file.\n"
 
@@ -29,3 +39,37 @@ def generate_queues() -> str:
     settings = yaml.safe_load(config_map["data"]["queuegate.yaml"])["admission"]
     documents = webhook_configurations(Admission.model_validate(settings), _SERVICE, _SERVICE.name)
     return f"{_COMMENT}{render(documents[-1:])}"
+
+
+def generate_chart() -> str:
+    """Return what the chart needs to make a configuration for /queues from its values."""
+    schedulers = {}
+    for name in KEYS:
+        keys: dict[bool, set[str]] = {True: set(), False: set()}
+        for place in KEYS[name]:
+            keys[place.kinds is None].add(place.key)
+        kinds = {each.kind: each.path[0] for each in FIELDS.get(name, ())}
+        schedulers[name] = {
+            "keys": sorted(keys[True]),
+            "certainKinds": sorted(keys[False]),
+            "fields": [
+                {"resource": f"{kind[0]}/{RESOURCES[kind]}", "member": member}
+                for kind, member in sorted(kinds.items())
+            ],
+        }
+    data = {
+        "kaiLabel": KaiScheduler().label,
+        "controllers": list(QueueChecks.model_fields["controllers"].default),
+        "pods": _joined(POD_RESOURCES),
+        "revisions": "/".join(REVISIONS),
+        "templates": _joined(TEMPLATES),
+        "resources": {"/".join(kind): name for kind, name in RESOURCES.items()},
+        "schedulers": schedulers,
+        "objectChanges": conditions.keys_change(["KEYS"], conditions.METADATA),
+        "templateChanges": conditions.keys_change(["KEYS"], conditions.TEMPLATES),
+    }
+    return f"{_COMMENT}{render([data])}"
+
+
+def _joined(resources: Iterable[tuple[str, str]]) -> list[str]:
+    return ["/".join(each) for each in resources]

@@ -26,6 +26,7 @@ def test_webhook_configurations_are_up_to_date() -> None:
     for file, generate in (
         (webhooks.WITHOUT_QUEUES, webhooks.generate_without_queues),
         (webhooks.QUEUES, webhooks.generate_queues),
+        (webhooks.CHART, webhooks.generate_chart),
     ):
         assert (CHECKOUT / file).read_text() == generate(), "run `make docs-generated`"
 

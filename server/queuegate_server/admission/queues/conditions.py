@@ -16,8 +16,8 @@ Condition = dict[str, str]
 """A condition's name and expression."""
 
 _TEMPLATE: Final = ".?spec.?template.?metadata"
-_METADATA: Final = (".?metadata",)
-_TEMPLATES: Final = (
+METADATA: Final = (".?metadata",)
+TEMPLATES: Final = (
     _TEMPLATE,
     f".?spec.?jobTemplate{_TEMPLATE}",
     ".?spec.?jobTemplate.?metadata",
@@ -58,8 +58,8 @@ def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKind
     alternatives = []
     if keys:
         alternatives += [
-            _keys_change(keys, _METADATA),
-            f"{_RESOURCE} in {_list(_joined(POD_RESOURCES))}\n&& {_keys_change(keys, _TEMPLATES)}",
+            keys_change(keys, METADATA),
+            f"{_RESOURCE} in {_list(_joined(POD_RESOURCES))}\n&& {keys_change(keys, TEMPLATES)}",
         ]
     members = "\n|| ".join(
         f"object[?{json.dumps(member)}] != oldObject[?{json.dumps(member)}]"
@@ -87,7 +87,7 @@ def other_names_change(places: Places) -> list[Condition]:
     keys = sorted(_keys(places, bare=False))
     if not keys:
         return []
-    return [{"name": "a-queue-changes", "expression": _keys_change(keys, _METADATA)}]
+    return [{"name": "a-queue-changes", "expression": keys_change(keys, METADATA)}]
 
 
 def _keys(places: Places, *, bare: bool) -> set[str]:
@@ -101,7 +101,7 @@ def _keys(places: Places, *, bare: bool) -> set[str]:
     }
 
 
-def _keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
+def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
     """Return the expression that a key has another value than before, or its first value.
 
     An absent label equals an empty one, which names no queue.

@@ -98,14 +98,14 @@ class ListedKinds:
                 searched.add((kind[0], RESOURCES[kind]))
             else:
                 self.own.append(kind)
-        self.searched = sorted(searched)
-        self.own.sort()
+        self.searched = sorted(searched, key="/".join)
+        self.own.sort(key="/".join)
         self.members = sorted(members)
 
     @property
     def resources(self) -> list[Resource]:
         """All resources, sorted, without subresources."""
-        return sorted({*self.searched, *POD_RESOURCES, REVISIONS, ("", "bindings")})
+        return sorted({*self.searched, *POD_RESOURCES, REVISIONS, ("", "bindings")}, key="/".join)
 
     def rules(self) -> list[dict[str, list[str]]]:
         """Return the rules of the webhook for listed kinds."""
