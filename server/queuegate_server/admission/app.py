@@ -75,7 +75,8 @@ class AdmissionMetrics:
         self.reviews = Counter(
             "queuegate_admission_reviews",
             "Requests to the webhook, by endpoint and outcome: allowed, patched (allowed with the "
-            "object changed), denied; answered with an HTTP error: malformed, too_large, slow, "
+            "object changed), denied, no_opinion (from /authorize); answered with an HTTP error: "
+            "malformed, unverified (/authorize without client certificates), too_large, slow, "
             "disconnected (the body is incomplete), overloaded (too many large requests), failed.",
             ("endpoint", "outcome"),
             registry=self.registry,

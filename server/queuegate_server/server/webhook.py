@@ -14,6 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from queuegate_server.admin.readiness import Phase, Readiness
 from queuegate_server.admission.endpoints import Endpoint
+from queuegate_server.admission.queues import authorize
+from queuegate_server.admission.queues.authorize import QueueAuthorizer
 from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
 from queuegate_server.admission.queues.policy_review import review_policy
 from queuegate_server.admission.queues.records import QueueRecords
@@ -105,12 +107,16 @@ class PolicyBackend:
         """Register metrics, and return the endpoints; see `Backend`."""
         core = self._core
         registry.register(CoreCollector(core, self._readiness))
-        endpoints = []
+        endpoints: list[Endpoint] = []
         if (queues := self._config.settings.admission.queues) is not None:
             records = QueueRecords(core.decisions, registry, time.time)
             reviewer = QueueReviewer(core.engine, queues, records)
-            self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
-            endpoints.append(Endpoint(PATH, QueueEndpoint(reviewer)))
+            authorizer = QueueAuthorizer(core.engine, core.decisions, queues)
+            self._appliers.insert(0, lambda settings: _reconfigure(reviewer, authorizer, settings))
+            endpoints += (
+                Endpoint(PATH, QueueEndpoint(reviewer)),
+                Endpoint(authorize.PATH, authorizer),
+            )
         return endpoints
 
     async def load(self, stop: asyncio.Event) -> bool:
@@ -149,9 +155,10 @@ class PolicyBackend:
         await close_core(self._core)
 
 
-def _reconfigure(reviewer: QueueReviewer, settings: Settings) -> None:
+def _reconfigure(reviewer: QueueReviewer, authorizer: QueueAuthorizer, settings: Settings) -> None:
     if (queues := settings.admission.queues) is not None:
         reviewer.reconfigure(queues)
+        authorizer.reconfigure(queues)
 
 
 def _log_start(settings: Settings, *, verifies_clients: bool) -> None:

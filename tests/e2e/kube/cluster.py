@@ -7,10 +7,11 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import httpx2
 import trustme
@@ -21,6 +22,7 @@ from tests.support.servers.free_ports import free_port
 
 BUILT = Path(".tools/kube")
 START_SECONDS = 120
+NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 KUEUE_MANAGER = "system:serviceaccount:kueue-system:kueue-controller-manager"
 USERS = {
     "admin": "system:masters",
@@ -88,7 +90,10 @@ def token(user: str) -> str:
 
 
 @contextmanager
-def running_cluster(folder: Path, etcd: str, kube_apiserver: str) -> Iterator[ApiServer]:
+def running_cluster(
+    folder: Path, etcd: str, kube_apiserver: str, options: Mapping[str, Any] = NO_OPTIONS
+) -> Iterator[ApiServer]:
+    """Run etcd and an API server with further or other options; None removes one."""
     client_port, peer_port, port = free_port(), free_port(), free_port()
     ca = trustme.CA()
     ca.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(folder / "server"))
@@ -129,6 +134,7 @@ def running_cluster(folder: Path, etcd: str, kube_apiserver: str) -> Iterator[Ap
             "authorization-mode": "AlwaysAllow",
             # There is nobody who would make the accounts of namespaces.
             "disable-admission-plugins": "ServiceAccount",
+            **options,
         }
         process = stack.enter_context(running(folder, kube_apiserver, arguments))
         api = ApiServer(f"https://127.0.0.1:{port}", ca)
@@ -142,7 +148,7 @@ def running(
     folder: Path, command: str, arguments: dict[str, Any]
 ) -> Iterator["subprocess.Popen[bytes]"]:
     with (folder / f"{Path(command).name}.log").open("wb") as log:
-        options = [f"--{name}={value}" for name, value in arguments.items()]
+        options = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
         process = subprocess.Popen([command, *options], stdout=log, stderr=log)
         try:
             yield process

@@ -20,6 +20,16 @@ _REASONS: Final = {
 }
 
 
+def action(access: Access, path: str) -> str:
+    """Return what a user may or may not do, such as `submit to root.dev`."""
+    return f"{_VERBS[access]} {path}"
+
+
+def reason_text(decision: Decision) -> str:
+    """Return why access is denied."""
+    return _REASONS.get(decision.reason, str(decision.reason))
+
+
 def denial(
     user: str, check: RequiredCheck, decision: Decision, more: int, usable: Usable = NO_QUEUES
 ) -> str:
@@ -37,8 +47,8 @@ def denial(
         if check.scheduler == UNQUEUED
         else f"which {check.where} names"
     )
-    reason = _REASONS.get(decision.reason, str(decision.reason))
-    parts = [f"{user} may not {_VERBS[check.access]} {check.path}, {place}: {reason}"]
+    refused = action(check.access, check.path)
+    parts = [f"{user} may not {refused}, {place}: {reason_text(decision)}"]
     if more:
         parts.append(f"{more} more {'queue is' if more == 1 else 'queues are'} denied")
     if usable.paths:

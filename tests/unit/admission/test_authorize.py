@@ -1,0 +1,211 @@
+"""Answers to an API server that asks whether somebody may use a queue."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from queuegate_server.admission.bodies import RequestRefusal
+from queuegate_server.admission.queues.authorize import (
+    MAX_BYTES,
+    MAX_GROUPS,
+    NO_OPINION,
+    QueueAuthorizer,
+    read_question,
+)
+from queuegate_server.admission.review import MalformedReview
+from queuegate_server.decisions.log import DecisionLog
+from queuegate_server.engine import Engine
+from queuegate_server.settings.admission import QueueChecks
+from tests.support.fakes.directory import FakeDirectory
+from tests.support.queue_reviews import PLACE, TREE, Audit, snapshot
+from tests.support.snapshots import zero
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+QUEUE = {"group": "queuegate.io", "resource": "queues", "verb": "submit", "name": "root.prod"}
+UNDISCOVERED = QUEUE | {"group": "", "resource": "queues.queuegate.io"}
+
+
+def body(user: str = "bob", version: str = "v1", groups: Sequence[str] = (), **asked: Any) -> bytes:
+    spec = {
+        "user": user,
+        "groups" if version == "v1" else "group": list(groups),
+        "resourceAttributes": QUEUE | asked,
+    }
+    review = {
+        "apiVersion": f"authorization.k8s.io/{version}",
+        "kind": "SubjectAccessReview",
+        "metadata": {"creationTimestamp": None},
+        "spec": spec,
+        "status": {"allowed": False},
+    }
+    return json.dumps(review).encode()
+
+
+class Authorizing:
+    """An authorizer with its directory and audit log."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.directory = FakeDirectory(bob=("staff",), dave=())
+        self.audit = Audit()
+        self.decisions = DecisionLog(self.audit, allowed=True)
+        engine = Engine(zero)
+        engine.serve(snapshot(TREE, self.directory))
+        settings = {"mode": "off", "schedulers": {"places": [{"label": PLACE}]}} | settings
+        self.authorizer = QueueAuthorizer(
+            engine, self.decisions, QueueChecks.model_validate(settings)
+        )
+
+    async def ask(
+        self, content: bytes, *, verified: bool = True, seconds: float = 5.0
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the outcome and the answered review."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        answer = await self.authorizer(content, verified=verified, deadline=deadline)
+        review: dict[str, Any] = json.loads(answer.content)
+        assert review["kind"] == "SubjectAccessReview"
+        assert review["status"]["denied"] is False
+        assert review["status"]["allowed"] is (answer.outcome == "allowed")
+        return answer.outcome, review
+
+
+@pytest.mark.parametrize(
+    ("user", "asked", "outcome", "reason"),
+    [
+        ("bob", {}, "allowed", "bob may submit to root.prod"),
+        ("bob", UNDISCOVERED, "allowed", "bob may submit to root.prod"),
+        ("bob", {"namespace": "any"}, "allowed", "bob may submit to root.prod"),
+        ("bob", {"name": "root.prod.night"}, "allowed", "bob may submit to root.prod.night"),
+        ("bob", {"name": "", "subresource": "root.prod"}, "allowed", "bob may submit to root.prod"),
+        ("eve", {"name": "root.open"}, "allowed", "eve may submit to root.open"),
+        ("dave", {}, NO_OPINION, "dave may not submit to root.prod: no ACL"),
+        ("eve", {}, NO_OPINION, "eve may not submit to root.prod: the access depends on groups"),
+        ("bob", {"verb": "admin"}, NO_OPINION, "bob may not administer root.prod: no ACL"),
+        ("bob", {"name": "root.missing"}, NO_OPINION, "bob may not submit to root.missing: "),
+        ("bob", {"name": "root..x"}, NO_OPINION, "the name cannot be the path of a queue"),
+    ],
+)
+async def test_questions_about_queues(
+    user: str, asked: Mapping[str, str], outcome: str, reason: str
+) -> None:
+    authorizing = Authorizing()
+    answered, review = await authorizing.ask(body(user, **asked))
+    assert answered == outcome
+    assert review["status"]["reason"].startswith(f"queuegate: {reason}")
+    assert "staff" not in review["status"]["reason"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"group": "batch", "resource": "jobs"},
+        {"group": "", "resource": "queues"},
+        {"group": "scheduling.volcano.sh"},
+        {"resource": "queues.queuegate.io"},
+        {"resource": "*"},
+        {"group": "*"},
+        {"verb": "get"},
+        {"verb": "*"},
+        {"verb": ""},
+        {"name": ""},
+        {"subresource": "status"},
+    ],
+)
+async def test_nothing_else_is_answered(asked: Mapping[str, str]) -> None:
+    authorizing = Authorizing()
+    outcome, review = await authorizing.ask(body(**asked))
+    assert (outcome, review["status"]) == (NO_OPINION, {"allowed": False, "denied": False})
+    assert authorizing.audit.records == []
+    assert authorizing.directory.asked == {}
+
+
+async def test_requests_without_resource_or_user_are_no_questions() -> None:
+    path = {"spec": {"user": "bob", "nonResourceAttributes": {"path": "/livez", "verb": "get"}}}
+    review = json.loads(body()) | path
+    assert read_question(json.dumps(review).encode())[1] is None
+    assert read_question(body(user=""))[1] is None
+
+
+async def test_the_version_of_the_question_is_answered() -> None:
+    authorizing = Authorizing(groups="kubernetes")
+    for version in ("v1", "v1beta1"):
+        outcome, review = await authorizing.ask(body("dave", version, ["staff"]))
+        assert (outcome, review["apiVersion"]) == ("allowed", f"authorization.k8s.io/{version}")
+    assert (await authorizing.ask(body("bob")))[0] == NO_OPINION
+
+
+async def test_only_verified_callers_may_ask() -> None:
+    authorizing = Authorizing()
+    with pytest.raises(RequestRefusal, match=r"set admission\.tls\.client_ca_file") as refused:
+        await authorizing.ask(body(), verified=False)
+    assert refused.value.status == 403
+    assert authorizing.directory.asked == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "the body is not JSON"),
+        (b"[" * 100_000, "the body is not a SubjectAccessReview|nested too deeply"),
+        (b"{}", "the body is not a SubjectAccessReview"),
+        (body().replace(b"SubjectAccessReview", b"TokenReview"), "authorization.k8s.io/v1 or"),
+        (body(version="v2"), "authorization.k8s.io/v1 or"),
+        (body(name=1), "the body is not a SubjectAccessReview"),
+        (body(groups=["x"] * (MAX_GROUPS + 1)), "spec.groups has more than"),
+    ],
+)
+async def test_other_bodies_are_malformed(content: bytes, message: str) -> None:
+    with pytest.raises(MalformedReview, match=message):
+        await Authorizing().ask(content)
+
+
+async def test_long_bodies_are_refused() -> None:
+    with pytest.raises(RequestRefusal) as refused:
+        await Authorizing().ask(body() + b" " * MAX_BYTES)
+    assert refused.value.status == 413
+
+
+async def test_answers_are_recorded_and_counted() -> None:
+    authorizing = Authorizing()
+    await authorizing.ask(body("bob"))
+    await authorizing.ask(body("dave"))
+    assert sum(authorizing.decisions.counts) == 2
+    (allowed, denied) = authorizing.audit.records
+    assert allowed["method"] == "SubjectAccessReview"
+    assert (allowed["user"], allowed["queue"], allowed["access"]) == ("bob", "root.prod", "submit")
+    assert (allowed["decision"], allowed["revision"]) == ("allowed", 7)
+    assert (denied["user"], denied["decision"]) == ("dave", "denied")
+
+
+async def test_an_answer_that_cannot_be_recorded_is_withheld() -> None:
+    authorizing = Authorizing()
+    authorizing.audit.has_room = False
+    with pytest.raises(RequestRefusal, match="audit log") as refused:
+        await authorizing.ask(body("bob"))
+    assert refused.value.status == 500
+    assert sum(authorizing.decisions.counts) == 0
+
+
+async def test_an_unavailable_directory_is_no_yes() -> None:
+    """Wildcards and names of users still decide."""
+    authorizing = Authorizing()
+    authorizing.directory.broken = True
+    with pytest.raises(RequestRefusal, match="unavailable") as refused:
+        await authorizing.ask(body("bob"))
+    assert refused.value.status == 500
+    assert authorizing.audit.records[0]["decision"] == "error"
+    assert (await authorizing.ask(body("alice", name="root.dev")))[0] == "allowed"
+
+
+async def test_the_deadline_is_kept() -> None:
+    authorizing = Authorizing()
+    with pytest.raises(RequestRefusal, match="did not answer in time"):
+        await authorizing.ask(body("bob"), seconds=0.0)
+
+
+async def test_an_unknown_partition_is_an_error() -> None:
+    with pytest.raises(RequestRefusal, match=r"admission\.queues\.partition"):
+        await Authorizing(partition="other").ask(body())
