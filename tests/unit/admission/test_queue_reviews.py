@@ -233,6 +233,17 @@ async def test_a_denial_needs_no_answer_about_other_queues() -> None:
     assert outcomes == {"root.prod": "error", "root.closed": "denied"}
 
 
+async def test_a_refusal_needs_no_answer_about_queues() -> None:
+    reviewing = Reviewing()
+    reviewing.directory.broken = True
+    response = await reviewing.review("bob", "root.prod", "not a path")
+    assert response.message.startswith('spec[0].metadata.labels["example.com/queue"]: ')
+    assert reviewing.counted() == {
+        ("places", "error", "deny"): 1,
+        ("places", "refused", "deny"): 1,
+    }
+
+
 async def test_a_slow_directory_is_an_error_at_the_deadline() -> None:
     reviewing = Reviewing()
     reviewing.directory.hold.clear()

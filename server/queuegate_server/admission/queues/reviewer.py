@@ -140,11 +140,12 @@ class QueueReviewer:
             for check, decision in outcomes
             if isinstance(decision, Decision) and not decision.allowed
         ]
-        must_deny = any(check.mode is Mode.DENY for check, _ in denied)
-        if failure and not must_deny:
+        is_refused = any(obstacle.mode is Mode.DENY for obstacle in required.obstacles)
+        is_denied = any(check.mode is Mode.DENY for check, _ in denied)
+        if failure and not is_refused and not is_denied:
             raise CannotReview(failure)
         usable = NO_QUEUES
-        if verified and must_deny:
+        if verified and is_denied and not is_refused:
             groups = self._decider.known_groups(served, requester)
             usable = await self._usable.find(served.partition, review.user, groups)
         return _response(review.user, required.obstacles, denied, usable)
