@@ -45,7 +45,9 @@ _ADDRESS: Final = re.compile(r"(127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1?\]):(\d{
 _OWN_FOLDER: Final = re.compile(
     r"(?<![\w./}-])/(?=(?:etc/(?:queuegate|yunikorn|hadoop|spark)|run|var/\w+/queuegate)\b)"
 )
-_SERVES: Final = re.compile(r"(?:\w+=\S+ )*(?:\S*/)?queuegate-server (?:serve|admission)\b")
+_SERVES: Final = re.compile(
+    r"(?:\w+=\S+ )*(?:\S*/)?queuegate-server (?:serve|admission(?! manifest))\b"
+)
 _SERVER_LINE: Final = re.compile(rf"^({_SERVES.pattern}.*|make serve)$", re.MULTILINE)
 _ASKS: Final = re.compile(r"(?:\w+=\S+ )*(?:\S*/)?(?:queuegate|grpcurl|curl|python\S*|go) ")
 _FOLDERS: Final = ("etc/queuegate", "run/queuegate", "var/log/queuegate")
