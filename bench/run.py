@@ -45,6 +45,7 @@ _PARTS: Final = (
     "gate_streams",
     "gate_outage",
     "webhook",
+    "admission_queues",
 )
 
 

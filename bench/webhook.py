@@ -16,12 +16,14 @@ from bench.peers.install import go_program
 from bench.results import Part, Table, spread
 from tests.support.go_toolchain import Program
 
-_HEY: Final = Program("github.com/rakyll/hey", "v0.1.5")
+HEY: Final = Program("github.com/rakyll/hey", "v0.1.5")
 _CERTIFICATE: Final = Path(__file__).parents[1] / "deploy/admission/own-ca/make_certificate.py"
 _CONNECTIONS: Final = (1, 8, 64)
 
 
-class _Throughput(NamedTuple):
+class Throughput(NamedTuple):
+    """What hey measures."""
+
     per_second: float
     p50: float
     p99: float
@@ -30,7 +32,7 @@ class _Throughput(NamedTuple):
 
 def measure(scale: Scale, folder: Path) -> Part:
     """Ask for the patch of a pod, and for a refusal, over persistent connections."""
-    hey = go_program(_HEY)
+    hey = go_program(HEY)
     table = Table(
         "Admission webhook",
         "One `AdmissionReview` per request, over HTTPS/1.1 with keep-alive; hey and the webhook "
@@ -45,7 +47,7 @@ def measure(scale: Scale, folder: Path) -> Part:
             file.write_text(json.dumps(body))
             for connections in _CONNECTIONS:
                 measurements = [
-                    _run(hey, address, file, connections, scale.seconds)
+                    throughput(hey, f"{address}/mutate", file, connections, scale.seconds)
                     for _ in range(scale.rounds)
                 ]
                 table.add(
@@ -99,9 +101,14 @@ def _webhook(folder: Path) -> Iterator[str]:
         yield server.address
 
 
-def _run(hey: Path, address: str, body: Path, connections: int, seconds: float) -> _Throughput:
+def throughput(hey: Path, url: str, body: Path, connections: int, seconds: float) -> Throughput:
+    """Post a review repeatedly over persistent connections.
+
+    Raises:
+        CannotMeasure: Not every review was answered with status 200.
+    """
     command = [str(hey), "-z", f"{seconds:g}s", "-c", str(connections), "-m", "POST"]
-    command += ["-T", "application/json", "-D", str(body), f"{address}/mutate"]
+    command += ["-T", "application/json", "-D", str(body), url]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     text = done.stdout
     statuses = re.findall(r"^\s+\[(\d+)\]\s+(\d+) responses", text, re.MULTILINE)
@@ -114,7 +121,7 @@ def _run(hey: Path, address: str, body: Path, connections: int, seconds: float) 
             raise CannotMeasure(f"hey says something else than expected: {text}")
         return float(match[1])
 
-    return _Throughput(
+    return Throughput(
         number(r"Requests/sec:\s+([0-9.]+)"),
         number(r"50%+ in ([0-9.]+) secs") * 1000,
         number(r"99%+ in ([0-9.]+) secs") * 1000,

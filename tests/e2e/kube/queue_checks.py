@@ -4,7 +4,7 @@ import base64
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +141,34 @@ def register(cluster: ApiServer, config: Path, ca: trustme.CA, address: str) -> 
         created(cluster.ask("admin", "POST", CONFIGURATIONS, document))
     assert names
     return names
+
+
+@contextmanager
+def enforced_by(
+    cluster: ApiServer,
+    config: Path,
+    ca: trustme.CA,
+    address: str,
+    is_asked: Callable[[ApiServer], bool],
+) -> Iterator[None]:
+    """Have the API server ask a webhook in a block.
+
+    Args:
+        cluster: The API server.
+        config: The webhook's settings.
+        ca: The CA of its certificate.
+        address: Its address.
+        is_asked: Returns whether the API server asks the webhook.
+    """
+    names = register(cluster, config, ca, address)
+    try:
+        eventually(lambda: is_asked(cluster), True)
+        yield
+    finally:
+        for name in names:
+            cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/{name}")
+        # A webhook that has been removed is asked for a moment.
+        eventually(lambda: is_asked(cluster), False)
 
 
 def wait_until_enforced(cluster: ApiServer) -> None:

@@ -20,6 +20,7 @@ from tests.e2e.kube.queue_checks import (
     KUEUE,
     NAMESPACE,
     QueueWebhook,
+    enforced_by,
     job,
     register,
     serving,
@@ -56,14 +57,11 @@ def enforced(
 ) -> Iterator[QueueWebhook]:
     """Check queues in a block."""
     config, ca = write_settings(folder, queues)
-    with serving(config, ca) as running:
-        names = register(cluster, config, ca, running.address)
-        try:
-            eventually(lambda: is_asked(cluster), True)
-            yield running
-        finally:
-            for name in names:
-                cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/{name}")
+    with (
+        serving(config, ca) as running,
+        enforced_by(cluster, config, ca, running.address, is_asked),
+    ):
+        yield running
 
 
 def is_asked(cluster: ApiServer) -> bool:
