@@ -10,7 +10,15 @@ from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
 from queuegate_server.admission import bodies, connections, review
 from queuegate_server.admission import settings as admission
-from queuegate_server.admission.queues import body, checks, messages, strangers, usable_queues, walk
+from queuegate_server.admission.queues import (
+    body,
+    checks,
+    messages,
+    names,
+    strangers,
+    usable_queues,
+    walk,
+)
 from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, views
 from queuegate_server.console.pages import change
@@ -329,7 +337,12 @@ def _webhook() -> list[tuple[str, str]]:
 
 def _queues() -> list[tuple[str, str]]:
     return [
-        ("Different queues in an object", _count(checks.MAX_QUEUES)),
+        (
+            "Different queues in an object; in an update, only those that are new",
+            _count(checks.MAX_QUEUES),
+        ),
+        ("Places in an object that name a queue", _count(walk.MAX_FOUND)),
+        ("Name of a queue in an object", f"{_count(names.MAX_NAME)} characters"),
         (
             "Entries in all lists and maps of an object; far more are an HTTP error",
             _count(walk.MAX_NODES),

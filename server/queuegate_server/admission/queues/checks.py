@@ -5,7 +5,7 @@ their place are checked, so that old objects stay editable and their finalizers 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from queuegate_server.admission.queues.model import (
@@ -28,6 +28,19 @@ _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _UNCHECKED: Final = frozenset({"scale", "eviction", "ephemeralcontainers"})
 """Subresources that cannot name a queue."""
+_METADATA: Final = "metadata"
+_NAMELESS: Final = frozenset(
+    {
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+    }
+)
+"""Members of metadata that name no queue."""
 _INDEX: Final = re.compile(r"\[[0-9]+\]")
 _OBJECT: Final = "the object"
 
@@ -47,15 +60,19 @@ def requirements(
         return Requirements()
     kind = (review.group, review.kind)
     try:
-        found = list(_distinct(find_names(kind, review.new or {}, places)))
-        new = found
+        found = list(find_names(kind, review.new or {}, places))
         before: list[QueueName] = []
+        new = found
         if review.operation == _UPDATE:
             before = _names_before(kind, review.old, places)
             known = {_identity(each) for each in before}
             new = [each for each in found if _identity(each) not in known]
+        _limit_queues(new)
     except TooComplex as error:
-        return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), _strictest(places)),))
+        if review.old is not None and _names_the_same(review.new or {}, review.old):
+            return Requirements()
+        mode = _strictest(settings, places)
+        return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
     if not found:
         return _without_queue(review, kind, settings, places, had_queue=bool(before))
     return _checks(new, review.namespace, places, names)
@@ -69,13 +86,30 @@ def _names_before(kind: Kind, old: Mapping[str, Any] | None, places: Places) -> 
         return []
 
 
-def _distinct(found: Iterable[QueueName]) -> Iterable[QueueName]:
-    queues: set[tuple[str, str, bool]] = set()
-    for each in found:
-        queues.add((each.scheduler, each.name, each.is_cluster_queue))
-        if len(queues) > MAX_QUEUES:
-            raise TooComplex(f"the object names more than {MAX_QUEUES} queues")
-        yield each
+def _names_the_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Return whether an update cannot change a name, because only members that name none changed.
+
+    So the finalizers of an object that is too complex can be removed.
+    """
+    try:
+        return _rest(new, {_METADATA}) == _rest(old, {_METADATA}) and _rest(
+            new.get(_METADATA), _NAMELESS
+        ) == _rest(old.get(_METADATA), _NAMELESS)
+    except RecursionError:
+        return False
+
+
+def _rest(value: object, without: Collection[str]) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        return {}
+    return {name: member for name, member in value.items() if name not in without}
+
+
+def _limit_queues(found: Iterable[QueueName]) -> None:
+    """Raise TooComplex if there are too many different queues."""
+    queues = {(each.scheduler, each.name, each.is_cluster_queue) for each in found}
+    if len(queues) > MAX_QUEUES:
+        raise TooComplex(f"the object names more than {MAX_QUEUES} queues")
 
 
 def _identity(found: QueueName) -> tuple[str, str, str]:
@@ -123,6 +157,7 @@ def _checks(
     return Requirements(tuple(checks.values()), tuple(obstacles))
 
 
-def _strictest(places: Places) -> Mode:
-    modes = places.modes.values()
-    return Mode.DENY if Mode.DENY in modes else Mode.WARN
+def _strictest(settings: QueueChecks, places: Places) -> Mode:
+    """Return the mode for an object whose names are unknown, so that any scheduler may read it."""
+    modes = {settings.mode, *places.modes.values()}
+    return next(mode for mode in (Mode.DENY, Mode.WARN, Mode.OFF) if mode in modes)

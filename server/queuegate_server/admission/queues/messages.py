@@ -3,6 +3,7 @@
 They never contain names of groups, because the requester may not know who else is in them.
 """
 
+import shlex
 from typing import Final
 
 from queuegate.policy.decision import Access, Decision, Reason
@@ -58,7 +59,7 @@ def denial(
         more_queues = f" ({at_least}{rest} more)" if rest > 0 else ""
         parts.append(f"Queues you may use: {listed}{more_queues}")
     access = "" if check.access is Access.SUBMIT else f" --access {check.access}"
-    parts.append(f"Ask: queuegate explain {user} {check.path}{access}")
+    parts.append(f"Ask: queuegate explain {shlex.quote(user)} {check.path}{access}")
     return ". ".join(parts)
 
 

@@ -25,7 +25,11 @@ FLAT: Final[Mapping[str, str]] = {
 """The schedulers with flat names, and their fields in `Schedulers`."""
 MAX_LISTED: Final = 10
 _DOT: Final = "_dot_"
+MAX_NAME: Final = 1_024
+"""The maximum length of a name. Label values have up to 63 characters, annotations far more."""
 _MAX_QUOTED: Final = 100
+_REMEDY: Final = "use 1 to 64 letters, digits and any of _ : # / @ - for each level"
+_FULL_PATH: Final = f"write its full path, such as {ROOT}{SEPARATOR}dev"
 
 
 class AmbiguousNames(ValueError):
@@ -64,26 +68,39 @@ class QueueNames:
         Raises:
             InvalidQueueName: The name cannot be that of a queue.
         """
-        name = found.name
-        if found.scheduler == KUEUE and self._kueue is not None:
-            kueue = self._kueue
-            template = kueue.clusterqueues if found.is_cluster_queue else kueue.localqueues
-            path = template.replace("{namespace}", _level(namespace)).replace(
-                "{queue}", _level(name)
-            )
-        elif found.scheduler == YUNIKORN:
-            path = provided_queue(name)
-        elif found.scheduler in FLAT:
-            path = self._flat.get(name) or f"{ROOT}{SEPARATOR}{_level(name)}"
+        if len(found.name) > MAX_NAME:
+            raise _invalid(found.name, f"write at most {MAX_NAME} characters")
+        if found.scheduler in FLAT:
+            return self._flat_path(found.name)
+        if found.scheduler == YUNIKORN:
+            return self._canonical(found.name, provided_queue(found.name))
+        if found.scheduler != KUEUE or self._kueue is None:
+            return self._canonical(found.name, found.name, _FULL_PATH)
+        if found.is_cluster_queue:
+            template = self._kueue.clusterqueues
         else:
-            path = name
+            template = self._kueue.localqueues
+            if not namespace and "{namespace}" in template:
+                raise InvalidQueueName(
+                    f"{_shortened(found.name)!r} is a LocalQueue, which belongs to a namespace, but"
+                    " the object has none: remove the name"
+                )
+        path = template.replace("{namespace}", _level(namespace))
+        return self._canonical(found.name, path.replace("{queue}", _level(found.name)))
+
+    def _flat_path(self, name: str) -> str:
+        path = self._canonical(name, f"{ROOT}{SEPARATOR}{_level(name)}")
+        return self._flat.get(path.rpartition(SEPARATOR)[2], path)
+
+    def _canonical(self, name: str, path: str, remedy: str = _REMEDY) -> str:
         canonical = self.partition.path(path)
         if canonical is None:
-            raise InvalidQueueName(
-                f"{_shortened(name)!r} cannot be the name of a queue: use at most 64 letters,"
-                " digits and any of _ : # / @ - for each level"
-            )
+            raise _invalid(name, remedy)
         return canonical
+
+
+def _invalid(name: str, remedy: str) -> InvalidQueueName:
+    return InvalidQueueName(f"{_shortened(name)!r} cannot be the name of a queue: {remedy}")
 
 
 def _level(name: str) -> str:
@@ -95,7 +112,11 @@ def _shortened(name: str) -> str:
 
 
 def _last_levels(partition: Partition, schedulers: list[str]) -> Mapping[str, str]:
-    """Return the paths by last level. Raises AmbiguousNames."""
+    """Return the paths by last level.
+
+    Raises:
+        AmbiguousNames: Several queues have the same last level.
+    """
     paths: dict[str, str] = {}
     repeated: dict[str, list[str]] = {}
     for path in partition.queues:
@@ -105,13 +126,23 @@ def _last_levels(partition: Partition, schedulers: list[str]) -> Mapping[str, st
             repeated.setdefault(name, [first]).append(path)
     if repeated:
         lines = [
-            f"{name} may be {' or '.join(paths[:MAX_LISTED])}"
-            for name, paths in sorted(repeated.items())[:MAX_LISTED]
+            f"{name} may be {_alternatives(same)}"
+            for name, same in sorted(repeated.items())[:MAX_LISTED]
         ]
         more = len(repeated) - len(lines)
-        rest = f"; and {more} more names" if more > 0 else ""
+        if more:
+            lines.append(f"and {more} more {'name' if more == 1 else 'names'}")
         raise AmbiguousNames(
-            f"{', '.join(schedulers)} knows queues only by the last level of their path, and"
-            f" {'; '.join(lines)}{rest}: rename all but one queue of each name"
+            f"{_who_knows(schedulers)} queues only by the last level of their path, and"
+            f" {'; '.join(lines)}: rename all but one queue of each name"
         )
     return paths
+
+
+def _alternatives(paths: list[str]) -> str:
+    more = len(paths) - MAX_LISTED
+    return " or ".join([*paths[:MAX_LISTED], *([f"{more} more queues"] if more > 0 else [])])
+
+
+def _who_knows(schedulers: list[str]) -> str:
+    return f"{' and '.join(schedulers)} {'knows' if len(schedulers) == 1 else 'know'}"

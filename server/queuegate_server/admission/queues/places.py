@@ -41,15 +41,21 @@ POD_KINDS: Final[tuple[Kind, ...]] = (
 
 
 class KeyPlace(NamedTuple):
-    """A label or annotation with a certain key, at any depth of an object."""
+    """A label or annotation with a certain key."""
 
     scheduler: str
     key: str
     maps: frozenset[str]
     """Where the key counts: labels, annotations, or both."""
     kinds: frozenset[Kind] | None = None
-    """The kinds of objects in which the key names a queue; None for all."""
+    """The kinds whose own metadata counts; None if the key counts in all kinds, at any depth."""
     access: Access = SUBMIT
+    in_pods: bool = False
+    """With `kinds`: whether the metadata of pods' templates counts, in all kinds."""
+    overridden_by: tuple[tuple[str, str], ...] = ()
+    """Keys, each with its map, that take precedence in the same metadata."""
+    separator: str = ""
+    """Separates several names in a value; empty if a value is one name."""
 
 
 class FieldPlace(NamedTuple):
@@ -58,8 +64,12 @@ class FieldPlace(NamedTuple):
     scheduler: str
     kind: Kind
     path: tuple[str, ...]
+    """The members from the object to the field. Lists on the way are searched."""
     access: Access = SUBMIT
     is_cluster_queue: bool = False
+    scheduler_field: tuple[str, ...] = ()
+    """The field that names the scheduler, if the object has one. If set, it decides which scheduler
+    reads the queue."""
 
 
 def _field(
@@ -69,14 +79,37 @@ def _field(
     return FieldPlace(scheduler, (group, name), tuple(path.split(".")), access, is_cluster_queue)
 
 
+def _spark_fields(scheduler: str) -> Iterator[FieldPlace]:
+    for kind, spec in (
+        ("SparkApplication", ("spec",)),
+        ("ScheduledSparkApplication", ("spec", "template")),
+    ):
+        yield FieldPlace(
+            scheduler,
+            ("sparkoperator.k8s.io", kind),
+            (*spec, "batchSchedulerOptions", "queue"),
+            scheduler_field=(*spec, "batchScheduler"),
+        )
+
+
 _QUOTA: Final = "quota.scheduling.koordinator.sh"
 _SLURM: Final = "slurmjob.slinky.slurm.net"
+_QUEUE: Final = "yunikorn.apache.org/queue"
 _POD_KINDS: Final = frozenset(POD_KINDS)
+_PODS: Final[frozenset[Kind]] = frozenset({("", "Pod"), ("", "Binding")})
+"""The kinds whose metadata becomes that of a pod."""
 
 KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
     YUNIKORN: (
-        KeyPlace(YUNIKORN, "yunikorn.apache.org/queue", _BOTH),
-        KeyPlace(YUNIKORN, "queue", _LABELS, _POD_KINDS),
+        KeyPlace(YUNIKORN, _QUEUE, _BOTH),
+        KeyPlace(
+            YUNIKORN,
+            "queue",
+            _LABELS,
+            _PODS,
+            in_pods=True,
+            overridden_by=((LABELS, _QUEUE), (ANNOTATIONS, _QUEUE)),
+        ),
         KeyPlace(YUNIKORN, "yunikorn.apache.org/parentqueue", _ANNOTATIONS, frozenset({NAMESPACE})),
     ),
     KUEUE: (KeyPlace(KUEUE, "kueue.x-k8s.io/queue-name", _BOTH),),
@@ -84,18 +117,16 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
         KeyPlace("volcano", "scheduling.volcano.sh/queue-name", _BOTH),
         KeyPlace("volcano", "volcano.sh/queue-name", _BOTH),
     ),
-    # The first key is replaced by the label in the settings.
-    "kai": (KeyPlace("kai", "project", _LABELS, _POD_KINDS),),
     "koordinator": (
         KeyPlace("koordinator", f"{_QUOTA}/name", _LABELS),
         KeyPlace("koordinator", f"{_QUOTA}/parent", _LABELS, access=ADMIN),
     ),
     "slurm-bridge": (
-        KeyPlace("slurm-bridge", f"{_SLURM}/partition", _BOTH),
+        KeyPlace("slurm-bridge", f"{_SLURM}/partition", _BOTH, separator=","),
         KeyPlace("slurm-bridge", f"{_SLURM}/account", _BOTH),
     ),
 }
-"""The labels and annotations of each scheduler."""
+"""The labels and annotations of each scheduler; those of KAI depend on the settings."""
 
 FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
     KUEUE: (
@@ -117,28 +148,13 @@ FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
         _field("volcano", "flow.volcano.sh/JobTemplate", "spec.queue"),
         _field("volcano", "scheduling.volcano.sh/PodGroup", "spec.queue"),
         _field("volcano", "scheduling.volcano.sh/Queue", "spec.parent", ADMIN),
-        *(
-            _field("volcano", f"sparkoperator.k8s.io/{kind}", path)
-            for kind, path in (
-                ("SparkApplication", "spec.batchSchedulerOptions.queue"),
-                ("ScheduledSparkApplication", "spec.template.batchSchedulerOptions.queue"),
-            )
-        ),
+        *_spark_fields("volcano"),
     ),
     "kai": (
         _field("kai", "scheduling.run.ai/PodGroup", "spec.queue"),
         _field("kai", "scheduling.run.ai/Queue", "spec.parentQueue", ADMIN),
     ),
-    YUNIKORN: (
-        _field(
-            YUNIKORN, "sparkoperator.k8s.io/SparkApplication", "spec.batchSchedulerOptions.queue"
-        ),
-        _field(
-            YUNIKORN,
-            "sparkoperator.k8s.io/ScheduledSparkApplication",
-            "spec.template.batchSchedulerOptions.queue",
-        ),
-    ),
+    YUNIKORN: tuple(_spark_fields(YUNIKORN)),
 }
 """The fields of each scheduler."""
 
@@ -200,11 +216,19 @@ def listed_schedulers(schedulers: Schedulers) -> Iterator[tuple[str, Mode | None
 def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace | FieldPlace]:
     for name, mode in listed_schedulers(settings.schedulers):
         modes[name] = mode or settings.mode
-        yield from KEYS[name]
+        yield from KEYS.get(name, ())
         yield from FIELDS.get(name, ())
     kai = settings.schedulers.kai
     if kai is not None:
         yield KeyPlace("kai", kai.label, _LABELS)
+        yield KeyPlace(
+            "kai",
+            "project",
+            _LABELS,
+            _POD_KINDS | _PODS,
+            in_pods=True,
+            overridden_by=((LABELS, kai.label),),
+        )
     for position, own in enumerate(settings.schedulers.places):
         name = own_scheduler(position)
         modes[name] = own.mode or settings.mode

@@ -6,8 +6,10 @@ places that only their controllers know.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
 
+from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.admission.queues.model import QueueName
 from queuegate_server.admission.queues.places import (
     ANNOTATIONS,
@@ -18,15 +20,25 @@ from queuegate_server.admission.queues.places import (
 )
 
 MAX_NODES: Final = 100_000
-"""The maximum number of objects, lists and entries in one object."""
+"""The maximum number of entries of maps and lists in an object."""
 MAX_DEPTH: Final = 100
-MAX_NAME: Final = 1_024
-"""The maximum length of a name. Label values have up to 63 characters."""
-_SELECTORS: Final = frozenset({"selector", "labelSelector", "matchLabels", "managedFields"})
-"""Members that refer to other objects' labels, or repeat the names of fields."""
+"""The maximum number of nested maps and lists."""
+MAX_FOUND: Final = 1_000
+"""The maximum number of names in an object, repetitions included."""
+NOT_TEXT: Final = "{…}"
+"""Stands for a map or a list in place of a name. No queue has this name."""
+_MAX_WHERE: Final = 500
+_SELECTORS: Final = ("selector", "Selector")
+"""How the names of members end whose labels describe other objects. Metadata below them counts: in
+some maps of templates, such as Kubeflow's `pytorchReplicaSpecs`, users choose the keys."""
+_METADATA: Final = "metadata"
+_TEMPLATE: Final = "template"
+_MANAGED_FIELDS: Final = "managedFields"
+_SPARK_GROUP: Final = "sparkoperator.k8s.io"
+_SPARK_PODS: Final = frozenset({"driver", "executor"})
 _SPARK_CONF: Final = "sparkConf"
 _SPARK_KEY: Final = re.compile(
-    r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)"
+    r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
 )
 """A property of Spark that sets a label or annotation of a pod."""
 
@@ -35,8 +47,37 @@ class TooComplex(ValueError):
     """Raised for an object that is too large or too deep to be searched."""
 
 
+class _Role(Enum):
+    """What a map's labels and annotations belong to."""
+
+    OTHER = auto()
+    OBJECT = auto()
+    """The object itself."""
+    POD = auto()
+    """The pods that are created from a template."""
+    OTHERS_LABELS = auto()
+    """Other objects, which the map selects."""
+
+
+class _Trail(NamedTuple):
+    """The position of a node. It becomes text only if a name is found: the text of every node would
+    fill the memory if long keys have many siblings below them.
+    """
+
+    above: "_Trail | None"
+    step: str | int
+
+
+class _Node(NamedTuple):
+    value: object
+    trail: _Trail | None
+    depth: int
+    role: _Role
+
+
 def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
-    """Yield the names of queues in an object.
+    """Yield the names of queues in an object: first those in fields, then those in labels and
+    annotations.
 
     Args:
         kind: The object's group and kind.
@@ -44,96 +85,193 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
         places: Where the schedulers read names.
 
     Raises:
-        TooComplex: The object has more than MAX_NODES nodes or MAX_DEPTH levels, or a name is too
-            long.
+        TooComplex: The object has more than MAX_NODES entries, MAX_DEPTH levels or MAX_FOUND names.
     """
+    found = 0
+    for search in (_in_fields, _in_keys):
+        for name in search(kind, value, places):
+            found += 1
+            if found > MAX_FOUND:
+                raise TooComplex(f"the object names queues in more than {MAX_FOUND} places")
+            yield name
+
+
+def _in_fields(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
     for place in places.fields.get(kind, ()):
-        name = _field(value, place.path)
-        if name:
-            where = ".".join(place.path)
-            yield QueueName(
-                place.scheduler,
-                _text(name, where),
-                where,
-                place.access,
-                place.is_cluster_queue,
-            )
-    yield from _search(kind, value, places)
+        if place.scheduler_field:
+            chosen = [text for text, _ in _fields(value, place.scheduler_field, None) if text]
+            if chosen and place.scheduler not in chosen:
+                continue
+        for text, trail in _fields(value, place.path, None):
+            if text:
+                yield QueueName(
+                    place.scheduler, text, _where(trail), place.access, place.is_cluster_queue
+                )
 
 
-def _search(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
-    keys = places.keys
+def _fields(
+    value: object, path: Sequence[str], trail: _Trail | None
+) -> Iterator[tuple[str, _Trail | None]]:
+    """Yield the texts at a path. Each item of a list counts."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            below = _Trail(trail, number)
+            if isinstance(item, list):
+                yield NOT_TEXT, below
+            else:
+                yield from _fields(item, path, below)
+    elif not path:
+        yield _text(value), trail
+    elif isinstance(value, dict):
+        yield from _fields(value.get(path[0]), path[1:], _Trail(trail, path[0]))
+
+
+def _in_keys(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
     nodes = 0
-    waiting: list[tuple[object, str, int]] = [(value, "", 0)]
+    waiting = [_Node(value, None, 0, _Role.OTHER)]
     while waiting:
-        node, where, depth = waiting.pop()
-        if depth > MAX_DEPTH:
+        node = waiting.pop()
+        if node.depth > MAX_DEPTH:
             raise TooComplex(f"the object has more than {MAX_DEPTH} levels")
-        if isinstance(node, dict):
-            nodes += len(node)
-            for name, child in node.items():
-                if name in (LABELS, ANNOTATIONS) and isinstance(child, dict):
-                    yield from _in_map(kind, child, keys[name], _below(where, name))
-                elif name == _SPARK_CONF and isinstance(child, dict):
-                    yield from _in_spark_conf(kind, child, _below(where, name), places)
-                if isinstance(child, dict | list) and name not in _SELECTORS:
-                    waiting.append((child, _below(where, name), depth + 1))
-        elif isinstance(node, list):
-            nodes += len(node)
-            waiting.extend(
-                (child, f"{where}[{number}]", depth + 1)
-                for number, child in enumerate(node)
-                if isinstance(child, dict | list)
-            )
+        if isinstance(node.value, dict):
+            nodes += len(node.value)
+            yield from _in_map(kind, node, node.value, places)
+            children = _members(kind, node, node.value)
+        elif isinstance(node.value, list):
+            nodes += len(node.value)
+            children = _items(node, node.value)
+        else:
+            continue
         if nodes > MAX_NODES:
             raise TooComplex(f"the object has more than {MAX_NODES} entries")
+        waiting.extend(reversed(children))
+
+
+def _members(kind: Kind, node: _Node, members: Mapping[str, Any]) -> list[_Node]:
+    children = []
+    is_object = node.trail is None
+    for name, child in members.items():
+        if not isinstance(child, dict | list):
+            continue
+        role = _Role.OTHER
+        if name == _METADATA:
+            if is_object:
+                role = _Role.OBJECT
+            elif _is_pod_template(node, members):
+                role = _Role.POD
+        elif name.endswith(_SELECTORS):
+            role = _Role.OTHERS_LABELS
+        elif name in _SPARK_PODS and kind[0] == _SPARK_GROUP:
+            role = _Role.POD
+        elif name == _MANAGED_FIELDS and node.role is _Role.OBJECT:
+            continue  # large, and contains only names of fields
+        children.append(_Node(child, _Trail(node.trail, name), node.depth + 1, role))
+    return children
+
+
+def _items(node: _Node, items: Sequence[Any]) -> list[_Node]:
+    return [
+        _Node(item, _Trail(node.trail, number), node.depth + 1, _Role.OTHER)
+        for number, item in enumerate(items)
+        if isinstance(item, dict | list)
+    ]
+
+
+def _is_pod_template(node: _Node, members: Mapping[str, Any]) -> bool:
+    """Return whether a map with metadata is a pod's template, not that of a Job or another object.
+
+    The template of a driver in a SparkApplication need not list containers.
+    """
+    spec = members.get("spec")
+    if isinstance(spec, dict):
+        if "containers" in spec:
+            return True
+        if _TEMPLATE in spec:
+            return False
+    return node.trail is not None and node.trail.step == _TEMPLATE
 
 
 def _in_map(
-    kind: Kind,
-    entries: Mapping[str, Any],
-    keys: Mapping[str, Sequence[KeyPlace]],
-    where: str,
+    kind: Kind, node: _Node, members: Mapping[str, Any], places: Places
 ) -> Iterator[QueueName]:
-    for key, places in keys.items():
-        if key in entries:
-            yield from _named(kind, entries[key], places, f'{where}["{key}"]')
+    for map_name in (LABELS, ANNOTATIONS):
+        entries = members.get(map_name)
+        if not isinstance(entries, dict) or node.role is _Role.OTHERS_LABELS:
+            continue
+        for key, found in places.keys[map_name].items():
+            if entries.get(key):
+                trail = _Trail(_Trail(node.trail, map_name), key)
+                counting = [
+                    place
+                    for place in found
+                    if _counts(place, kind, node.role) and not _is_overridden(place, members)
+                ]
+                yield from _named(entries[key], counting, trail)
+    properties = members.get(_SPARK_CONF)
+    if isinstance(properties, dict):
+        yield from _in_spark_conf(properties, _Trail(node.trail, _SPARK_CONF), places)
+
+
+def _counts(place: KeyPlace, kind: Kind, role: _Role) -> bool:
+    if place.kinds is None or (place.in_pods and role is _Role.POD):
+        return True
+    return role is _Role.OBJECT and kind in place.kinds
+
+
+def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
+    """Return whether the scheduler ignores a key because another one beside it is set."""
+    for map_name, key in place.overridden_by:
+        entries = members.get(map_name)
+        if isinstance(entries, dict) and entries.get(key):
+            return True
+    return False
 
 
 def _in_spark_conf(
-    kind: Kind, entries: Mapping[str, Any], where: str, places: Places
+    properties: Mapping[str, Any], trail: _Trail, places: Places
 ) -> Iterator[QueueName]:
-    for key, value in entries.items():
-        if match := _SPARK_KEY.fullmatch(key):
+    for name, value in properties.items():
+        if match := _SPARK_KEY.fullmatch(name):
             found = places.keys[f"{match[1]}s"].get(match[2], ())
-            yield from _named(kind, value, found, f'{where}["{key}"]')
+            counting = [place for place in found if place.kinds is None or place.in_pods]
+            yield from _named(value, counting, _Trail(trail, name))
 
 
-def _named(
-    kind: Kind, value: object, places: Sequence[KeyPlace], where: str
-) -> Iterator[QueueName]:
-    if value is None or value == "":
-        return  # an empty value names no queue
+def _named(value: object, places: Sequence[KeyPlace], trail: _Trail) -> Iterator[QueueName]:
+    text = _text(value)
     for place in places:
-        if place.kinds is None or kind in place.kinds:
-            yield QueueName(place.scheduler, _text(value, where), where, place.access)
+        names = text.split(place.separator) if place.separator else [text]
+        for name in names:
+            if name:  # an empty value names no queue
+                yield QueueName(place.scheduler, name, _where(trail), place.access)
 
 
-def _field(value: object, path: tuple[str, ...]) -> object:
-    for step in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
-    return value
+def _text(value: object) -> str:
+    """Return a name. Other values are not ignored, because a controller may convert them."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return NOT_TEXT if isinstance(value, dict | list) else str(value).lower()
 
 
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise TooComplex(f"{where} is not text")
-    if len(value) > MAX_NAME:
-        raise TooComplex(f"{where} has more than {MAX_NAME} characters")
-    return value
-
-
-def _below(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name
+def _where(trail: _Trail | None) -> str:
+    """Return a position as text, such as `spec.template.metadata.labels["queue"]`."""
+    steps: list[str | int] = []
+    while trail is not None:
+        steps.append(trail.step)
+        trail = trail.above
+    text = ""
+    above = ""
+    for step in reversed(steps):
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif above in (LABELS, ANNOTATIONS, _SPARK_CONF):
+            text += f'["{step}"]'
+        else:
+            text += f".{step}" if text else step
+        above = str(step)
+        if len(text) > _MAX_WHERE:
+            text = f"{text[:_MAX_WHERE]}…"
+            break
+    return CONTROL_CHARACTER.sub("?", text)

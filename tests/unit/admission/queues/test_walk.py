@@ -1,0 +1,434 @@
+"""The names of queues in objects, and where they stand."""
+
+import json
+import tracemalloc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_server.admission.queues.places import Kind, build_places
+from queuegate_server.admission.queues.walk import (
+    MAX_DEPTH,
+    MAX_FOUND,
+    MAX_NODES,
+    TooComplex,
+    find_names,
+)
+from queuegate_server.settings.admission import QueueChecks
+
+YUNIKORN = "yunikorn.apache.org/queue"
+KUEUE = "kueue.x-k8s.io/queue-name"
+VOLCANO = "scheduling.volcano.sh/queue-name"
+RUN: Kind = ("batch.example.com", "TrainingRun")
+SETTINGS = QueueChecks.model_validate(
+    {
+        "schedulers": {
+            "yunikorn": {},
+            "kueue": {},
+            "volcano": {},
+            "kai": {},
+            "koordinator": {},
+            "slurm-bridge": {},
+            "places": [
+                {"label": "example.com/queue"},
+                {"kind": "/".join(RUN), "field": "spec.tasks.queue"},
+            ],
+        }
+    }
+)
+PLACES = build_places(SETTINGS)
+
+
+def found(kind: Kind, value: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the scheduler, the name and the position of each name."""
+    return [(each.scheduler, each.name, each.where) for each in find_names(kind, value, PLACES)]
+
+
+def labelled(key: str, value: object = "dev") -> dict[str, Any]:
+    """Return an object with one label."""
+    return {"metadata": {"labels": {key: value}}}
+
+
+def pod_template(**labels: str) -> dict[str, Any]:
+    """Return a pod's template with labels."""
+    return {"metadata": {"labels": labels}, "spec": {"containers": []}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where"),
+    [
+        (("", "Pod"), labelled(KUEUE), f'metadata.labels["{KUEUE}"]'),
+        (("", "Binding"), {"metadata": {"annotations": {YUNIKORN: "a"}}}, ""),
+        (("", "Namespace"), {"metadata": {"annotations": {VOLCANO: "a"}}}, ""),
+        (
+            ("batch", "CronJob"),
+            {"spec": {"jobTemplate": labelled(KUEUE)}},
+            f'spec.jobTemplate.metadata.labels["{KUEUE}"]',
+        ),
+        (
+            ("batch", "CronJob"),
+            {"spec": {"jobTemplate": {"spec": {"template": labelled(YUNIKORN)}}}},
+            f'spec.jobTemplate.spec.template.metadata.labels["{YUNIKORN}"]',
+        ),
+        (
+            ("jobset.x-k8s.io", "JobSet"),
+            {"spec": {"replicatedJobs": [{}, {"template": labelled(KUEUE)}]}},
+            f'spec.replicatedJobs[1].template.metadata.labels["{KUEUE}"]',
+        ),
+        (("unknown.example.com", "Thing"), {"spec": {"x": [[labelled("example.com/queue")]]}}, ""),
+        (("sparkoperator.k8s.io", "SparkApplication"), {"spec": {"driver": labelled(KUEUE)}}, ""),
+        (
+            ("sparkoperator.k8s.io", "SparkApplication"),
+            {"spec": {"executor": {"annotations": {YUNIKORN: "a"}}}},
+            f'spec.executor.annotations["{YUNIKORN}"]',
+        ),
+        (
+            ("sparkoperator.k8s.io", "SparkApplication"),
+            {"spec": {"sparkConf": {f"spark.kubernetes.driver.label.{YUNIKORN}": "a"}}},
+            f'spec.sparkConf["spark.kubernetes.driver.label.{YUNIKORN}"]',
+        ),
+        (
+            ("sparkoperator.k8s.io", "SparkApplication"),
+            {"spec": {"sparkConf": {f"spark.kubernetes.executor.annotation.{VOLCANO}": "a"}}},
+            "",
+        ),
+        # Users choose the keys of this map, even these.
+        (
+            ("kubeflow.org", "PyTorchJob"),
+            {"spec": {"pytorchReplicaSpecs": {"selector": {"template": labelled(KUEUE)}}}},
+            "",
+        ),
+        (
+            ("kubeflow.org", "PyTorchJob"),
+            {"spec": {"pytorchReplicaSpecs": {"managedFields": {"template": labelled(KUEUE)}}}},
+            "",
+        ),
+    ],
+)
+def test_a_key_is_found_at_every_depth(kind: Kind, value: dict[str, Any], where: str) -> None:
+    names = found(kind, value)
+    assert len(names) == 1
+    assert where in {"", names[0][2]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"spec": {"selector": {"matchLabels": {KUEUE: "a"}}}},
+        {"spec": {"selector": {KUEUE: "a"}}},
+        {"spec": {"selector": {"labels": {KUEUE: "a"}}}},
+        {"spec": {"workloadSelector": {"labels": {KUEUE: "a"}}}},
+        {
+            "spec": {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {"labelSelector": {"matchLabels": {YUNIKORN: "root.a"}}}
+                        ]
+                    }
+                }
+            }
+        },
+        {"metadata": {"managedFields": [{"fieldsV1": {"labels": {KUEUE: {}}}}]}},
+        {"metadata": {"labels": {KUEUE: ""}}},
+        {"metadata": {"labels": {KUEUE: None}}},
+        {"metadata": {"labels": None, "annotations": [KUEUE]}},
+        {"metadata": "text", "spec": [1, None, "text"]},
+        {"data": {"text": json.dumps(labelled(KUEUE))}},
+    ],
+)
+def test_what_names_no_queue(value: dict[str, Any]) -> None:
+    assert found(("apps", "Deployment"), value) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (("", "Pod"), labelled("queue"), ["dev"]),
+        (("", "Binding"), labelled("queue"), ["dev"]),
+        (("apps", "Deployment"), labelled("queue"), []),
+        (("", "Service"), labelled("queue"), []),
+        (("apps", "Deployment"), {"spec": {"template": pod_template(queue="a")}}, ["a"]),
+        (("ray.io", "RayCluster"), {"spec": {"x": [{"template": pod_template(queue="a")}]}}, ["a"]),
+        (("volcano", "Job"), {"spec": {"tasks": [pod_template(queue="a")]}}, ["a"]),
+        (
+            ("batch", "CronJob"),
+            {
+                "spec": {
+                    "jobTemplate": {
+                        "metadata": {"labels": {"queue": "of the Job"}},
+                        "spec": {"template": pod_template(queue="a")},
+                    }
+                }
+            },
+            ["a"],
+        ),
+        (
+            ("sparkoperator.k8s.io", "SparkApplication"),
+            {"spec": {"driver": {"labels": {"queue": "a"}, "template": labelled("queue", "b")}}},
+            ["a", "b"],
+        ),
+        (
+            ("sparkoperator.k8s.io", "SparkApplication"),
+            {"spec": {"sparkConf": {"spark.kubernetes.driver.label.queue": "a"}}},
+            ["a"],
+        ),
+        (("", "Pod"), {"metadata": {"annotations": {"queue": "a"}}}, []),
+        (("", "Pod"), {"metadata": {"labels": {"queue": "a", YUNIKORN: "b"}}}, ["b"]),
+        (
+            ("", "Pod"),
+            {"metadata": {"labels": {"queue": "a"}, "annotations": {YUNIKORN: "b"}}},
+            ["b"],
+        ),
+        (("", "Pod"), {"metadata": {"labels": {"queue": "a", YUNIKORN: ""}}}, ["a"]),
+        # Another controller may copy only the annotation.
+        (
+            ("", "Pod"),
+            {"metadata": {"labels": {YUNIKORN: "a"}, "annotations": {YUNIKORN: "b"}}},
+            ["a", "b"],
+        ),
+        (("apps", "Deployment"), labelled("project"), ["dev"]),
+        (("example.com", "Thing"), labelled("project"), []),
+        (
+            ("", "Pod"),
+            {"metadata": {"labels": {"project": "a", "kai.scheduler/queue": "b"}}},
+            ["b"],
+        ),
+        (
+            ("", "Pod"),
+            {"metadata": {"labels": {"project": "a"}, "annotations": {"kai.scheduler/queue": "b"}}},
+            ["a"],
+        ),
+    ],
+)
+def test_keys_without_a_prefix_count_only_in_the_metadata_of_pods(
+    kind: Kind, value: dict[str, Any], expected: list[str]
+) -> None:
+    assert [name for _, name, _ in found(kind, value)] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (("batch.volcano.sh", "Job"), {"spec": {"queue": "a"}}, [("volcano", "a", "spec.queue")]),
+        (("batch", "Job"), {"spec": {"queue": "a"}}, []),
+        (
+            RUN,
+            {"spec": {"tasks": [{"queue": "a"}, {}, {"queue": ["b", "c"]}]}},
+            [
+                ("places[1]", "a", "spec.tasks[0].queue"),
+                ("places[1]", "b", "spec.tasks[2].queue[0]"),
+                ("places[1]", "c", "spec.tasks[2].queue[1]"),
+            ],
+        ),
+        (RUN, {"spec": {"tasks": {"queue": 5}}}, [("places[1]", "5", "spec.tasks.queue")]),
+        (RUN, {"spec": {"tasks": {"queue": True}}}, [("places[1]", "true", "spec.tasks.queue")]),
+        (RUN, {"spec": {"tasks": {"queue": {"a": 1}}}}, [("places[1]", "{…}", "spec.tasks.queue")]),
+        (RUN, {"spec": {"tasks": [[{"queue": "a"}]]}}, [("places[1]", "{…}", "spec.tasks[0]")]),
+        (RUN, {"spec": {"tasks": "text"}}, []),
+        (RUN, {"spec": None}, []),
+    ],
+)
+def test_fields(kind: Kind, value: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
+    assert found(kind, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("batch_scheduler", "expected"),
+    [
+        (None, {"yunikorn", "volcano"}),
+        ("", {"yunikorn", "volcano"}),
+        ("yunikorn", {"yunikorn"}),
+        ("volcano", {"volcano"}),
+        ("kube-scheduler", set()),
+    ],
+)
+def test_an_object_may_say_which_scheduler_reads_its_queue(
+    batch_scheduler: str | None, expected: set[str]
+) -> None:
+    spec = {"batchScheduler": batch_scheduler, "batchSchedulerOptions": {"queue": "a"}}
+    once = found(("sparkoperator.k8s.io", "SparkApplication"), {"spec": spec})
+    scheduled = found(
+        ("sparkoperator.k8s.io", "ScheduledSparkApplication"), {"spec": {"template": spec}}
+    )
+    assert {scheduler for scheduler, _, _ in once} == expected
+    assert {scheduler for scheduler, _, _ in scheduled} == expected
+
+
+def test_slurm_partitions_are_a_list() -> None:
+    value = labelled("slurmjob.slinky.slurm.net/partition", "gpu,cpu,")
+    assert [name for _, name, _ in found(("", "Pod"), value)] == ["gpu", "cpu"]
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return an object of nested maps."""
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (nested(MAX_DEPTH + 1), f"more than {MAX_DEPTH} levels"),
+        ({"x": [0] * MAX_NODES}, f"more than {MAX_NODES} entries"),
+        ({"x": [labelled(KUEUE)] * (MAX_FOUND + 1)}, f"more than {MAX_FOUND} places"),
+    ],
+)
+def test_what_is_too_complex(value: dict[str, Any], message: str) -> None:
+    with pytest.raises(TooComplex, match=message):
+        found(("", "Pod"), value)
+
+
+def test_the_largest_objects_are_searched() -> None:
+    assert found(("", "Pod"), nested(MAX_DEPTH)) == []
+    assert found(("", "Pod"), {"x": [0] * (MAX_NODES - 1)}) == []
+    assert len(found(("", "Pod"), {"x": [labelled(KUEUE)] * MAX_FOUND})) == MAX_FOUND
+
+
+def test_long_keys_need_little_memory() -> None:
+    """The text of the position of every node would be 2 GB."""
+    value: dict[str, Any] = {"k" * 100_000: {str(number): {} for number in range(20_000)}}
+    value["k" * 100_000]["last"] = labelled(KUEUE)
+    tracemalloc.start()
+    try:
+        names = found(("", "Pod"), value)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [name for _, name, _ in names] == ["dev"]
+    assert len(names[0][2]) < 1_000
+    assert peak < 50_000_000
+
+
+def test_positions_contain_no_control_characters() -> None:
+    assert found(("", "Pod"), {"a\nb\x1b": labelled(KUEUE)})[0][2].startswith("a?b?.metadata")
+
+
+KEYS = st.sampled_from(
+    ["queue", "project", "x", YUNIKORN, KUEUE, "kai.scheduler/queue", "example.com/queue"]
+)
+SCALARS = st.sampled_from(["", "a", "root.b", None, 3])
+ENTRIES = st.dictionaries(KEYS, SCALARS | st.just(["a"]), max_size=4)
+CONF = st.dictionaries(KEYS.map("spark.kubernetes.driver.label.{}".format), SCALARS, max_size=3)
+
+
+def holders(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Return maps whose members are those that the search knows."""
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "labels": ENTRIES | inner,
+            "annotations": ENTRIES,
+            "metadata": st.fixed_dictionaries(
+                {}, optional={"labels": ENTRIES, "annotations": ENTRIES, "managedFields": inner}
+            ),
+            "sparkConf": CONF | inner,
+            **dict.fromkeys(("spec", "template", "containers", "selector", "driver"), inner),
+            "items": st.lists(inner, max_size=2),
+        },
+    )
+
+
+OBJECTS = holders(st.recursive(SCALARS, holders, max_leaves=15))
+KINDS = st.sampled_from(
+    [
+        ("", "Pod"),
+        ("", "Binding"),
+        ("apps", "Deployment"),
+        ("ray.io", "RayCluster"),
+        ("sparkoperator.k8s.io", "SparkApplication"),
+        RUN,
+    ]
+)
+
+
+@given(KINDS, OBJECTS)
+def test_random_objects_as_in_the_naive_search(kind: Kind, value: dict[str, Any]) -> None:
+    names = {
+        (each.scheduler, each.name, each.where)
+        for each in find_names(kind, value, PLACES)
+        if each.scheduler in {"yunikorn", "kueue", "kai", "places[0]"}
+    }
+    assert names == set(naive(kind, value, value, ()))
+
+
+def naive(
+    kind: Kind, root: dict[str, Any], value: object, path: tuple[str | int, ...]
+) -> Iterator[tuple[str, str, str]]:
+    """Search an object by the rules on the page, one node at a time and without any bound."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from naive(kind, root, item, (*path, number))
+    if not isinstance(value, dict):
+        return
+    if path == ("metadata", "managedFields"):
+        return
+    for name, child in value.items():
+        if name in {"labels", "annotations", "sparkConf"} and isinstance(child, dict):
+            for key, text in child.items():
+                for scheduler in naive_readers(kind, root, value, path, name, key):
+                    if text:
+                        where = f'{naive_where((*path, name))}["{key}"]'
+                        name_found = "{…}" if isinstance(text, dict | list) else str(text)
+                        yield scheduler, name_found, where
+        yield from naive(kind, root, child, (*path, name))
+
+
+def naive_readers(
+    kind: Kind, root: Any, holder: Any, path: tuple[str | int, ...], name: str, key: str
+) -> Iterator[str]:
+    """Yield the schedulers that read a key in a map."""
+    of_pod = naive_is_of_pod(kind, root, path)
+    if name == "sparkConf":
+        if not key.startswith("spark.kubernetes.driver.label."):
+            return
+        key, holder, of_pod = key.removeprefix("spark.kubernetes.driver.label."), {}, True
+        name = "labels"
+    elif path and isinstance(path[-1], str) and path[-1].endswith("selector"):
+        return
+    prefixed = {YUNIKORN: "yunikorn", KUEUE: "kueue", "example.com/queue": "places[0]"}
+    if key in prefixed:
+        yield prefixed[key]
+    if name != "labels":
+        return
+    maps = [holder.get(each) for each in ("labels", "annotations")]
+    labels, annotations = (each if isinstance(each, dict) else {} for each in maps)
+    is_workload = path == ("metadata",) and kind == ("apps", "Deployment")
+    if key == "kai.scheduler/queue" or (
+        key == "project" and (of_pod or is_workload) and not labels.get("kai.scheduler/queue")
+    ):
+        yield "kai"
+    if key == "queue" and of_pod and not labels.get(YUNIKORN) and not annotations.get(YUNIKORN):
+        yield "yunikorn"
+
+
+def naive_is_of_pod(kind: Kind, root: Any, path: tuple[str | int, ...]) -> bool:
+    """Return whether the map at a position has the labels of pods."""
+    if path == ("metadata",):
+        return kind in {("", "Pod"), ("", "Binding")}
+    if path[-1:] == ("metadata",):
+        template = root
+        for step in path[:-1]:
+            template = template[step]
+        spec = template.get("spec")
+        spec = spec if isinstance(spec, dict) else {}
+        return "containers" in spec or (path[-2] == "template" and "template" not in spec)
+    return kind[0] == "sparkoperator.k8s.io" and path[-1:] == ("driver",)
+
+
+def naive_where(path: tuple[str | int, ...]) -> str:
+    """Return a position as text."""
+    text = ""
+    for number, step in enumerate(path):
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif number and path[number - 1] in {"labels", "annotations", "sparkConf"}:
+            text += f'["{step}"]'
+        else:
+            text += f".{step}" if text else step
+    return text
