@@ -146,6 +146,8 @@ pictures: $(VERIFY) ## draw docs/pictures: benchmark plots, terminal sessions, l
 	$(BIN)/python -m tests.e2e.documentation.terminal_pictures
 	$(BIN)/python -m tests.e2e.documentation.lease_picture
 	$(BIN)/python -m tests.e2e.documentation.console_pictures
+	@# Needs what `make kube-tools` builds.
+	$(BIN)/python -m tests.e2e.documentation.apply_picture
 
 webhook-certificate: $(SERVE) ## make a certificate for the admission webhook, signed by its own CA
 	$(BIN)/python deploy/admission/own-ca/make_certificate.py --host $(WEBHOOK)

@@ -75,16 +75,24 @@ def draw() -> Iterator[tuple[str, str]]:
     """Return the pictures by name."""
     with running_server("--policy", _POLICY) as server:
         asking = {"QUEUEGATE_ADDRESS": server.address}
-        yield "explain", _picture("explain", _EXPLAIN, Path(), asking)
-        yield "tree", _picture("tree", _TREE, Path(), asking)
+        yield "explain", picture("explain", _EXPLAIN, Path(), asking)
+        yield "tree", picture("tree", _TREE, Path(), asking)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "queues.yaml").write_text(_MISTAKEN)
-        yield "lint", _picture("lint", _LINT, Path(folder), {})
+        yield "lint", picture("lint", _LINT, Path(folder), {})
 
 
-def _picture(
+def picture(
     name: str, commands: tuple[str, ...], folder: Path, variables: Mapping[str, str]
 ) -> str:
+    """Run commands in a folder, and return a picture of the terminal.
+
+    Args:
+        name: The picture's name, which its identifiers contain.
+        commands: The commands; their arguments are separated by blanks.
+        folder: Where they run.
+        variables: Further environment variables.
+    """
     console = Console(
         record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False
     )
@@ -108,13 +116,14 @@ def _picture(
 def _run(command: str, folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
     """Return the exit status of a command, and what it writes on a terminal."""
     ours, its = pty.openpty()
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = variables.get("PATH", os.environ["PATH"])
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     environment = {
         name: value
         for name, value in os.environ.items()
         if name != "NO_COLOR" and not name.startswith("QUEUEGATE_")
     }
-    environment |= {"PATH": programs, "TERM": "xterm", "COLUMNS": str(_COLUMNS), **variables}
+    environment |= {**variables, "PATH": programs, "TERM": "xterm", "COLUMNS": str(_COLUMNS)}
     arguments = command.split()
     program = shutil.which(arguments[0], path=programs)
     assert program, command
