@@ -1,0 +1,255 @@
+"""What must hold before an object is accepted: kinds, places and operations."""
+
+from typing import Any
+
+import pytest
+
+from queuegate.policy.decision import Access
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import PartitionBuilder
+from queuegate_server.admission.queues.checks import MAX_QUEUES, UNQUEUED, requirements
+from queuegate_server.admission.queues.model import QueueReview, Requirements
+from queuegate_server.admission.queues.names import QueueNames
+from queuegate_server.admission.queues.places import build_places
+from queuegate_server.admission.queues.walk import MAX_NODES
+from queuegate_server.settings.admission import Mode, QueueChecks
+
+KUEUE = "kueue.x-k8s.io/queue-name"
+YUNIKORN = "yunikorn.apache.org/queue"
+VOLCANO = "scheduling.volcano.sh/queue-name"
+BUILDER = PartitionBuilder("default")
+BUILDER.add([QueueAcls(path, "", "") for path in ("root", "root.dev", "root.dev.train")])
+PARTITION = BUILDER.build()
+SCHEDULERS: dict[str, Any] = {
+    "yunikorn": {},
+    "kueue": {},
+    "volcano": {},
+    "kai": {},
+    "koordinator": {},
+    "slurm-bridge": {},
+}
+EMPTY = Requirements()
+
+
+def required(
+    kind: str,
+    new: Any,
+    old: Any = None,
+    *,
+    operation: str = "",
+    subresource: str = "",
+    **settings: Any,
+) -> Requirements:
+    """Return what must hold before a request about an object in the namespace `ml`."""
+    checks = QueueChecks.model_validate({"schedulers": SCHEDULERS, **settings})
+    group, _, name = kind.rpartition("/")
+    review = QueueReview(
+        uid="1",
+        group=group,
+        kind=name,
+        subresource=subresource,
+        operation=operation or ("CREATE" if old is None else "UPDATE"),
+        namespace="ml",
+        name="x",
+        user="bob",
+        groups=(),
+        new=new,
+        old=old,
+    )
+    names = QueueNames(PARTITION, checks.schedulers)
+    return requirements(review, checks, build_places(checks), names)
+
+
+def paths(requirements: Requirements) -> list[str]:
+    """Return the paths to check; there must be no obstacle."""
+    assert requirements.obstacles == ()
+    return [check.path for check in requirements.checks]
+
+
+def labels(**values: str) -> dict[str, Any]:
+    """Return an object with labels; `kueue`, `yunikorn` and `volcano` stand for their keys."""
+    keys = {"kueue": KUEUE, "yunikorn": YUNIKORN, "volcano": VOLCANO}
+    return {"metadata": {"labels": {keys[name]: value for name, value in values.items()}}}
+
+
+def template(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a template."""
+    return {"spec": {"template": value}}
+
+
+def cron(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a template of objects with a template."""
+    return {"spec": {"jobTemplate": template(value)}}
+
+
+PLACES = [
+    ("Pod", labels(kueue="a"), "root.namespaces.ml.a"),
+    ("Pod", labels(yunikorn="root.dev"), "root.dev"),
+    ("Pod", {"metadata": {"labels": {"queue": "dev"}}}, "root.dev"),
+    ("Pod", {"metadata": {"labels": {"kai.scheduler/queue": "train"}}}, "root.dev.train"),
+    ("Pod", {"metadata": {"annotations": {VOLCANO: "train"}}}, "root.dev.train"),
+    ("Binding", {"metadata": {"annotations": {YUNIKORN: "dev"}}}, "root.dev"),
+    ("Namespace", {"metadata": {"annotations": {VOLCANO: "dev"}}}, "root.dev"),
+    (
+        "Namespace",
+        {"metadata": {"annotations": {"yunikorn.apache.org/parentqueue": "root.dev"}}},
+        "root.dev",
+    ),
+    ("apps/Deployment", template(labels(yunikorn="dev")), "root.dev"),
+    ("batch/CronJob", cron(labels(volcano="dev")), "root.dev"),
+    ("batch/Job", labels(kueue="a"), "root.namespaces.ml.a"),
+    ("ray.io/RayCluster", labels(kueue="a"), "root.namespaces.ml.a"),
+    ("example.com/Thing", {"a": [{"b": labels(volcano="train")}]}, "root.dev.train"),
+    ("kueue.x-k8s.io/Workload", {"spec": {"queueName": "a"}}, "root.namespaces.ml.a"),
+    ("kueue.x-k8s.io/LocalQueue", {"spec": {"clusterQueue": "a"}}, "root.clusterqueues.a"),
+    ("batch.volcano.sh/Job", {"spec": {"queue": "dev"}}, "root.dev"),
+    ("batch.volcano.sh/CronJob", {"spec": {"jobTemplate": {"spec": {"queue": "dev"}}}}, "root.dev"),
+    ("flow.volcano.sh/JobTemplate", {"spec": {"queue": "dev"}}, "root.dev"),
+    ("scheduling.volcano.sh/PodGroup", {"spec": {"queue": "dev"}}, "root.dev"),
+    ("scheduling.run.ai/PodGroup", {"spec": {"queue": "dev"}}, "root.dev"),
+    (
+        "Pod",
+        {"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "dev"}}},
+        "root.dev",
+    ),
+    (
+        "Pod",
+        {"metadata": {"annotations": {"slurmjob.slinky.slurm.net/account": "dev"}}},
+        "root.dev",
+    ),
+]
+PARENTS = [
+    ("kueue.x-k8s.io/ClusterQueue", {"spec": {"cohortName": "a"}}, "root.clusterqueues.a"),
+    ("kueue.x-k8s.io/Cohort", {"spec": {"parentName": "a"}}, "root.clusterqueues.a"),
+    ("scheduling.volcano.sh/Queue", {"spec": {"parent": "dev"}}, "root.dev"),
+    ("scheduling.run.ai/Queue", {"spec": {"parentQueue": "dev"}}, "root.dev"),
+    (
+        "scheduling.sigs.k8s.io/ElasticQuota",
+        {"metadata": {"labels": {"quota.scheduling.koordinator.sh/parent": "dev"}}},
+        "root.dev",
+    ),
+]
+BARE: dict[str, Any] = {"metadata": {}, "spec": {}}
+
+
+@pytest.mark.parametrize(("kind", "value", "path"), [*PLACES, *PARENTS])
+def test_each_place_by_operation(kind: str, value: dict[str, Any], path: str) -> None:
+    access = Access.ADMIN if (kind, value, path) in PARENTS else Access.SUBMIT
+    created = required(kind, value)
+    assert [(check.path, check.access) for check in created.checks] == [(path, access)]
+    assert required(kind, value, BARE) == created
+    assert required(kind, value, BARE, subresource="status") == created
+    assert required(kind, value, value) == EMPTY
+    assert required(kind, BARE, value) == EMPTY
+    assert required(kind, None, value, operation="DELETE") == EMPTY
+    assert required(kind, value, operation="CONNECT") == EMPTY
+    for subresource in ("scale", "eviction", "ephemeralcontainers"):
+        assert required(kind, value, BARE, subresource=subresource) == EMPTY
+
+
+def test_only_new_names_of_an_update_are_checked() -> None:
+    old = template(labels(kueue="a", yunikorn="dev"))
+    assert paths(required("batch/Job", template(labels(kueue="a", yunikorn="b")), old)) == [
+        "root.b"
+    ]
+    assert paths(required("batch/Job", {**old, **labels(kueue="a")}, old)) == [
+        "root.namespaces.ml.a"
+    ]
+
+
+def test_items_of_lists_may_move() -> None:
+    first, second = labels(kueue="a"), labels(kueue="b")
+    old = {"spec": {"replicatedJobs": [first, second]}}
+    new = {"spec": {"replicatedJobs": [second, first, labels(kueue="c")]}}
+    assert paths(required("jobset.x-k8s.io/JobSet", new, old)) == ["root.namespaces.ml.c"]
+
+
+def test_a_label_counts_once_no_longer_overridden() -> None:
+    old = {"metadata": {"labels": {YUNIKORN: "a", "queue": "b"}}}
+    assert paths(required("Pod", {"metadata": {"labels": {"queue": "b"}}}, old)) == ["root.b"]
+
+
+def test_an_invalid_name_is_an_obstacle_only_when_it_is_new() -> None:
+    value = labels(yunikorn="root.a b")
+    found = required("Pod", value)
+    assert found.checks == ()
+    assert [each.where for each in found.obstacles] == [f'metadata.labels["{YUNIKORN}"]']
+    assert "cannot be the name of a queue" in found.obstacles[0].message
+    assert required("Pod", value, value) == EMPTY
+
+
+def many(count: int) -> dict[str, Any]:
+    """Return an object that names many queues."""
+    return {"spec": {"items": [labels(kueue=f"q{number}") for number in range(count)]}}
+
+
+def test_the_number_of_queues_is_bounded() -> None:
+    assert len(required("example.com/Thing", many(MAX_QUEUES)).checks) == MAX_QUEUES
+    found = required("example.com/Thing", many(MAX_QUEUES + 1), mode="deny")
+    assert [(each.message, each.mode) for each in found.obstacles] == [
+        ("the object names more than 64 queues", Mode.DENY)
+    ]
+    assert required("example.com/Thing", many(100), many(100)) == EMPTY
+    assert len(required("example.com/Thing", many(101), many(100)).checks) == 1
+
+
+def test_finalizers_of_objects_that_are_too_complex_can_be_removed() -> None:
+    spec = {"x": [0] * (MAX_NODES + 1)}
+    old = {"metadata": {"finalizers": ["a"], "resourceVersion": "1"}, "spec": spec}
+    assert required("Pod", {"metadata": {"resourceVersion": "2"}, "spec": spec}, old) == EMPTY
+    assert len(required("Pod", old).obstacles) == 1
+    assert len(required("Pod", {**labels(kueue="a"), "spec": spec}, old).obstacles) == 1
+    assert len(required("Pod", {**old, "spec": {"x": [1] * (MAX_NODES + 1)}}, old).obstacles) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "new", "old", "is_unqueued"),
+    [
+        ("Pod", BARE, None, True),
+        ("apps/Deployment", BARE, None, True),
+        ("batch.volcano.sh/Job", BARE, None, True),
+        ("Service", BARE, None, False),
+        ("Namespace", BARE, None, False),
+        ("scheduling.volcano.sh/Queue", BARE, None, False),
+        ("Pod", BARE, BARE, False),
+        ("Pod", BARE, labels(kueue="a"), True),
+        ("Pod", labels(kueue=""), labels(kueue="a"), True),
+        ("Pod", labels(yunikorn="b"), labels(kueue="a", yunikorn="b"), False),
+        ("Service", BARE, labels(kueue="a"), False),
+    ],
+)
+def test_objects_that_name_no_queue(kind: str, new: Any, old: Any, is_unqueued: bool) -> None:
+    assert required(kind, new, old) == EMPTY
+    denied = required(kind, new, old, unqueued="deny", mode="deny")
+    assert [each.scheduler for each in denied.obstacles] == [UNQUEUED] * is_unqueued
+    checked = required(kind, new, old, unqueued="root.default")
+    assert paths(checked) == ["root.default"] * is_unqueued
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        (("warn", "deny"), [("volcano", Mode.DENY)]),
+        (("deny", "warn"), [("yunikorn", Mode.DENY)]),
+        (("off", "warn"), [("volcano", Mode.WARN)]),
+        (("off", "off"), []),
+    ],
+)
+def test_schedulers_have_modes_of_their_own(
+    modes: tuple[str, str], expected: list[tuple[str, Mode]]
+) -> None:
+    """A queue that several schedulers read is checked once, in the stricter mode."""
+    schedulers = {"yunikorn": {"mode": modes[0]}, "volcano": {"mode": modes[1]}}
+    found = required("Pod", labels(yunikorn="dev", volcano="dev"), schedulers=schedulers)
+    assert [(check.scheduler, check.mode) for check in found.checks] == expected
+
+
+def test_an_object_that_is_too_complex_has_the_strictest_mode() -> None:
+    value = {"x": [0] * (MAX_NODES + 1)}
+    for mode, other, expected in (
+        ("off", "deny", Mode.DENY),
+        ("warn", "off", Mode.WARN),
+        ("deny", "off", Mode.DENY),
+    ):
+        found = required("Pod", value, mode=mode, schedulers={"kai": {"mode": other}})
+        assert found.obstacles[0].mode is expected

@@ -1,0 +1,72 @@
+"""The messages about queues that people read."""
+
+import pytest
+
+from queuegate.policy.decision import NO_MATCH, OUTCOMES, UNKNOWN_USER, Access, Decision
+from queuegate_server.admission.queues import messages
+from queuegate_server.admission.queues.checks import UNQUEUED
+from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
+from queuegate_server.settings.admission import Mode
+
+WHERE = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
+CHECK = RequiredCheck("kueue", "a", WHERE, "root.a", Access.SUBMIT, Mode.DENY)
+NAMED = f"bob may not submit to root.a, which {WHERE} names: "
+REASON = "no ACL from the queue up to the root lists the user or a group of the user"
+
+
+@pytest.mark.parametrize(
+    ("more", "usable", "parts"),
+    [
+        (0, NO_QUEUES, ""),
+        (1, NO_QUEUES, ". 1 more queue is denied"),
+        (2, NO_QUEUES, ". 2 more queues are denied"),
+        (0, Usable(["root.b"], is_complete=True), ". Queues you may use: root.b"),
+        (
+            0,
+            Usable([f"root.q{number}" for number in range(8)], is_complete=True),
+            ". Queues you may use: root.q0, root.q1, root.q2, root.q3, root.q4 (3 more)",
+        ),
+        (
+            0,
+            Usable([f"root.q{number}" for number in range(6)], is_complete=False),
+            ". Queues you may use: root.q0, root.q1, root.q2, root.q3, root.q4 (at least 1 more)",
+        ),
+    ],
+)
+def test_a_denial(more: int, usable: Usable, parts: str) -> None:
+    message = messages.denial("bob", CHECK, NO_MATCH, more, usable)
+    assert message == f"{NAMED}{REASON}{parts}. Ask: queuegate explain bob root.a"
+
+
+def test_other_denials() -> None:
+    admin = CHECK._replace(access=Access.ADMIN)
+    assert messages.denial("bob", admin, UNKNOWN_USER, 0) == (
+        f"bob may not administer root.a, which {WHERE} names: the access depends on groups, and the"
+        " directory does not know the user. Ask: queuegate explain bob root.a --access admin"
+    )
+    unqueued = CHECK._replace(scheduler=UNQUEUED)
+    assert messages.denial("bob", unqueued, NO_MATCH, 0) == (
+        f"bob may not submit to root.a, which applies to objects that name no queue: {REASON}. Ask:"
+        " queuegate explain bob root.a"
+    )
+
+
+def test_the_command_can_be_pasted_into_a_shell() -> None:
+    message = messages.denial("oidc:bob; rm -rf /", CHECK, NO_MATCH, 0)
+    assert message.endswith("queuegate explain 'oidc:bob; rm -rf /' root.a")
+
+
+def test_groups_are_not_named() -> None:
+    for reason, outcome in OUTCOMES.items():
+        if not outcome.grants:
+            message = messages.denial("bob", CHECK, Decision(False, reason, "root", "secret"), 0)
+            assert message.startswith(NAMED)
+            assert "secret" not in message
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [("", "it is odd"), (UNQUEUED, "it is odd"), ("kueue", "spec.queue: it is odd")],
+)
+def test_a_refusal(scheduler: str, message: str) -> None:
+    assert messages.refusal(Obstacle(scheduler, "spec.queue", "it is odd", Mode.DENY)) == message

@@ -1,0 +1,131 @@
+"""The paths of the queues that names refer to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate.policy.decision import Access
+from queuegate.policy.names import queue_path
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, PartitionBuilder
+from queuegate_server.admission.queues.model import QueueName
+from queuegate_server.admission.queues.names import AmbiguousNames, InvalidQueueName, QueueNames
+from queuegate_server.settings.admission import Schedulers
+
+ALL = Schedulers.model_validate(
+    {
+        "yunikorn": {},
+        "kueue": {},
+        "volcano": {},
+        "kai": {},
+        "koordinator": {},
+        "slurm-bridge": {},
+        "places": [{"label": "example.com/queue"}],
+    }
+)
+
+
+def partition(*paths: str) -> Partition:
+    """Return a partition with queues."""
+    builder = PartitionBuilder("default")
+    builder.add([QueueAcls(path, "", "") for path in ("root", *paths)])
+    return builder.build()
+
+
+NAMES = QueueNames(
+    partition("root.research", "root.research.training", "root.research.a_dot_b", "root.dev"), ALL
+)
+
+
+def path(scheduler: str, name: str, namespace: str = "ml", *, cluster: bool = False) -> str:
+    """Return the path of a name."""
+    return NAMES.path(QueueName(scheduler, name, "x", Access.SUBMIT, cluster), namespace)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "name", "expected"),
+    [
+        ("yunikorn", "root.dev", "root.dev"),
+        ("yunikorn", "root.DEV", "root.dev"),
+        ("yunikorn", "dev", "root.dev"),
+        ("yunikorn", "team.etl", "root.team_dot_etl"),
+        ("yunikorn", "root", "root.root"),
+        ("kueue", "a", "root.namespaces.ml.a"),
+        ("kueue", "a.b", "root.namespaces.ml.a_dot_b"),
+        ("volcano", "training", "root.research.training"),
+        ("kai", "research", "root.research"),
+        ("koordinator", "a.b", "root.research.a_dot_b"),
+        ("slurm-bridge", "Training", "root.research.training"),
+        ("volcano", "root", "root"),
+        ("volcano", "missing", "root.missing"),
+        ("volcano", "root.dev", "root.root_dot_dev"),
+        ("places[0]", "root.research.new", "root.research.new"),
+    ],
+)
+def test_paths(scheduler: str, name: str, expected: str) -> None:
+    assert path(scheduler, name) == expected
+
+
+def test_cluster_queues_have_a_template_of_their_own() -> None:
+    assert path("kueue", "gpu", cluster=True) == "root.clusterqueues.gpu"
+    assert path("kueue", "gpu", "", cluster=True) == "root.clusterqueues.gpu"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "name", "namespace", "message"),
+    [
+        ("yunikorn", "root.a b", "", "'root.a b' cannot be the name of a queue: use 1 to 64"),
+        ("yunikorn", "root..a", "", "cannot be"),
+        ("volcano", "a" * 65, "", "cannot be"),
+        ("volcano", "\u212a", "", "cannot be"),
+        ("kai", "a" * 1_025, "", "write at most 1024 characters"),
+        ("kueue", "a", "", "the object has none: remove the name"),
+        ("places[0]", "dev", "", "write its full path, such as root.dev"),
+        ("places[0]", "{…}", "", "write its full path"),
+    ],
+)
+def test_names_of_no_queue(scheduler: str, name: str, namespace: str, message: str) -> None:
+    with pytest.raises(InvalidQueueName) as caught:
+        path(scheduler, name, namespace)
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_ambiguous_names_are_listed() -> None:
+    queues = partition("root.a", "root.b", "root.a.x", "root.b.x", "root.a.y", "root.a.y.root")
+    only_volcano = Schedulers.model_validate({"volcano": {}})
+    with pytest.raises(AmbiguousNames) as caught:
+        QueueNames(queues, only_volcano)
+    assert str(caught.value) == (
+        "volcano knows queues only by the last level of their path, and root may be root or"
+        " root.a.y.root; x may be root.a.x or root.b.x: rename all but one queue of each name"
+    )
+    with pytest.raises(AmbiguousNames, match="volcano and kai know"):
+        QueueNames(queues, Schedulers.model_validate({"volcano": {}, "kai": {}}))
+
+
+def test_a_long_list_of_ambiguous_names_is_cut() -> None:
+    parents = [f"root.p{number}" for number in range(12)]
+    children = [f"{parent}.x{number}" for parent in parents for number in range(11)]
+    with pytest.raises(AmbiguousNames) as caught:
+        QueueNames(partition(*parents, *children), ALL)
+    assert "or root.p9.x0 or 2 more queues; x1 may be" in str(caught.value)
+    assert "; and 1 more name: rename" in str(caught.value)
+
+
+def test_equal_last_levels_do_not_matter_to_schedulers_with_paths() -> None:
+    queues = partition("root.a", "root.b", "root.a.x", "root.b.x")
+    schedulers = Schedulers.model_validate({"yunikorn": {}, "kueue": {}})
+    assert QueueNames(queues, schedulers).partition is queues
+
+
+@given(
+    st.sampled_from(["yunikorn", "kueue", "volcano", "places[0]"]),
+    st.text(max_size=80) | st.from_regex(r"root(\.[a-zA-Z0-9_.-]{1,20}){0,4}", fullmatch=True),
+)
+def test_every_path_is_canonical(scheduler: str, name: str) -> None:
+    try:
+        found = path(scheduler, name)
+    except InvalidQueueName:
+        return
+    assert found in NAMES.partition.queues or queue_path(found) == found
