@@ -70,6 +70,7 @@ def build_core(
     *,
     around: Callable[[str, Resolver], Resolver] | None = None,
     resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
+    role: str = "",
     review: PolicyReview | None = None,
 ) -> DecisionCore:
     """Build the decision core on the running event loop. Raises CannotAudit.
@@ -80,6 +81,7 @@ def build_core(
         worker: The worker's identity, used to name its audit log; None for a single process.
         around: Wraps each resolver, given its name and the resolver itself.
         resolver_type: Returns a resolver type by name, or raises BadResolverType.
+        role: What the fleet shows this process as: `webhook`, or empty for a server.
         review: Reviews valid policies before they are served.
     """
     audit = open_audit_log(
@@ -93,7 +95,7 @@ def build_core(
 
         clock = boottime  # keeps running during suspend, when leases must also expire
         index = None if worker is None else worker.index
-        parts = FleetParts(settings.fleet, index, clock, time.time)
+        parts = FleetParts(settings.fleet, index, clock, time.time, role)
     lease = EndlessLease() if parts is None else parts.session.lease
     engine = Engine(clock)
     resolvers = ResolverManager(

@@ -128,6 +128,8 @@ class ReplicaStatus:
     serial: int
     """A number that increases with each status."""
     version: str = ""
+    role: str = ""
+    """What the process is: `webhook`, or empty for a server."""
     epoch: str = ""
     """The epoch of the followed history, in hexadecimal; empty if none."""
     epoch_age: float = 0.0

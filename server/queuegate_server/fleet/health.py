@@ -57,6 +57,7 @@ def fleet_view(
             state=state,
             is_self=status is own,
             version=status.version,
+            role=status.role,
             lag=max(0, behind) if state in {"following", "silent"} else 0,
             revision=status.revision,
             checksum=status.checksum,

@@ -31,16 +31,18 @@ class FleetParts:
         worker: int | None,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        role: str = "",
     ) -> None:
         """Build the session and the shared groups without connecting.
 
-        Each worker is a separate replica. Clocks return seconds; `clock` is the lease's.
+        `role` is `webhook`, or empty for a server. Each worker is a separate replica. Clocks return
+        seconds; `clock` is the lease's.
         """
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         name = fleet.replica_name if worker is None else f"{fleet.replica_name}/{worker}"
         self.session: Final = FleetSession(
-            os.urandom(8).hex(), name, clock(), version=version("queuegate")
+            os.urandom(8).hex(), name, clock(), version=version("queuegate"), role=role
         )
         self.counts: Final = GroupCounts()
         self._fleet = fleet

@@ -49,12 +49,13 @@ class FleetSession:
         now: float,
         *,
         version: str = "",
+        role: str = "",
         new_nonce: Callable[[], bytes] = _random_nonce,
     ) -> None:
         """Create a replica that follows no history.
 
-        `instance` identifies the process; `name` and `version` are for display. All times are on
-        this replica's own clock, in seconds.
+        `instance` identifies the process; `name`, `version` and `role` are for display. All times
+        are on this replica's own clock, in seconds.
         """
         self.name: Final = name
         self.log: Final = ReplicaLog()
@@ -81,6 +82,7 @@ class FleetSession:
         self.has_left = False
         """Whether this replica has stopped, and its lease and its gates' leases have ended."""
         self._version = version
+        self._role = role
         self._starting_until = now + STARTING_SECONDS
         self._serial = 0
         self._clock: tuple[float, float] | None = None
@@ -104,6 +106,7 @@ class FleetSession:
             name=self.name,
             serial=self._serial,
             version=self._version,
+            role=self._role,
             epoch="" if position is None else position.epoch.hex(),
             epoch_age=max(0.0, age),
             sequence=0 if position is None else position.sequence,

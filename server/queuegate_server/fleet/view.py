@@ -16,6 +16,8 @@ class ReplicaView(NamedTuple):
     state: ReplicaState
     is_self: bool
     version: str
+    role: str
+    """`webhook` for an admission webhook; empty for a server."""
     lag: int
     """The number of changes not yet applied."""
     revision: int

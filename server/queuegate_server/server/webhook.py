@@ -82,6 +82,7 @@ class PolicyBackend:
             settings,
             settings,
             review=None if queues is None else partial(review_policy, queues),
+            role="webhook",
         )
         fleet = core.fleet
         self._readiness = Readiness(

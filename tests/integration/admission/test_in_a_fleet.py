@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.console_http import Browser, words
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
+from tests.support.servers.admin_port import LISTEN, ops_address
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet, running_fleet
 from tests.support.servers.webhook import Webhook, running_webhook
 
@@ -34,9 +36,9 @@ def may(webhook: Webhook, user: str = "sam", queue: str = "root.work") -> bool:
 
 
 @contextmanager
-def fleet_with_webhook(folder: Path) -> Iterator[tuple[Fleet, Webhook]]:
-    """Run a server and a webhook that follow the same fleet."""
-    with running_fleet(folder, "server") as fleet:
+def fleet_with_webhook(folder: Path, *arguments: str) -> Iterator[tuple[Fleet, Webhook]]:
+    """Run a server, with these arguments, and a webhook that follow the same fleet."""
+    with running_fleet(folder, "server", arguments=arguments) as fleet:
         fleet.directory.reset({"sam": dict(STAFF)})
         own = folder / "webhook"
         own.mkdir()
@@ -79,3 +81,15 @@ def test_a_webhook_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
     with fleet_with_webhook(tmp_path) as (fleet, webhook):
         assert webhook.server.stop() == 0
         assert not fleet.clients["server"].invalidate(wait=True).waited_out
+
+
+def test_the_console_shows_the_webhook_and_the_mode(tmp_path: Path) -> None:
+    checks = "admission.queues={mode: warn, schedulers: {kueue: {mode: deny}, volcano: {}}}"
+    console = (*LISTEN, "--set", "console.enabled=true", "--set", checks)
+    with fleet_with_webhook(tmp_path, *console) as (fleet, _):
+        health = words(
+            Browser(f"http://{ops_address(fleet.servers['server'])}/console/").get("health")
+        )
+        assert "Queues in Kubernetes mode warn; kueue: deny" in health
+        assert "webhook webhook 0.1.0 revision 1" in health
+        assert "server this one 0.1.0 revision 1" in health

@@ -87,6 +87,7 @@ def test_a_status_is_read_as_it_was_written_and_not_otherwise() -> None:
         "id",
         "a",
         3,
+        role="webhook",
         epoch="ee",
         sequence=4,
         confirmed_through=(2, "ff"),

@@ -8,11 +8,13 @@ from typing import Final
 from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.names import ROOT
 from queuegate_server.admin.readiness import versions
+from queuegate_server.admission.queues.places import listed_schedulers
 from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.view import FleetView
 from queuegate_server.observe.counters import Histogram
+from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.sync.hub import LAG_SECONDS
 
 EXPIRES_SOON_DAYS: Final = 14.0
@@ -49,8 +51,19 @@ async def health(visit: Visit) -> View:
         "certificates": [(each, (each.expires - wall) / _DAY) for each in services.certificates],
         "reloads": [*reversed(services.core.reloader.past)],
         "audit": services.core.audit,
+        "queue_checks": _queue_checks(services.settings.admission.queues),
     }
     return View("health.html", "Health", page)
+
+
+def _queue_checks(checks: QueueChecks | None) -> dict[str, str] | None:
+    """Return the modes of the webhook's checks of queues, if the settings contain them."""
+    if checks is None:
+        return None
+    modes = [
+        f"{name}: {mode}" for name, mode in listed_schedulers(checks.schedulers) if mode is not None
+    ]
+    return {"mode": str(checks.mode), "modes": ", ".join(modes)}
 
 
 def _resolvers(services: Services, now: float) -> Iterator[dict[str, object]]:
