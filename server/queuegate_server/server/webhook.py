@@ -113,7 +113,7 @@ class PolicyBackend:
             records = QueueRecords(core.decisions, registry, time.time)
             reviewer = QueueReviewer(core.engine, queues, records)
             authorizer = QueueAuthorizer(core.engine, core.decisions, queues)
-            self._appliers.insert(0, lambda settings: _reconfigure(reviewer, authorizer, settings))
+            self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
             endpoints += (
                 Endpoint(PATH, QueueEndpoint(reviewer)),
                 Endpoint(authorize.PATH, authorizer),
@@ -156,10 +156,9 @@ class PolicyBackend:
         await close_core(self._core)
 
 
-def _reconfigure(reviewer: QueueReviewer, authorizer: QueueAuthorizer, settings: Settings) -> None:
+def _reconfigure(reviewer: QueueReviewer, settings: Settings) -> None:
     if (queues := settings.admission.queues) is not None:
         reviewer.reconfigure(queues)
-        authorizer.reconfigure(queues)
 
 
 def _log_start(settings: Settings, *, verifies_clients: bool) -> None:

@@ -95,12 +95,8 @@ class QueueAuthorizer:
         """
         self._engine = engine
         self._decisions = decisions
-        self.reconfigure(settings)
-
-    def reconfigure(self, settings: QueueChecks) -> None:
-        """Apply changed settings."""
         self._partition = settings.partition
-        self._decider = Decider(self._engine, settings.groups, StrangerLookups())
+        self._decider = Decider(engine, settings.groups, StrangerLookups())
 
     async def __call__(self, body: bytes, *, verified: bool, deadline: float) -> Answer:
         """Answer a request.
