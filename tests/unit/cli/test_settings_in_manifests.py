@@ -42,6 +42,21 @@ def test_a_finding_has_the_position_in_the_manifest(tmp_path: Path) -> None:
     assert done.exit_code == 1
 
 
+def test_settings_of_the_webhook(tmp_path: Path) -> None:
+    text = Path("deploy/admission/queues/settings.yaml").read_text(encoding="utf-8")
+    text = text.replace("/etc/yunikorn", str(tmp_path))
+    for name in ("defaults", "configs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "configs/queues.yaml").write_text("partitions: []\n", encoding="utf-8")
+    done = run(text)
+    assert (done.exit_code, done.stdout) == (0, "")
+    line = text.splitlines().index("        mode: warn") + 1
+    done = run(text.replace("mode: warn", "mode: reject"))
+    expected = "admission.queues.mode: must be 'off', 'warn' or 'deny'"
+    assert done.stdout == f"<stdin>:{line}:15: error: {expected}\n"
+    assert done.exit_code == 1
+
+
 def test_the_output_of_a_renderer_has_several_documents() -> None:
     done = run(f"{SERVICE}---\n# a comment\n---\n{CONFIG_MAP % 'many'}---\n{SERVICE}")
     assert done.stdout == "<stdin>:12:14: error: workers: must be a whole number\n"
