@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.source_map import Override
 
 """The prefix of the variables of this command's options."""
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -163,11 +164,11 @@ def admission(
         return
     settings = read = None
     if config is not None or overrides:
-        read = partial(load_settings, config, settings_variables(os.environ), overrides)
+        values: tuple[str | Override, ...] = (*overrides, *_log_options(context))
+        read = partial(load_settings, config, settings_variables(os.environ), values)
         settings = _settings(read)
         _take_settings(settings, context, options)
-        log_level = _stated(context, "log_level") or settings.log.level
-        log_format = _stated(context, "log_format") or settings.log.format
+        log_level, log_format = settings.log.level, settings.log.format
     for option in ("tls_cert", "tls_key"):
         if options[option] is None:
             hint = "" if settings is None else " (or admission.tls in the settings)"
@@ -234,6 +235,13 @@ def _stated(context: click.Context, name: str) -> Any:
     """Return an option's value if it was given on the command line or in a variable, else None."""
     is_default = context.get_parameter_source(name) is ParameterSource.DEFAULT
     return None if is_default else context.params[name]
+
+
+def _log_options(context: click.Context) -> Iterator[Override]:
+    """Yield the options about logs as settings, so that they survive a reload of the settings."""
+    for key in ("level", "format"):
+        if (value := _stated(context, f"log_{key}")) is not None:
+            yield Override(f"--log-{key}", ("log", key), value)
 
 
 def _take_settings(settings: Settings, context: click.Context, options: dict[str, Any]) -> None:

@@ -143,6 +143,15 @@ def test_the_mode_is_switched_without_a_restart(tmp_path: Path) -> None:
         assert webhook.plain.get("/readyz").json()["settings"]["valid"] is False
 
 
+def test_options_about_logs_survive_a_reload(tmp_path: Path) -> None:
+    with webhook_of(tmp_path, "--log-level", "warning", log={"level": "info"}) as webhook:
+        write_settings(tmp_path, {"unqueued": "deny"})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        webhook.server.wait_for_log("changed settings require a restart")
+        assert not allowed(webhook, "bob")
+        assert {each["level"] for each in webhook.server.logs} == {"warning"}
+
+
 def test_the_memory_is_bounded(tmp_path: Path) -> None:
     # A forked process would share the memory of modules that the webhook does not import.
     with forking(forks=False), webhook_of(tmp_path) as webhook:

@@ -1,0 +1,71 @@
+"""`validate --config` with the section `admission`: files, clients and policies."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from queuegate_server.cli.main import command_group
+from tests.support.servers.webhook import write_certificate
+
+POLICY = """\
+partitions:
+  - name: default
+    queues: [{name: root, queues: [{name: dev, submitacl: "system:serviceaccount:ci:runner"}]}]
+"""
+QUEUES = {"mode": "deny", "schedulers": {"volcano": {}}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    ca = trustme.CA()
+    write_certificate(ca, tmp_path)
+    ca.cert_pem.write_to_path("ca.crt")
+    (tmp_path / "queues.yaml").write_text(POLICY)
+    return tmp_path
+
+
+def validated(queues: dict[str, Any] | None, **tls: Any) -> tuple[int, list[str]]:
+    files = {"certificate_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
+    settings = {
+        "policy": {"path": "queues.yaml"},
+        "admission": {"queues": queues, "tls": {**files, **tls}},
+    }
+    Path("queuegate.yaml").write_text(json.dumps(settings, indent=1))
+    done = CliRunner().invoke(command_group(), ["validate", "--config", "queuegate.yaml"])
+    return done.exit_code, done.stdout.splitlines()
+
+
+def test_valid_settings(folder: Path) -> None:
+    assert validated(dict(QUEUES))[0] == 0
+    assert "unverified" not in str(validated(dict(QUEUES)))
+
+
+@pytest.mark.parametrize(
+    ("queues", "tls", "status", "expected"),
+    [
+        (QUEUES, {"key_file": "nosuch"}, 1, "admission.tls.key_file: nosuch cannot be read"),
+        (QUEUES, {"key_file": "ca.crt"}, 1, "admission.tls.key_file: ca.crt"),
+        (QUEUES, {"client_ca_file": "nosuch"}, 1, "admission.tls.client_ca_file: nosuch"),
+        (QUEUES, {"client_ca_file": None}, 0, "anyone who can connect can post a review"),
+        ({**QUEUES, "partition": "gpu"}, {}, 1, "admission.queues.partition is gpu"),
+    ],
+)
+def test_findings(
+    folder: Path, queues: dict[str, Any], tls: dict[str, Any], status: int, expected: str
+) -> None:
+    code, lines = validated(queues, **tls)
+    assert code == status
+    assert any(expected in line for line in lines), lines
+
+
+@pytest.mark.parametrize("queues", [None, {**QUEUES, "mode": "off"}])
+def test_clients_of_a_webhook_that_checks_nothing(
+    folder: Path, queues: dict[str, Any] | None
+) -> None:
+    _, lines = validated(queues, client_ca_file=None)
+    assert not any("anyone who can connect" in line for line in lines)
