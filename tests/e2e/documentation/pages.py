@@ -66,7 +66,8 @@ PAGES: Final = {
         module="e2e/documentation/test_go_shim.py", blocks="sh go console go go go console"
     ),
     "docs/how-to/helm.md": Page(
-        module="e2e/deploy/test_helm.py", blocks="sh yaml sh yaml yaml sh yaml yaml yaml yaml yaml"
+        module="e2e/deploy/test_helm.py",
+        blocks="sh yaml sh yaml yaml sh yaml yaml yaml yaml yaml yaml",
     ),
     "docs/how-to/install.md": Page(
         module="e2e/packaging/test_install_page.py", not_run=2, blocks="sh console"
