@@ -1,5 +1,6 @@
 """The webhook with settings: it decides in its own process, with a policy that it follows."""
 
+import asyncio
 import json
 import signal
 import ssl
@@ -12,6 +13,9 @@ import httpx2
 import pytest
 import trustme
 
+from queuegate_server.admin.readiness import Phase
+from queuegate_server.server.webhook import PolicyBackend
+from queuegate_server.settings.load import load_settings
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import RunningServer, forking, run, start
@@ -256,3 +260,19 @@ def test_a_certificate_must_be_named(tmp_path: Path) -> None:
     done = run("admission", "--config", str(write_settings(tmp_path)))
     assert done.returncode == 2
     assert "Missing option '--tls-cert' (or admission.tls in the settings)" in done.stderr
+
+
+def test_nothing_is_ready_before_the_policy_is_loaded(tmp_path: Path) -> None:
+    settings = load_settings(write_settings(tmp_path), {})
+
+    async def phases() -> list[tuple[bool, bool]]:
+        backend = PolicyBackend(settings, lambda: settings, verifies_clients=True)
+        found = [(backend.startup()["started"], backend.readiness()["ready"])]
+        assert await backend.load(asyncio.Event())
+        for phase in (Phase.STARTING, Phase.SERVING, Phase.DRAINING):
+            backend.set_phase(phase)
+            found.append((backend.startup()["started"], backend.readiness()["ready"]))
+        await backend.close()
+        return found
+
+    assert asyncio.run(phases()) == [(False, False), (True, False), (True, True), (True, False)]
