@@ -35,8 +35,9 @@ _KEYS: Final[Mapping[str, str]] = {
     " by the gate's clock.",
     "caller": "`loopback`, `unix`, `token:NAME` or `certificate:NAME`, as in"
     " [`callers`](settings.md#callers); `webhook` for the admission webhook.",
-    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for a gate's report, and"
-    " `AdmissionReview` for the admission webhook.",
+    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for a gate's report,"
+    " `AdmissionReview` for the admission webhook, and `SubjectAccessReview` for its endpoint"
+    " `/authorize`.",
     "user": "The user in the request. Absent if a batch was rejected as a whole.",
     "partition": "The partition in the request; `default` if it named none.",
     "groups_in_request": "How many groups the request contained; 0 if it said that the user has"
