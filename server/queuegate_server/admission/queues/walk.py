@@ -37,6 +37,8 @@ _MANAGED_FIELDS: Final = "managedFields"
 _SPARK_GROUP: Final = "sparkoperator.k8s.io"
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
 _SPARK_CONF: Final = "sparkConf"
+_MAPS: Final = frozenset({LABELS, ANNOTATIONS, _SPARK_CONF})
+"""Members whose entries may name queues."""
 _SPARK_KEY: Final = re.compile(
     r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
 )
@@ -135,7 +137,8 @@ def _in_keys(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[Q
             raise TooComplex(f"the object has more than {MAX_DEPTH} levels")
         if isinstance(node.value, dict):
             nodes += len(node.value)
-            yield from _in_map(kind, node, node.value, places)
+            if not _MAPS.isdisjoint(node.value):
+                yield from _in_map(kind, node, node.value, places)
             children = _members(kind, node, node.value)
         elif isinstance(node.value, list):
             nodes += len(node.value)
