@@ -1,6 +1,7 @@
 """The webhook configurations in deploy/, as `queuegate-server admission manifest` prints them."""
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,8 @@ from queuegate_server.admission.queues.listed_kinds import (
     TEMPLATES,
 )
 from queuegate_server.admission.queues.manifest import render
-from queuegate_server.admission.queues.places import FIELDS, KEYS
+from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
+from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
 from queuegate_server.settings.admission import Admission, KaiScheduler, QueueChecks
 
@@ -44,11 +46,14 @@ def generate_queues() -> str:
 def generate_chart() -> str:
     """Return what the chart needs to make a configuration for /queues from its values."""
     schedulers = {}
-    for name in KEYS:
+    label = KaiScheduler().label
+    for name in (YUNIKORN, KUEUE, *FLAT):
+        places = build_places(QueueChecks.model_validate({"schedulers": {name: {}}}))
         keys: dict[bool, set[str]] = {True: set(), False: set()}
-        for place in KEYS[name]:
+        for place in (each for by_key in places.keys.values() for each in chain(*by_key.values())):
             keys[place.kinds is None].add(place.key)
-        kinds = {each.kind: each.path[0] for each in FIELDS.get(name, ())}
+        keys[True].discard(label)  # the values set it
+        kinds = {kind: fields[0].path[0] for kind, fields in places.fields.items()}
         schedulers[name] = {
             "keys": sorted(keys[True]),
             "certainKinds": sorted(keys[False]),
@@ -58,7 +63,7 @@ def generate_chart() -> str:
             ],
         }
     data = {
-        "kaiLabel": KaiScheduler().label,
+        "kaiLabel": label,
         "controllers": list(QueueChecks.model_fields["controllers"].default),
         "pods": _joined(POD_RESOURCES),
         "revisions": "/".join(REVISIONS),

@@ -40,7 +40,7 @@ def _mapping(value: Mapping[str, Any], indent: str) -> Iterator[str]:
     for key, each in value.items():
         if key == COMMENT:
             continue
-        if isinstance(each, str) and ("\n" in each or '"' in each):
+        if isinstance(each, str) and _is_block(each):
             yield f"{indent}{_scalar(key)}: |-"
             yield from (f"{indent}  {line}" for line in each.split("\n"))
         elif isinstance(each, Mapping):
@@ -50,6 +50,11 @@ def _mapping(value: Mapping[str, Any], indent: str) -> Iterator[str]:
             yield from _list(key, each, indent)
         else:
             yield f"{indent}{_scalar(key)}: {_scalar(each)}"
+
+
+def _is_block(text: str) -> bool:
+    """Return whether text is best written as a block, which cannot begin or end with a space."""
+    return ("\n" in text or '"' in text) and text == text.strip()
 
 
 def _list(key: str, items: Sequence[Any], indent: str) -> Iterator[str]:
