@@ -12,6 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 from docs.generate.markdown import code, page, sentence, table
 from queuegate_server.admission.app import AdmissionMetrics
 from queuegate_server.admission.queues.records import QueueRecords
+from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.server.metric_families import METRICS
 from queuegate_server.supervisor.service import worker_metrics
 
@@ -47,6 +48,7 @@ def generate() -> str:
     never = cast("Any", SimpleNamespace(reloads=1, failures=0, expires=0.0))
     of_webhook = AdmissionMetrics(never, never).registry
     QueueRecords(never, of_webhook, time.time)
+    RequesterGroups(never, never, never, of_webhook)
     return page(
         "Metrics",
         _SERVER,

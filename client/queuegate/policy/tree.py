@@ -85,6 +85,10 @@ class Partition:
     """The scheduler's rules for creating queues on submission, if any."""
     childless_parents: frozenset[str] = frozenset()
     """The paths of queues that are marked as parents but have no child queues."""
+    groups_outside_acls: frozenset[str] = frozenset()
+    """The groups that the limits and placement filters of a YuniKorn partition list."""
+    group_patterns: tuple[str, ...] = ()
+    """The regular expressions for groups in placement filters, in Go's syntax."""
     _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
     """`parse_acl` with a cache, for the ACLs of created queues."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)

@@ -32,11 +32,15 @@ from queuegate_server.admission.bodies import (
 from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.endpoints import Endpoint, Handle, seconds_to_answer
 from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError
+from queuegate_server.admission.requester_groups import CannotResolve, RequesterGroups
 from queuegate_server.admission.review import MalformedReview, read_review, write_review
 from queuegate_server.admission.rules import (
     DEFAULT_NAMESPACE,
+    UNKNOWN_GROUPS,
     AdmissionRequest,
     AdmissionResponse,
+    GroupsNeeded,
+    OwnGroups,
     concerns,
     decide,
     deny,
@@ -135,6 +139,8 @@ class Webhook:
     """Whether clients without an accepted certificate are rejected."""
     _has_yunikorn_duties: bool = False
     """Whether new pods get what YuniKorn's own admission controller adds."""
+    _groups: RequesterGroups | None = None
+    """The requesters' groups for the annotation; None for those in the requests."""
     _checks: asyncio.Semaphore = field(
         init=False, default_factory=partial(asyncio.Semaphore, _MAX_CONFIG_MAP_CHECKS)
     )
@@ -159,15 +165,26 @@ class Webhook:
                 annotations = await self._namespaces.annotations(name)
             except NamespaceError as error:
                 return deny(f"the namespace cannot be looked up: {error}")
-        return rule(request, self._settings(), annotations)
+        settings, groups = self._settings(), self._groups
+        if groups is None:
+            return rule(request, settings, annotations)
+        try:
+            return rule(request, settings, annotations, UNKNOWN_GROUPS)
+        except GroupsNeeded:
+            try:
+                own = await groups.of(request, writes=rule is not verify)
+            except CannotResolve as error:
+                return deny(str(error))
+        return rule(request, settings, annotations, own)
 
     def _mutate(
         self,
         request: AdmissionRequest,
         settings: AdmissionSettings,
         namespace_annotations: Mapping[str, str],
+        own: OwnGroups | None = None,
     ) -> AdmissionResponse:
-        response = decide(request, settings, namespace_annotations)
+        response = decide(request, settings, namespace_annotations, own)
         if self._has_yunikorn_duties:
             return add_duties(request, settings, namespace_annotations, response)
         return response

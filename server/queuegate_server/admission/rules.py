@@ -72,6 +72,25 @@ class AdmissionResponse:
 ALLOWED: Final = AdmissionResponse(allowed=True)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnGroups:
+    """The requester's groups for the annotation, if they are not those in the request."""
+
+    written: tuple[str, ...] = ()
+    """The groups to write, starting with the primary group."""
+    accepted: frozenset[str] = frozenset()
+    """The groups that an annotation of the requester may list."""
+    is_known: bool = True
+
+
+UNKNOWN_GROUPS: Final = OwnGroups(is_known=False)
+"""Stands for groups that are looked up only if the decision depends on them."""
+
+
+class GroupsNeeded(Exception):
+    """Raised if the decision depends on the requester's groups, and they are UNKNOWN_GROUPS."""
+
+
 def deny(message: str) -> AdmissionResponse:
     """Return a denial with the given message."""
     return AdmissionResponse(allowed=False, message=message)
@@ -86,15 +105,29 @@ def concerns(request: AdmissionRequest) -> bool:
 
 
 def decide(
-    request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
+    request: AdmissionRequest,
+    settings: AdmissionSettings,
+    namespace_annotations: Mapping[str, str],
+    own: OwnGroups | None = None,
 ) -> AdmissionResponse:
     """Review a request for the mutating webhook.
 
-    `namespace_annotations` are the annotations of the request's namespace, or empty if unknown.
+    Args:
+        request: The request.
+        settings: The settings.
+        namespace_annotations: The annotations of the request's namespace, or empty if unknown.
+        own: The requester's groups for the annotation; None for those in the request.
+
+    Raises:
+        GroupsNeeded: The decision depends on the groups, and `own` is UNKNOWN_GROUPS.
     """
+    return _decide(Scope(request, settings, namespace_annotations, own))
+
+
+def _decide(scope: "Scope") -> AdmissionResponse:
+    request = scope.request
     if not concerns(request):
         return ALLOWED
-    scope = Scope(request, settings, namespace_annotations)
     try:
         if request.kind == BINDING:
             return _decide_binding(scope)
@@ -108,26 +141,32 @@ def decide(
 
 
 def verify(
-    request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
+    request: AdmissionRequest,
+    settings: AdmissionSettings,
+    namespace_annotations: Mapping[str, str],
+    own: OwnGroups | None = None,
 ) -> AdmissionResponse:
     """Review a request for the validating webhook. Deny it if `decide` would change the object.
 
     Validating webhooks run after all mutating webhooks, including third-party ones. The response
-    never contains a patch.
+    never contains a patch. See `decide` for the arguments and exceptions.
     """
-    response = decide(request, settings, namespace_annotations)
+    scope = Scope(request, settings, namespace_annotations, own)
+    response = _decide(scope)
     if response.allowed:
         if response.patch:
             return deny("user info annotation is missing; the mutating webhook adds it")
         return response
-    if request.operation != UPDATE and request.kind in METADATA:
-        try:
-            set_by_decide = _own(request) == pod_metadata(request.kind, request.new).user_info
-        except (UnreadableObject, user_info.InvalidUserInfo):
-            return response
-        if set_by_decide:
+    if request.operation == UPDATE or request.kind not in METADATA:
+        return response
+    try:
+        annotation = pod_metadata(request.kind, request.new).user_info
+        if scope.is_own(annotation):
             return ALLOWED
-    return response
+        group = scope.foreign_group(annotation)
+    except (UnreadableObject, user_info.InvalidUserInfo):
+        return response
+    return response if group is None else deny(_no_member(request, group))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +176,44 @@ class Scope:
     request: AdmissionRequest
     settings: AdmissionSettings
     namespace_annotations: Mapping[str, str]
+    _groups: OwnGroups | None = None
+
+    def own(self) -> str:
+        """Return the requester's annotation. Raises GroupsNeeded."""
+        groups = self._own_groups()
+        written = self.request.groups if groups is None else groups.written
+        return user_info.build(self.request.user, written)
+
+    def is_own(self, annotation: object) -> bool:
+        """Return whether an annotation names the requester, and only groups that `own` may list.
+
+        Raises GroupsNeeded, and InvalidUserInfo if an annotation can be none of the requester's.
+        """
+        groups = self._own_groups()
+        if groups is None:
+            return annotation == self.own()
+        if not isinstance(annotation, str):
+            return False
+        info = user_info.parse(annotation)
+        return info.user == self.request.user and groups.accepted.issuperset(info.groups)
+
+    def foreign_group(self, annotation: str | None) -> str | None:
+        """Return the first group in the requester's annotation that `own` may not list.
+
+        Return None if the annotation names another user. Raises as `is_own`.
+        """
+        groups = self._own_groups()
+        if groups is None or annotation is None:
+            return None
+        info = user_info.parse(annotation)
+        if info.user != self.request.user:
+            return None
+        return next((each for each in info.groups if each not in groups.accepted), None)
+
+    def _own_groups(self) -> OwnGroups | None:
+        if self._groups is not None and not self._groups.is_known:
+            raise GroupsNeeded
+        return self._groups
 
     def is_processed(self) -> bool:
         """Return whether the annotation is added in the request's namespace."""
@@ -214,13 +291,16 @@ def _decide_revision(scope: Scope) -> AdmissionResponse:
     request = scope.request
     if scope.may_set():
         return ALLOWED
-    names = {ANNOTATION: _own(request), **dict.fromkeys(scope.settings.user_labels, request.user)}
-    values = revision_values(request.new, names)
-    if request.operation == UPDATE and values == revision_values(request.old, names):
+    keys = (ANNOTATION, *scope.settings.user_labels)
+    values = revision_values(request.new, keys)
+    if request.operation == UPDATE and values == revision_values(request.old, keys):
         return ALLOWED
     for key, value in values:
-        if value != names[key]:
-            return deny(_not_allowed(request, _ANNOTATION if key == ANNOTATION else _label(key)))
+        if key == ANNOTATION:
+            if not scope.is_own(value):
+                return deny(_not_allowed(request, _ANNOTATION))
+        elif value != request.user:
+            return deny(_not_allowed(request, _label(key)))
     return ALLOWED
 
 
@@ -233,7 +313,7 @@ def _decide_update(scope: Scope) -> AdmissionResponse:
     response = ALLOWED
     if (new.user_info or "") != (old.user_info or ""):
         response = _decide_change(scope, old, new, covered=covered, joins=joins)
-    elif joins and not _is_own(scope, new):
+    elif joins and not scope.is_own(new.user_info):
         response = _decide_joining(scope, new)
     return _deny_foreign_label(scope, new, response, None if joins else old)
 
@@ -251,7 +331,7 @@ def _decide_change(
 ) -> AdmissionResponse:
     if scope.request.kind == POD:
         return deny(_CHANGED)
-    if joins and (new.user_info is None or _is_own(scope, new)):
+    if joins and (new.user_info is None or scope.is_own(new.user_info)):
         return _with_annotation(scope, new)
     if new.user_info is None:
         # Restore the annotation, because the client may have sent a full replacement without it.
@@ -304,12 +384,11 @@ def _with_annotation(scope: Scope, pod: PodMetadata) -> AdmissionResponse:
     """Allow the request, and add the annotation if it is missing."""
     if pod.user_info is not None:
         return ALLOWED
-    return AdmissionResponse(allowed=True, patch=pod.patch(_own(scope.request)))
+    return AdmissionResponse(allowed=True, patch=pod.patch(scope.own()))
 
 
-def _is_own(scope: Scope, pod: PodMetadata) -> bool:
-    return pod.user_info == _own(scope.request)
-
-
-def _own(request: AdmissionRequest) -> str:
-    return user_info.build(request.user, request.groups)
+def _no_member(request: AdmissionRequest, group: str) -> str:
+    return (
+        f"{_ANNOTATION} lists the group {group!a}, to which user {request.user} does not belong, or"
+        " no longer; create the object again"
+    )

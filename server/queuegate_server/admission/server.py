@@ -21,6 +21,7 @@ from queuegate_server.admission.bodies import error_response
 from queuegate_server.admission.connections import WebhookConnection, WebhookConnections
 from queuegate_server.admission.endpoints import Endpoint
 from queuegate_server.admission.namespaces import NamespaceCache, fetch_annotations
+from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.settings import (
     AdmissionSettings,
     decode_settings,
@@ -73,6 +74,9 @@ class Backend(Protocol):
 
     def register(self, registry: CollectorRegistry) -> Sequence[Endpoint]:
         """Register metrics, and return the endpoints that depend on the policy."""
+
+    def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:
+        """Return the requesters' groups for the annotation; None for those in the requests."""
 
     async def load(self, stop: asyncio.Event) -> bool:
         """Load the policy. Return False if `stop` was set meanwhile."""
@@ -134,6 +138,7 @@ async def serve_admission(
         endpoints,
         options.client_ca_file is not None,
         options.yunikorn_duties,
+        None if backend is None else backend.requester_groups(metrics.registry),
     )
     stop, reload = asyncio.Event(), asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)

@@ -146,7 +146,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
     builder = PartitionBuilder("")
     acls: list[str] = []
     paths: list[str] = []
-    parents: set[str] = set()
+    more: dict[str, list[Any]] = {}
     creation = QueueCreation({})
     for line in lines:
         kind, content = json.loads(line)
@@ -160,7 +160,8 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                     resolver_place=(row, column),
                     acl_names=AclNames(acl_names),
                 )
-                acls, paths, parents = [], [], set()
+                acls, paths = [], []
+                more = {"parents": [], "groups": [], "patterns": []}
                 creation = QueueCreation({})
             case "queues":
                 texts, added, submit, admin = content
@@ -174,14 +175,18 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                 )
             case "order":
                 builder.add_sorted_paths([paths[index] for index in content])
-            case "parents":
-                parents |= {paths[index] for index in content}
+            case "parents" | "groups" | "patterns":
+                more[kind] += content
             case "creation":
                 creation = _with_part(creation, *content)
                 builder.create(creation)
             case "built":
-                built = replace(builder.build(), childless_parents=frozenset(parents))
-                partitions[content] = built
+                partitions[content] = replace(
+                    builder.build(),
+                    childless_parents=frozenset(map(paths.__getitem__, more["parents"])),
+                    groups_outside_acls=frozenset(more["groups"]),
+                    group_patterns=tuple(more["patterns"]),
+                )
             case "diagnostics":
                 diagnostics += map(_diagnostic, content)
             case "end":

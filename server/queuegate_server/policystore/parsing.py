@@ -304,6 +304,10 @@ def _encode_partition(partition: Partition) -> Iterator[bytes]:
         yield json_line("order", [numbers[path] for path in paths])
     for paths in _parts([*partition.childless_parents], _NUMBERS):
         yield json_line("parents", [numbers[path] for path in paths])
+    for groups in _parts([*partition.groups_outside_acls], _QUEUES):
+        yield json_line("groups", groups)
+    for pattern in partition.group_patterns:
+        yield json_line("patterns", [pattern])
     yield json_line("built", partition.name)
 
 

@@ -20,6 +20,7 @@ from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
 from queuegate_server.admission.queues.policy_review import review_policy
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.queues.reviewer import QueueReviewer
+from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
 from queuegate_server.observe import logs
@@ -28,7 +29,7 @@ from queuegate_server.runtime.event_loop import run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.server.core_metrics import CoreCollector
 from queuegate_server.server.startup import close_core, load_first
-from queuegate_server.settings.admission import Mode
+from queuegate_server.settings.admission import GroupSource, Mode
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import ConfigReloader, SettingsApplier, SettingsReader
 
@@ -119,6 +120,18 @@ class PolicyBackend:
                 Endpoint(authorize.PATH, authorizer),
             )
         return endpoints
+
+    def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:
+        """Return the requesters' groups for the annotation; see `Backend`."""
+        settings = self._config.settings.admission.user_info
+        if settings.groups is GroupSource.KUBERNETES:
+            return None
+        return RequesterGroups(
+            self._core.engine,
+            settings,
+            lambda: self._config.settings.partition(settings.partition).cache.positive_ttl,
+            registry,
+        )
 
     async def load(self, stop: asyncio.Event) -> bool:
         """Load the policy; see `Backend`. Raises CannotServe."""

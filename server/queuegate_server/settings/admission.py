@@ -203,6 +203,8 @@ class UserInfoAnnotation(Section):
     groups: GroupSource = GroupSource.KUBERNETES
     """The groups to write: those in the request (`kubernetes`), the resolver's groups that the
     policy can use (`directory`), or `both`."""
+    partition: str = DEFAULT_PARTITION
+    """The partition whose resolver and policy are used: the one that the scheduler reads."""
     on_outage: Literal["refuse", "kubernetes"] = "refuse"
     """What happens while the groups of a user cannot be looked up: the request is refused, or gets
     the groups in the request."""

@@ -92,6 +92,8 @@ def shown(partition: Partition) -> list[Any]:
         partition.paths,
         partition.depth,
         partition.childless_parents,
+        partition.groups_outside_acls,
+        partition.group_patterns,
         dict(partition.short_names),
         partition.creation,
         [
@@ -109,7 +111,25 @@ def assert_same(found: ParsedPolicies, expected: ParsedPolicies) -> None:
     assert [*map(shown, found.partitions.values())] == [*map(shown, expected.partitions.values())]
 
 
+LIMITED = """
+partitions:
+  - name: default
+    placementrules:
+      - {name: fixed, value: root.a, filter: {groups: ["^ml-.*$"]}}
+      - name: user
+        filter: {groups: [ops, dev]}
+        parent: {name: fixed, value: root.b, filter: {groups: [old]}}
+    limits: [{limit: all, groups: [staff, "*"], maxapplications: 9}]
+    queues:
+      - name: root
+        queues:
+          - {name: a, limits: [{limit: a, groups: [few], maxapplications: 1}]}
+          - {name: b, parent: true}
+"""
+
+
 JOBS = {
+    "limits and filters": job(policy("limited", LIMITED.encode())),
     "YuniKorn": job(example("queues.yaml")),
     "odd ACLs": job(policy("odd", ODD_ACLS.encode())),
     "extended names": job(

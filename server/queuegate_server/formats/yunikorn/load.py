@@ -26,7 +26,7 @@ from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.model import PartitionConfig, QueueConfig, decode
-from queuegate_server.formats.yunikorn.placement import check_placement
+from queuegate_server.formats.yunikorn.placement import check_placement, groups_outside_acls
 from queuegate_server.formats.yunikorn.quotas import check_limits, check_resources
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
@@ -83,7 +83,13 @@ def load_queues(
                     for each in partition.queues
                     if each.is_parent and not each.has_children
                 )
-                built[name] = replace(builder.build(), childless_parents=parents)
+                groups, patterns = groups_outside_acls(partition)
+                built[name] = replace(
+                    builder.build(),
+                    childless_parents=parents,
+                    groups_outside_acls=groups,
+                    group_patterns=patterns,
+                )
     diagnostics_of_file = (*document.diagnostics, *diagnostics.sorted())
     if has_errors(diagnostics_of_file):
         built = {}

@@ -1,0 +1,167 @@
+"""Looks up the requester's groups for the user info annotation, as admission.user_info says."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter
+
+from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate.user_info import ANNOTATION
+from queuegate_server.admission.annotation_groups import RecentGroups, UsableGroups
+from queuegate_server.admission.endpoints import seconds_to_answer
+from queuegate_server.admission.rules import AdmissionRequest, OwnGroups
+from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
+from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.identity.resolver import KnownUser, LookupFailure
+from queuegate_server.settings.admission import GroupSource, UserInfoAnnotation
+
+_LOG = logging.getLogger("queuegate_server.admission")
+MAX_LOGGED_NAMES: Final = 1_000
+"""The maximum number of omitted names that are logged, each of them once."""
+MAX_USER_BYTES: Final = 1_024
+"""The maximum size of a user name, as in gRPC requests."""
+_LOOKUP_SECONDS: Final = seconds_to_answer(None)
+
+
+class CannotResolve(Exception):
+    """Raised if the requester's groups cannot be looked up. The message says why."""
+
+
+class RequesterGroups:
+    """The groups of requesters, for the annotation."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: UserInfoAnnotation,
+        lifetime: Callable[[], float],
+        registry: CollectorRegistry,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Register the metrics.
+
+        Args:
+            engine: The engine that serves the policy.
+            settings: Which groups to write.
+            lifetime: Returns how long the resolver's groups are cached, in seconds.
+            registry: The webhook's metrics.
+            clock: A monotonic clock in seconds.
+        """
+        self._engine = engine
+        self._settings = settings
+        self._lifetime = lifetime
+        self._recent = RecentGroups(clock)
+        self._usable: tuple[tuple[int, str], asyncio.Task[UsableGroups]] | None = None
+        self._logged: set[str] = set()
+        self._omitted = Counter(
+            "queuegate_admission_groups_omitted",
+            "Groups that the policy lists but that were not written into the annotation, because"
+            " YuniKorn's parser refuses their names, and with them the user.",
+            registry=registry,
+        )
+        self._unavailable = Counter(
+            "queuegate_admission_groups_unavailable",
+            "Reviews for which the requester's groups could not be looked up, by outcome: refused,"
+            " kubernetes (the groups in the request were used), recent (the annotation was checked"
+            " against the groups that the requester had before).",
+            ("outcome",),
+            registry=registry,
+        )
+
+    async def of(self, request: AdmissionRequest, *, writes: bool) -> OwnGroups:
+        """Return the groups of the user who sent a request.
+
+        Args:
+            request: The request.
+            writes: Whether the groups are written into the annotation, rather than compared with
+                it. Groups that the user had recently are enough for a comparison.
+
+        Raises:
+            CannotResolve: The groups cannot be looked up.
+        """
+        settings = self._settings
+        served, usable = await self._policy()
+        stated = self._selected(usable, request.groups)
+        directory = await self._directory(served, request.user)
+        if isinstance(directory, str):
+            return self._without_directory(request.user, stated, directory, writes=writes)
+        written = self._selected(usable, directory)
+        if settings.groups is GroupSource.BOTH:
+            written = tuple(dict.fromkeys((*written, *stated)))
+        self._recent.add(request.user, written, self._lifetime())
+        accepted = {*written, *(self._recent.find(request.user) or ())}
+        if settings.on_outage == "kubernetes":
+            # Another process may have written these while the directory did not answer.
+            accepted.update(stated)
+        return OwnGroups(written, frozenset(accepted))
+
+    def _without_directory(
+        self, user: str, stated: tuple[str, ...], reason: str, *, writes: bool
+    ) -> OwnGroups:
+        recent = None if writes else self._recent.find(user)
+        if self._settings.on_outage == "kubernetes":
+            self._unavailable.labels("kubernetes").inc()
+            return OwnGroups(stated, frozenset({*stated, *(recent or ())}))
+        if recent is not None:
+            self._unavailable.labels("recent").inc()
+            return OwnGroups((), recent)
+        self._unavailable.labels("refused").inc()
+        raise CannotResolve(
+            f"the groups of user {quoted(user)} for the annotation {ANNOTATION} cannot be looked"
+            f" up: {reason}"
+        )
+
+    async def _policy(self) -> tuple[ServedPartition, UsableGroups]:
+        """Return the partition, and its usable groups. Raises CannotResolve."""
+        try:
+            snapshot = self._engine.snapshot
+            served = snapshot.find(self._settings.partition)
+        except (NotReady, UnknownPartition) as error:
+            raise CannotResolve(f"admission.user_info.partition: {error}") from None
+        if served.partition.cluster is not None:
+            raise CannotResolve(
+                f"admission.user_info.partition: {quoted(served.partition.name)} is a YARN cluster;"
+                " name a partition of a YuniKorn policy"
+            )
+        # The revision, since a reference to the partition would keep a replaced policy in memory.
+        key = (snapshot.policy.revision, served.partition.name)
+        if self._usable is None or self._usable[0] != key:
+            collecting = asyncio.create_task(asyncio.to_thread(UsableGroups, served.partition))
+            self._usable = key, collecting
+        return served, await asyncio.shield(self._usable[1])
+
+    async def _directory(self, served: ServedPartition, user: str) -> Sequence[str] | str:
+        """Return the resolver's groups of a user, or a string that says why they are unknown."""
+        if not user or len(user.encode("utf-8", "replace")) > MAX_USER_BYTES:
+            return f"a user name has 1 to {MAX_USER_BYTES} bytes"
+        if CONTROL_CHARACTER.search(user):
+            return "the user name contains control characters"
+        groups = served.groups
+        entry = groups.known(user)
+        if entry is None:
+            try:
+                async with asyncio.timeout(_LOOKUP_SECONDS):
+                    entry = (await groups.resolve(user)).entry
+            except TimeoutError:
+                return f"resolver {groups.resolver_name!r} gave no answer in {_LOOKUP_SECONDS:g} s"
+        outcome = entry.outcome
+        if isinstance(outcome, LookupFailure):
+            return f"resolver {groups.resolver_name!r} is unavailable; see the webhook's log"
+        return outcome.groups if isinstance(outcome, KnownUser) else ()
+
+    def _selected(self, usable: UsableGroups, groups: Iterable[str]) -> tuple[str, ...]:
+        """Return the groups to write; count and log those that the parser would refuse."""
+        selection = usable.select(groups)
+        self._omitted.inc(len(selection.refused))
+        for name in selection.refused:
+            if name not in self._logged and len(self._logged) < MAX_LOGGED_NAMES:
+                self._logged.add(name)
+                _LOG.warning(
+                    "a group is not written into the annotation, because YuniKorn would refuse"
+                    " users with its name: rename the group, or remove it from the policy",
+                    extra={"group": quoted(name)},
+                )
+        return selection.groups
