@@ -48,7 +48,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers bench-beside pictures webhook-certificate kube-tools dist image image-test sbom clean
+.PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers bench-beside known-revision pictures webhook-certificate kube-tools dist image image-test sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-26s %s\n", $$1, $$2 }'
@@ -133,13 +133,21 @@ yunikorn: $(TEST) ## run yunikorn-core's own tests on a build that asks; writes 
 bench-peers: $(TEST) ## measure beside other policy servers; writes bench/PEERS.md
 	$(BIN)/python -m bench.peers
 
-bench-beside: $(TEST) ## measure beside another commit, REV=, in an environment of its own (ROUNDS=; 15 minutes)
-	@$(if $(REV),,$(error name a commit: make bench-beside REV=v0.1.0))
-	@revision=$$(git rev-parse --verify --short=12 "$(REV)^{commit}") && other=.cache/beside/$$revision && \
+bench-beside: known-revision $(TEST) ## measure beside another commit, REV=, in an environment of its own (ROUNDS=; 15 minutes)
+	@revision=$$(git rev-parse --short=12 "$(REV)^{commit}") && other=.cache/beside/$$revision && \
 	{ [ -d $$other ] || { rm -rf $$other.new && mkdir -p $$other.new && \
 	git archive $$revision | tar -x -C $$other.new && mv $$other.new $$other; }; } && \
 	$(MAKE) --no-print-directory -C $$other PYTHON=$(abspath $(BIN)/python) $(CHECK) && \
 	$(BIN)/python -m bench.versions $$other/$(BIN)/python --rounds $(ROUNDS)
+
+# Before anything is installed. The targets of older Makefiles have other names.
+known-revision:
+	@$(if $(REV),,$(error name a commit: make bench-beside REV=main~10))
+	@git cat-file -e '$(REV)^{commit}' 2>/dev/null || \
+		{ echo "REV=$(REV) names no commit of this repository: git log --oneline lists them" >&2; exit 2; }
+	@git show '$(REV):Makefile' | grep -q '^CHECK ' || \
+		{ echo "REV=$(REV) is too old: its Makefile cannot install an environment for this comparison" >&2; exit 2; }
+	@[ "$(ROUNDS)" -ge 1 ] 2>/dev/null || { echo "ROUNDS=$(ROUNDS) must be a number from 1" >&2; exit 2; }
 
 pictures: $(VERIFY) ## draw docs/pictures: benchmark plots, terminal sessions, leases, the console
 	$(BIN)/python -m bench.plots

@@ -78,7 +78,9 @@ PAGES: Final = {
     ),
     "docs/how-to/kerberos.md": Page((directories.kerberos,), not_run=3),
     "docs/how-to/ldap.md": Page((directories.openldap,), not_run=1),
-    "docs/how-to/kubectl-auth-can-i.md": Page(not_run=1),
+    "docs/how-to/kubectl-auth-can-i.md": Page(
+        module="e2e/kube/test_can_i.py", not_run=1, blocks="yaml yaml yaml text"
+    ),
     "docs/how-to/load-test.md": Page(
         module="e2e/documentation/test_load_test.py",
         blocks="sh console console console sh sh sh sh sh sh",
