@@ -15,6 +15,8 @@ from queuegate.policy.tree import Partition
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.formats.yunikorn.placement import MAX_PATTERN
 
+_MAX_LISTS: Final = 4
+"""The maximum number of lists of groups that are remembered for a user."""
 MAX_USERS: Final = 10_000
 """The maximum number of users whose groups are remembered."""
 
@@ -95,17 +97,16 @@ class RecentGroups:
             del sets[expired]
         sets.pop(groups, None)
         sets[groups] = now + seconds
-        if len(sets) > _MAX_SETS:
+        if len(sets) > _MAX_LISTS:
             del sets[next(iter(sets))]
         if len(self._users) > self._max_users:
             self._users.popitem(last=False)
 
-    def find(self, user: str) -> frozenset[str] | None:
-        """Return the groups that a user had recently; None if the user is not remembered."""
+    def find(self, user: str) -> frozenset[tuple[str, ...]] | None:
+        """Return the lists of groups that a user had recently; None if none is remembered."""
         now = self._clock()
-        sets = [groups for groups, until in self._users.get(user, {}).items() if now < until]
-        return frozenset(name for groups in sets for name in groups) if sets else None
+        lists = self._users.get(user, {}).items()
+        return frozenset(groups for groups, until in lists if now < until) or None
 
 
-_MAX_SETS: Final = 4
 """The maximum number of different sets of groups that are remembered for a user."""

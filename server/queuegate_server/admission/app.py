@@ -65,8 +65,9 @@ _SECONDS: Final = (
 _BACKSTOP_SECONDS: Final = 0.5
 """How long after its deadline a handler is cancelled."""
 
-_Review = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
-_Responder = Callable[[web.Request], Awaitable[tuple[web.Response, str]]]
+_Review = Callable[[AdmissionRequest, float], Awaitable[AdmissionResponse]]
+"""Reviews a request until a deadline, in seconds of the event loop's clock."""
+_Responder = Callable[[web.Request, float], Awaitable[tuple[web.Response, str]]]
 """Returns the response to a request, and the outcome for metrics. Raises RequestRefusal."""
 
 
@@ -156,7 +157,7 @@ class Webhook:
         ]
 
     async def _decide(
-        self, rule: Callable[..., AdmissionResponse], request: AdmissionRequest
+        self, rule: Callable[..., AdmissionResponse], request: AdmissionRequest, deadline: float
     ) -> AdmissionResponse:
         annotations: Mapping[str, str] = {}
         if self._namespaces is not None and concerns(request):
@@ -172,7 +173,12 @@ class Webhook:
             return rule(request, settings, annotations, UNKNOWN_GROUPS)
         except GroupsNeeded:
             try:
-                own = await groups.of(request, writes=rule is not verify)
+                own = await groups.of(
+                    request,
+                    writes=rule is not verify,
+                    verified=self._verifies_clients,
+                    deadline=deadline,
+                )
             except CannotResolve as error:
                 return deny(str(error))
         return rule(request, settings, annotations, own)
@@ -189,7 +195,9 @@ class Webhook:
             return add_duties(request, settings, namespace_annotations, response)
         return response
 
-    async def _validate_configuration(self, request: AdmissionRequest) -> AdmissionResponse:
+    async def _validate_configuration(
+        self, request: AdmissionRequest, _: float
+    ) -> AdmissionResponse:
         async with self._checks:
             return await check_config_map(request, self._acl_names)
 
@@ -202,10 +210,12 @@ class Webhook:
 
         async def handle(request: web.Request) -> web.Response:
             started = time.perf_counter()
+            allotted = seconds_to_answer(request.query.get("timeout"))
+            deadline = asyncio.get_running_loop().time() + allotted
             with self._metrics.in_flight.track_inprogress():
                 try:
                     async with body_slot(slots, request):
-                        response, outcome = await _answered(respond(request))
+                        response, outcome = await _answered(respond(request, deadline))
                         await write_response(request, response)
                 except RequestRefusal as error:
                     response = error_response(error.status, str(error))
@@ -216,10 +226,10 @@ class Webhook:
 
         return web.post(path, handle)
 
-    async def _answer(self, handle: Handle, request: web.Request) -> tuple[web.Response, str]:
+    async def _answer(
+        self, handle: Handle, request: web.Request, deadline: float
+    ) -> tuple[web.Response, str]:
         """Answer a request to a further endpoint."""
-        allotted = seconds_to_answer(request.query.get("timeout"))
-        deadline = asyncio.get_running_loop().time() + allotted
         body = await read_body(request)
         try:
             async with asyncio.timeout_at(deadline + _BACKSTOP_SECONDS) as backstop:
@@ -227,14 +237,16 @@ class Webhook:
         except TimeoutError:
             if not backstop.expired():
                 raise
-            message = f"no decision within {allotted:g} s"
+            message = "no decision within the API server's time limit"
             raise RequestRefusal(503, "failed", message) from None
         return web.Response(body=answer.content, content_type=JSON), answer.outcome
 
-    async def _respond(self, review: _Review, request: web.Request) -> tuple[web.Response, str]:
+    async def _respond(
+        self, review: _Review, request: web.Request, deadline: float
+    ) -> tuple[web.Response, str]:
         """Answer a request with a review."""
         reviewed = await self._read(request)
-        decision = await review(reviewed)
+        decision = await review(reviewed, deadline)
         content = write_review(reviewed.uid, decision)
         response = web.Response(body=content, content_type=JSON)
         if decision.allowed:

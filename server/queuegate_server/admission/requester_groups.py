@@ -1,6 +1,7 @@
 """Looks up the requester's groups for the user info annotation, as admission.user_info says."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotation_groups import RecentGroups, UsableGroups
-from queuegate_server.admission.endpoints import seconds_to_answer
+from queuegate_server.admission.queues.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.admission.rules import AdmissionRequest, OwnGroups
 from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
 from queuegate_server.formats.diagnostics import quoted
@@ -23,7 +24,6 @@ MAX_LOGGED_NAMES: Final = 1_000
 """The maximum number of omitted names that are logged, each of them once."""
 MAX_USER_BYTES: Final = 1_024
 """The maximum size of a user name, as in gRPC requests."""
-_LOOKUP_SECONDS: Final = seconds_to_answer(None)
 
 
 class CannotResolve(Exception):
@@ -39,7 +39,9 @@ class RequesterGroups:
         settings: UserInfoAnnotation,
         lifetime: Callable[[], float],
         registry: CollectorRegistry,
+        *,
         clock: Callable[[], float] = time.monotonic,
+        strangers: StrangerLookups | None = None,
     ) -> None:
         """Register the metrics.
 
@@ -49,7 +51,9 @@ class RequesterGroups:
             lifetime: Returns how long the resolver's groups are cached, in seconds.
             registry: The webhook's metrics.
             clock: A monotonic clock in seconds.
+            strangers: The budget for lookups that unverified callers cause.
         """
+        self._strangers = strangers or StrangerLookups()
         self._engine = engine
         self._settings = settings
         self._lifetime = lifetime
@@ -71,13 +75,17 @@ class RequesterGroups:
             registry=registry,
         )
 
-    async def of(self, request: AdmissionRequest, *, writes: bool) -> OwnGroups:
+    async def of(
+        self, request: AdmissionRequest, *, writes: bool, verified: bool, deadline: float
+    ) -> OwnGroups:
         """Return the groups of the user who sent a request.
 
         Args:
             request: The request.
             writes: Whether the groups are written into the annotation, rather than compared with
                 it. Groups that the user had recently are enough for a comparison.
+            verified: Whether the caller presented a certificate that the settings accept.
+            deadline: When the groups must be known, as for `asyncio.timeout_at`.
 
         Raises:
             CannotResolve: The groups cannot be looked up.
@@ -85,17 +93,17 @@ class RequesterGroups:
         settings = self._settings
         served, usable = await self._policy()
         stated = self._selected(usable, request.groups)
-        directory = await self._directory(served, request.user)
+        directory = await self._directory(served, request.user, deadline, verified=verified)
         if isinstance(directory, str):
             return self._without_directory(request.user, stated, directory, writes=writes)
         written = self._selected(usable, directory)
         if settings.groups is GroupSource.BOTH:
             written = tuple(dict.fromkeys((*written, *stated)))
         self._recent.add(request.user, written, self._lifetime())
-        accepted = {*written, *(self._recent.find(request.user) or ())}
+        accepted = {written, *(self._recent.find(request.user) or ())}
         if settings.on_outage == "kubernetes":
             # Another process may have written these while the directory did not answer.
-            accepted.update(stated)
+            accepted.add(stated)
         return OwnGroups(written, frozenset(accepted))
 
     def _without_directory(
@@ -104,7 +112,7 @@ class RequesterGroups:
         recent = None if writes else self._recent.find(user)
         if self._settings.on_outage == "kubernetes":
             self._unavailable.labels("kubernetes").inc()
-            return OwnGroups(stated, frozenset({*stated, *(recent or ())}))
+            return OwnGroups(stated, frozenset({stated, *(recent or ())}))
         if recent is not None:
             self._unavailable.labels("recent").inc()
             return OwnGroups((), recent)
@@ -128,12 +136,14 @@ class RequesterGroups:
             )
         # The revision, since a reference to the partition would keep a replaced policy in memory.
         key = (snapshot.policy.revision, served.partition.name)
-        if self._usable is None or self._usable[0] != key:
+        if self._usable is None or self._usable[0] != key or _has_failed(self._usable[1]):
             collecting = asyncio.create_task(asyncio.to_thread(UsableGroups, served.partition))
             self._usable = key, collecting
         return served, await asyncio.shield(self._usable[1])
 
-    async def _directory(self, served: ServedPartition, user: str) -> Sequence[str] | str:
+    async def _directory(
+        self, served: ServedPartition, user: str, deadline: float, *, verified: bool
+    ) -> Sequence[str] | str:
         """Return the resolver's groups of a user, or a string that says why they are unknown."""
         if not user or len(user.encode("utf-8", "replace")) > MAX_USER_BYTES:
             return f"a user name has 1 to {MAX_USER_BYTES} bytes"
@@ -142,11 +152,17 @@ class RequesterGroups:
         groups = served.groups
         entry = groups.known(user)
         if entry is None:
+            is_known = verified or groups.has_seen(user)
             try:
-                async with asyncio.timeout(_LOOKUP_SECONDS):
+                async with (
+                    asyncio.timeout_at(deadline),
+                    contextlib.nullcontext() if is_known else self._strangers.slot(),
+                ):
                     entry = (await groups.resolve(user)).entry
             except TimeoutError:
-                return f"resolver {groups.resolver_name!r} gave no answer in {_LOOKUP_SECONDS:g} s"
+                return f"resolver {groups.resolver_name!r} gave no answer in time"
+            except TooManyStrangers as error:
+                return str(error)
         outcome = entry.outcome
         if isinstance(outcome, LookupFailure):
             return f"resolver {groups.resolver_name!r} is unavailable; see the webhook's log"
@@ -165,3 +181,7 @@ class RequesterGroups:
                     extra={"group": quoted(name)},
                 )
         return selection.groups
+
+
+def _has_failed(task: "asyncio.Task[UsableGroups]") -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

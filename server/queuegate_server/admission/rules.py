@@ -78,8 +78,8 @@ class OwnGroups:
 
     written: tuple[str, ...] = ()
     """The groups to write, starting with the primary group."""
-    accepted: frozenset[str] = frozenset()
-    """The groups that an annotation of the requester may list."""
+    accepted: frozenset[tuple[str, ...]] = frozenset()
+    """The lists of groups that an annotation of the requester may have."""
     is_known: bool = True
 
 
@@ -185,9 +185,9 @@ class Scope:
         return user_info.build(self.request.user, written)
 
     def is_own(self, annotation: object) -> bool:
-        """Return whether an annotation names the requester, and only groups that `own` may list.
+        """Return whether an annotation names the requester, and groups that `own` accepts.
 
-        Raises GroupsNeeded, and InvalidUserInfo if an annotation can be none of the requester's.
+        Raises GroupsNeeded, and InvalidUserInfo if an annotation cannot be the requester's.
         """
         groups = self._own_groups()
         if groups is None:
@@ -195,7 +195,7 @@ class Scope:
         if not isinstance(annotation, str):
             return False
         info = user_info.parse(annotation)
-        return info.user == self.request.user and groups.accepted.issuperset(info.groups)
+        return info.user == self.request.user and info.groups in groups.accepted
 
     def foreign_group(self, annotation: str | None) -> str | None:
         """Return the first group in the requester's annotation that `own` may not list.
@@ -208,7 +208,8 @@ class Scope:
         info = user_info.parse(annotation)
         if info.user != self.request.user:
             return None
-        return next((each for each in info.groups if each not in groups.accepted), None)
+        own = {name for each in groups.accepted for name in each}
+        return next((each for each in info.groups if each not in own), None)
 
     def _own_groups(self) -> OwnGroups | None:
         if self._groups is not None and not self._groups.is_known:

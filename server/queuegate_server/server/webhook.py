@@ -20,6 +20,7 @@ from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
 from queuegate_server.admission.queues.policy_review import review_policy
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.queues.reviewer import QueueReviewer
+from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
@@ -104,6 +105,7 @@ class PolicyBackend:
             self._notifier,
         )
         self._verifies_clients = verifies_clients
+        self._strangers = StrangerLookups()
 
     def register(self, registry: CollectorRegistry) -> Sequence[Endpoint]:
         """Register metrics, and return the endpoints; see `Backend`."""
@@ -112,7 +114,7 @@ class PolicyBackend:
         endpoints: list[Endpoint] = []
         if (queues := self._config.settings.admission.queues) is not None:
             records = QueueRecords(core.decisions, registry, time.time)
-            reviewer = QueueReviewer(core.engine, queues, records)
+            reviewer = QueueReviewer(core.engine, queues, records, self._strangers)
             authorizer = QueueAuthorizer(core.engine, core.decisions, queues)
             self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
             endpoints += (
@@ -131,6 +133,7 @@ class PolicyBackend:
             settings,
             lambda: self._config.settings.partition(settings.partition).cache.positive_ttl,
             registry,
+            strangers=self._strangers,
         )
 
     async def load(self, stop: asyncio.Event) -> bool:

@@ -21,7 +21,7 @@ SETTINGS = read_settings(
         "admissionController.filtering.noLabelNamespaces": "^dev$",
     }
 )
-DIRECTORY = OwnGroups(("data-science",), frozenset({"data-science", "old"}))
+DIRECTORY = OwnGroups(("data-science",), frozenset({("data-science",), ("old", "data-science")}))
 KUBERNETES = ("system:authenticated", "secret")
 APP_ID = "yunikorn.apache.org/app-id"
 
@@ -48,7 +48,8 @@ def test_the_groups_of_the_directory_are_written() -> None:
     [
         ('{"user":"ann","groups":["data-science"]}', ""),
         ('{"user":"ann","groups":["old","data-science"]}', ""),
-        ('{"user":"ann"}', ""),
+        ('{"user":"ann"}', "is not allowed to set user annotation"),
+        ('{"user":"ann","groups":["old"]}', "is not allowed to set user annotation"),
         ('{"user":"ann","groups":["data-science","admins"]}', "lists the group 'admins'"),
         ('{"user":"ann","groups":["system:authenticated"]}', "lists the group 'system:auth"),
         ('{"user":"eve","groups":["data-science"]}', "is not allowed to set user annotation"),
@@ -73,12 +74,13 @@ def test_nobody_writes_an_annotation_of_their_own() -> None:
     assert not decide(request("Pod", pod(own)), SETTINGS, {}, DIRECTORY).allowed
 
 
-TEMPLATE = {"spec": {"template": pod('{"user":"ann","groups":["old"]}', **{APP_ID: "a"})}}
+BEFORE = '{"user":"ann","groups":["old","data-science"]}'
+TEMPLATE = {"spec": {"template": pod(BEFORE, **{APP_ID: "a"})}}
 NO_APPLICATION = {"spec": {"template": pod()}}
 
 
 @pytest.mark.parametrize(
-    ("own", "allowed"), [(DIRECTORY, True), (OwnGroups(("dev",), frozenset({"dev"})), False)]
+    ("own", "allowed"), [(DIRECTORY, True), (OwnGroups(("dev",), frozenset({("dev",)})), False)]
 )
 def test_a_workload_joins_an_application(own: OwnGroups, allowed: bool) -> None:
     """Groups that the user had before are accepted, and others are not."""
@@ -90,7 +92,11 @@ def test_a_workload_joins_an_application(own: OwnGroups, allowed: bool) -> None:
 @pytest.mark.parametrize(
     ("data", "allowed"),
     [
-        ('{"user":"ann","groups":["old"]}', True),
+        (BEFORE, True),
+        # Without one of her groups, she would evade a limit of that group.
+        ('{"user":"ann","groups":["old"]}', False),
+        ('{"user":"ann"}', False),
+        ('{"user":"ann","groups":["data-science","old"]}', False),
         ('{"user":"ann","groups":["admins"]}', False),
         ('{"user":"eve"}', False),
         (7, False),

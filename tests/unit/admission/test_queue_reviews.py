@@ -204,16 +204,24 @@ async def test_an_outage_of_the_directory_is_never_a_grant() -> None:
         await reviewing.review("bob", "root.open", "root.prod", "root.prod.night")
 
 
-@pytest.mark.parametrize("settings", [{"mode": "warn"}, BOTH])
-async def test_an_outage_is_an_error_in_warn_mode_and_with_both_sources(
-    settings: dict[str, Any],
-) -> None:
-    reviewing = Reviewing(**settings)
+async def test_an_outage_is_an_error_with_both_sources() -> None:
+    reviewing = Reviewing(**BOTH)
     reviewing.directory.broken = True
     with pytest.raises(CannotReview, match=DOWN):
         await reviewing.review("bob", "root.prod", groups=["other"])
-    if settings == BOTH:
-        assert (await reviewing.review("eve", "root.prod", groups=["staff"])).allowed
+    assert (await reviewing.review("eve", "root.prod", groups=["staff"])).allowed
+
+
+async def test_an_outage_is_a_warning_in_warn_mode() -> None:
+    """Another scheduler's mode may be deny, so that an error would refuse the object."""
+    reviewing = Reviewing(mode="warn")
+    reviewing.directory.broken = True
+    response = await reviewing.review("bob", "root.prod", groups=["other"])
+    assert response.allowed
+    (warning,) = response.warnings
+    assert warning.startswith("the queue cannot be checked: ")
+    assert DOWN in warning
+    assert reviewing.counted() == {("places", "error", "warn"): 1}
 
 
 async def test_groups_of_the_request_need_no_directory() -> None:

@@ -26,7 +26,7 @@ from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.decisions.log import AuditUnavailable
-from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
+from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot, UnknownPartition
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
@@ -47,15 +47,23 @@ class QueueReviewer:
         engine: The engine that serves the policy.
         settings: The checks.
         records: Counts and records decisions.
+        strangers: The budget for lookups that unverified callers cause.
     """
 
-    def __init__(self, engine: Engine, settings: QueueChecks, records: QueueRecords) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: QueueChecks,
+        records: QueueRecords,
+        strangers: StrangerLookups | None = None,
+    ) -> None:
         self._engine = engine
         self._records = records
-        self._strangers = StrangerLookups()
+        self._strangers = strangers or StrangerLookups()
         self._usable = UsableQueues()
         self._turn = asyncio.Lock()
         self.reconfigure(settings)
+        engine.on_swap(self._release)
 
     def reconfigure(self, settings: QueueChecks) -> None:
         """Apply changed settings."""
@@ -94,6 +102,11 @@ class QueueReviewer:
         if not required.checks and not required.obstacles:
             return review, ALLOWED
         return review, await self._decide(review, required, verified=verified, deadline=deadline)
+
+    def _release(self, _: Snapshot) -> None:
+        """Release what refers to the replaced policy, so that its memory can be freed."""
+        self._names = None
+        self._usable.clear()
 
     def _require(self, body: bytes) -> tuple[QueueReview, Requirements]:
         """Return the request without its objects, and what must hold before it is accepted."""
@@ -142,13 +155,21 @@ class QueueReviewer:
         ]
         is_refused = any(obstacle.mode is Mode.DENY for obstacle in required.obstacles)
         is_denied = any(check.mode is Mode.DENY for check, _ in denied)
-        if failure and not is_refused and not is_denied:
+        is_undecided = any(
+            isinstance(outcome, str) and check.mode is Mode.DENY for check, outcome in outcomes
+        )
+        if is_undecided and not is_refused and not is_denied:
             raise CannotReview(failure)
         usable = NO_QUEUES
         if verified and is_denied and not is_refused:
             groups = self._decider.known_groups(served, requester)
             usable = await self._usable.find(served.partition, review.user, groups)
-        return _response(review.user, required.obstacles, denied, usable)
+        response = _response(review.user, required.obstacles, denied, usable)
+        if failure and response.allowed:
+            # Only schedulers in warn mode are affected, so the object is not refused.
+            warnings = (*response.warnings, f"the queue cannot be checked: {failure}")
+            return dataclasses.replace(response, warnings=warnings)
+        return response
 
 
 def ambiguities(settings: QueueChecks, partitions: Mapping[str, Partition]) -> list[Diagnostic]:

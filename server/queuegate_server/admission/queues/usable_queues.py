@@ -19,6 +19,8 @@ MAX_COUNTED: Final = 100
 _CHUNK: Final = 500
 """The number of queues between two pauses; less than 1 ms."""
 _MAX_CACHED: Final = 1_000
+_MAX_CACHED_GROUPS: Final = 1_000
+"""The results for users in more groups are not cached, because the groups are part of the key."""
 
 
 class UsableQueues:
@@ -31,6 +33,11 @@ class UsableQueues:
     def __init__(self) -> None:
         self._partition: Partition | None = None
         self._cache: LRUCache[tuple[str, tuple[str, ...]], Usable] = LRUCache(_MAX_CACHED)
+
+    def clear(self) -> None:
+        """Release the results, and the partition to which they belong."""
+        self._partition = None
+        self._cache.clear()
 
     async def find(self, partition: Partition, user: str, groups: Sequence[str]) -> Usable:
         """Return queues to which a user may submit, or those found within SECONDS.
@@ -47,7 +54,7 @@ class UsableQueues:
         found = self._cache.get(key)
         if found is None:
             found = await _search(partition, user, key[1])
-            if self._partition is partition:
+            if self._partition is partition and len(groups) <= _MAX_CACHED_GROUPS:
                 self._cache[key] = found
         return found
 
