@@ -159,8 +159,12 @@ class Schedulers(Section, populate_by_name=True):
 Patterns = Annotated[tuple[Pattern, ...], Field(max_length=MAX_PATTERNS)]
 
 
+ALLOW_OR_DENY: Final = frozenset({"allow", "deny"})
+"""The values of `unqueued` that are not paths."""
+
+
 def _unqueued(text: str) -> str:
-    if text not in {"allow", "deny", "root"} and not text.startswith("root."):
+    if text not in {*ALLOW_OR_DENY, "root"} and not text.startswith("root."):
         raise ValueError("write allow, deny, or the full path of a queue, such as root.default")
     return text
 

@@ -48,6 +48,15 @@ def test_a_partition_that_the_policy_lacks() -> None:
     assert "admission.queues.partition is gpu, but the policy has default" in found
 
 
+@pytest.mark.parametrize("path", ["root..x y", "root.Dev", "root.x y"])
+def test_a_path_for_objects_without_a_queue_that_is_none(path: str) -> None:
+    loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
+    assert loaded.partitions
+    settings = {"schedulers": {"kueue": {}}, "unqueued": path}
+    [found] = review_policy(QueueChecks.model_validate(settings), loaded.partitions, None)
+    assert f"admission.queues.unqueued is '{path}', which is not a queue path" in str(found)
+
+
 @pytest.mark.parametrize(
     ("rules", "warned"),
     [

@@ -27,10 +27,10 @@ from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.decisions.log import AuditUnavailable
 from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot, UnknownPartition
-from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.diagnostics import Diagnostic, quoted
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
-from queuegate_server.settings.admission import Mode, QueueChecks
+from queuegate_server.settings.admission import ALLOW_OR_DENY, Mode, QueueChecks
 from queuegate_server.settings.source_map import error_in
 
 
@@ -187,6 +187,16 @@ def ambiguities(settings: QueueChecks, partitions: Mapping[str, Partition]) -> l
                 "settings",
                 f"admission.queues.partition is {settings.partition}, but the policy has {known}",
                 "correct the name",
+            )
+        ]
+    unqueued = settings.unqueued
+    if unqueued not in ALLOW_OR_DENY and partition.path(unqueued) != unqueued:
+        return [
+            error_in(
+                "settings",
+                f"admission.queues.unqueued is {quoted(unqueued)}, which is not a queue path in the"
+                " policy's spelling",
+                "write allow, deny, or a path as in the policy, such as root.default",
             )
         ]
     try:
