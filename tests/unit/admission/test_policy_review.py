@@ -54,7 +54,7 @@ def test_a_path_for_objects_without_a_queue_that_is_none(path: str) -> None:
     assert loaded.partitions
     settings = {"schedulers": {"kueue": {}}, "unqueued": path}
     [found] = review_policy(QueueChecks.model_validate(settings), loaded.partitions, None)
-    assert f"admission.queues.unqueued is '{path}', which is not a queue path" in str(found)
+    assert f'admission.queues.unqueued is "{path}", which is not a queue path' in str(found)
 
 
 @pytest.mark.parametrize(
