@@ -51,7 +51,7 @@ def generate_chart() -> str:
         places = build_places(QueueChecks.model_validate({"schedulers": {name: {}}}))
         keys: dict[bool, set[str]] = {True: set(), False: set()}
         for place in (each for by_key in places.keys.values() for each in chain(*by_key.values())):
-            keys[place.kinds is None].add(place.key)
+            keys[place.kinds is None] |= {place.key, place.joined_label} - {""}
         keys[True].discard(label)  # the values set it
         kinds = {kind: fields[0].path[0] for kind, fields in places.fields.items()}
         schedulers[name] = {

@@ -22,6 +22,7 @@ from queuegate_server.settings.admission import Admission
 SERVICE = Service("gates", "webhook")
 KUEUE: dict[str, Any] = {"kueue": {}}
 KUEUE_KEY = "kueue.x-k8s.io/queue-name"
+KAI_KEYS = ["a/q", "kai.scheduler/node-pool", "project"]
 OWN: dict[str, Any] = {"places": [{"kind": "x.example.com/Run", "field": "data.queue"}]}
 
 
@@ -116,7 +117,7 @@ def test_every_kind_of_the_places_has_a_resource() -> None:
     ("schedulers", "listed_keys", "other_keys"),
     [
         (KUEUE, [KUEUE_KEY], [KUEUE_KEY]),
-        ({"kai": {"label": "a/q"}}, ["a/q", "project"], ["a/q"]),
+        ({"kai": {"label": "a/q"}}, KAI_KEYS, KAI_KEYS),
         ({"places": [{"label": "q"}]}, ["q"], ["q"]),
         ({**KUEUE, "kai": {"mode": "off"}}, [KUEUE_KEY], [KUEUE_KEY]),
     ],

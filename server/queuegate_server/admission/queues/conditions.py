@@ -93,11 +93,12 @@ def other_names_change(places: Places) -> list[Condition]:
 def _keys(places: Places, *, bare: bool) -> set[str]:
     """Return the keys of labels and annotations; `bare` includes those that certain kinds have."""
     return {
-        key
+        name
         for by_key in places.keys.values()
         for key, found in by_key.items()
         for each in found
-        if places.modes[each.scheduler] is not Mode.OFF and (bare or each.kinds is None)
+        for name in (key, each.joined_label)
+        if name and places.modes[each.scheduler] is not Mode.OFF and (bare or each.kinds is None)
     }
 
 

@@ -48,14 +48,16 @@ class KeyPlace(NamedTuple):
     maps: frozenset[str]
     """Where the key counts: labels, annotations, or both."""
     kinds: frozenset[Kind] | None = None
-    """The kinds whose own metadata counts; None if the key counts in all kinds, at any depth."""
+    """The kinds whose own metadata counts; None for all kinds, at any depth unless `in_pods`."""
     access: Access = SUBMIT
     in_pods: bool = False
-    """With `kinds`: whether the metadata of pods' templates counts, in all kinds."""
+    """Whether only the object's own metadata and, in all kinds, that of pods' templates counts."""
     overridden_by: tuple[tuple[str, str], ...] = ()
     """Keys, each with its map, that take precedence in the same metadata."""
     separator: str = ""
     """Separates several names in a value; empty if a value is one name."""
+    joined_label: str = ""
+    """A label that, beside the key, adds a name: the key's value, a hyphen, and the label's."""
 
 
 class FieldPlace(NamedTuple):
@@ -94,6 +96,7 @@ def _spark_fields(scheduler: str) -> Iterator[FieldPlace]:
 
 _QUOTA: Final = "quota.scheduling.koordinator.sh"
 _SLURM: Final = "slurmjob.slinky.slurm.net"
+_NODE_POOL: Final = "kai.scheduler/node-pool"
 _QUEUE: Final = "yunikorn.apache.org/queue"
 _POD_KINDS: Final = frozenset(POD_KINDS)
 _PODS: Final[frozenset[Kind]] = frozenset({("", "Pod"), ("", "Binding")})
@@ -225,9 +228,9 @@ def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace 
             "kai",
             "project",
             _LABELS,
-            _POD_KINDS | _PODS,
-            in_pods=True,
+            in_pods=True,  # KAI reads it in pods and in their top owner, which may have any kind
             overridden_by=((LABELS, kai.label),),
+            joined_label=_NODE_POOL,
         )
     for position, own in enumerate(settings.schedulers.places):
         name = own_scheduler(position)

@@ -5,7 +5,7 @@ places that only their controllers know.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +32,10 @@ _SELECTORS: Final = ("selector", "Selector")
 """How the names of members end whose labels describe other objects. Metadata below them counts: in
 some maps of templates, such as Kubeflow's `pytorchReplicaSpecs`, users choose the keys."""
 _METADATA: Final = "metadata"
-_TEMPLATE: Final = "template"
+_METADATA_OF_PODS: Final = "Metadata"
+"""How the names of members end that are the metadata of pods, such as Argo's `podMetadata`."""
+_TEMPLATES: Final = ("template", "jobTemplate")
+_CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
 _MANAGED_FIELDS: Final = "managedFields"
 _SPARK_GROUP: Final = "sparkoperator.k8s.io"
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
@@ -56,7 +59,7 @@ class _Role(Enum):
     OBJECT = auto()
     """The object itself."""
     POD = auto()
-    """The pods that are created from a template."""
+    """Pods that may be created from a template."""
     OTHERS_LABELS = auto()
     """Other objects, which the map selects."""
 
@@ -160,8 +163,10 @@ def _members(kind: Kind, node: _Node, members: Mapping[str, Any]) -> list[_Node]
         if name == _METADATA:
             if is_object:
                 role = _Role.OBJECT
-            elif _is_pod_template(node, members):
+            elif _may_be_of_pod(node, members):
                 role = _Role.POD
+        elif name.endswith(_METADATA_OF_PODS):
+            role = _Role.POD
         elif name.endswith(_SELECTORS):
             role = _Role.OTHERS_LABELS
         elif name in _SPARK_PODS and kind[0] == _SPARK_GROUP:
@@ -180,18 +185,22 @@ def _items(node: _Node, items: Sequence[Any]) -> list[_Node]:
     ]
 
 
-def _is_pod_template(node: _Node, members: Mapping[str, Any]) -> bool:
-    """Return whether a map with metadata is a pod's template, not that of a Job or another object.
+def _may_be_of_pod(node: _Node, members: Mapping[str, Any]) -> bool:
+    """Return whether metadata below the object's own may be that of a pod.
 
-    The template of a driver in a SparkApplication need not list containers.
+    It is not if it certainly belongs to a volume claim, or to a Job or another object with a
+    template. Templates of pods have many names, and need not list containers.
     """
     spec = members.get("spec")
     if isinstance(spec, dict):
         if "containers" in spec:
             return True
-        if _TEMPLATE in spec:
+        if any(isinstance(spec.get(name), dict) for name in _TEMPLATES):
             return False
-    return node.trail is not None and node.trail.step == _TEMPLATE
+    trail = node.trail
+    if trail is not None and isinstance(trail.step, int):
+        trail = trail.above
+    return trail is None or trail.step not in _CLAIMS
 
 
 def _in_map(
@@ -209,15 +218,17 @@ def _in_map(
                     for place in found
                     if _counts(place, kind, node.role) and not _is_overridden(place, members)
                 ]
-                yield from _named(entries[key], counting, trail)
+                yield from _named(entries[key], counting, trail, entries.items())
     properties = members.get(_SPARK_CONF)
     if isinstance(properties, dict):
         yield from _in_spark_conf(properties, _Trail(node.trail, _SPARK_CONF), places)
 
 
 def _counts(place: KeyPlace, kind: Kind, role: _Role) -> bool:
-    if place.kinds is None or (place.in_pods and role is _Role.POD):
+    if place.in_pods and role is _Role.POD:
         return True
+    if place.kinds is None:
+        return role is _Role.OBJECT or not place.in_pods
     return role is _Role.OBJECT and kind in place.kinds
 
 
@@ -233,17 +244,28 @@ def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
 def _in_spark_conf(
     properties: Mapping[str, Any], trail: _Trail, places: Places
 ) -> Iterator[QueueName]:
-    for name, value in properties.items():
-        if match := _SPARK_KEY.fullmatch(name):
-            found = places.keys[f"{match[1]}s"].get(match[2], ())
-            counting = [place for place in found if place.kinds is None or place.in_pods]
-            yield from _named(value, counting, _Trail(trail, name))
+    matches = [(match, name) for name in properties if (match := _SPARK_KEY.fullmatch(name))]
+    labels = [(match[2], properties[name]) for match, name in matches if match[1] == "label"]
+    for match, name in matches:
+        found = places.keys[f"{match[1]}s"].get(match[2], ())
+        counting = [place for place in found if place.kinds is None or place.in_pods]
+        yield from _named(properties[name], counting, _Trail(trail, name), labels)
 
 
-def _named(value: object, places: Sequence[KeyPlace], trail: _Trail) -> Iterator[QueueName]:
+def _named(
+    value: object,
+    places: Sequence[KeyPlace],
+    trail: _Trail,
+    beside: Iterable[tuple[str, object]],
+) -> Iterator[QueueName]:
+    """Yield the names in a value; `beside` are the keys and values in the same map."""
     text = _text(value)
     for place in places:
         names = text.split(place.separator) if place.separator else [text]
+        if text and place.joined_label:
+            # Which of the names is read depends on the scheduler's settings.
+            joined = [_text(each) for key, each in beside if key == place.joined_label]
+            names += [f"{text}-{each}" for each in joined if each]
         for name in names:
             if name:  # an empty value names no queue
                 yield QueueName(place.scheduler, name, _where(trail), place.access)

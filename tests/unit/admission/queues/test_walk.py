@@ -52,11 +52,6 @@ def labelled(key: str, value: object = "dev") -> dict[str, Any]:
     return {"metadata": {"labels": {key: value}}}
 
 
-def pod_template(**labels: str) -> dict[str, Any]:
-    """Return a pod's template with labels."""
-    return {"metadata": {"labels": labels}, "spec": {"containers": []}}
-
-
 @pytest.mark.parametrize(
     ("kind", "value", "where"),
     [
@@ -142,72 +137,6 @@ def test_a_key_is_found_at_every_depth(kind: Kind, value: dict[str, Any], where:
 )
 def test_what_names_no_queue(value: dict[str, Any]) -> None:
     assert found(("apps", "Deployment"), value) == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
-        (("", "Pod"), labelled("queue"), ["dev"]),
-        (("", "Binding"), labelled("queue"), ["dev"]),
-        (("apps", "Deployment"), labelled("queue"), []),
-        (("", "Service"), labelled("queue"), []),
-        (("apps", "Deployment"), {"spec": {"template": pod_template(queue="a")}}, ["a"]),
-        (("ray.io", "RayCluster"), {"spec": {"x": [{"template": pod_template(queue="a")}]}}, ["a"]),
-        (("volcano", "Job"), {"spec": {"tasks": [pod_template(queue="a")]}}, ["a"]),
-        (
-            ("batch", "CronJob"),
-            {
-                "spec": {
-                    "jobTemplate": {
-                        "metadata": {"labels": {"queue": "of the Job"}},
-                        "spec": {"template": pod_template(queue="a")},
-                    }
-                }
-            },
-            ["a"],
-        ),
-        (
-            ("sparkoperator.k8s.io", "SparkApplication"),
-            {"spec": {"driver": {"labels": {"queue": "a"}, "template": labelled("queue", "b")}}},
-            ["a", "b"],
-        ),
-        (
-            ("sparkoperator.k8s.io", "SparkApplication"),
-            {"spec": {"sparkConf": {"spark.kubernetes.driver.label.queue": "a"}}},
-            ["a"],
-        ),
-        (("", "Pod"), {"metadata": {"annotations": {"queue": "a"}}}, []),
-        (("", "Pod"), {"metadata": {"labels": {"queue": "a", YUNIKORN: "b"}}}, ["b"]),
-        (
-            ("", "Pod"),
-            {"metadata": {"labels": {"queue": "a"}, "annotations": {YUNIKORN: "b"}}},
-            ["b"],
-        ),
-        (("", "Pod"), {"metadata": {"labels": {"queue": "a", YUNIKORN: ""}}}, ["a"]),
-        # Another controller may copy only the annotation.
-        (
-            ("", "Pod"),
-            {"metadata": {"labels": {YUNIKORN: "a"}, "annotations": {YUNIKORN: "b"}}},
-            ["a", "b"],
-        ),
-        (("apps", "Deployment"), labelled("project"), ["dev"]),
-        (("example.com", "Thing"), labelled("project"), []),
-        (
-            ("", "Pod"),
-            {"metadata": {"labels": {"project": "a", "kai.scheduler/queue": "b"}}},
-            ["b"],
-        ),
-        (
-            ("", "Pod"),
-            {"metadata": {"labels": {"project": "a"}, "annotations": {"kai.scheduler/queue": "b"}}},
-            ["a"],
-        ),
-    ],
-)
-def test_keys_without_a_prefix_count_only_in_the_metadata_of_pods(
-    kind: Kind, value: dict[str, Any], expected: list[str]
-) -> None:
-    assert [name for _, name, _ in found(kind, value)] == expected
 
 
 @pytest.mark.parametrize(
@@ -398,9 +327,9 @@ def naive_readers(
         return
     maps = [holder.get(each) for each in ("labels", "annotations")]
     labels, annotations = (each if isinstance(each, dict) else {} for each in maps)
-    is_workload = path == ("metadata",) and kind == ("apps", "Deployment")
+    is_object = path == ("metadata",)
     if key == "kai.scheduler/queue" or (
-        key == "project" and (of_pod or is_workload) and not labels.get("kai.scheduler/queue")
+        key == "project" and (of_pod or is_object) and not labels.get("kai.scheduler/queue")
     ):
         yield "kai"
     if key == "queue" and of_pod and not labels.get(YUNIKORN) and not annotations.get(YUNIKORN):
@@ -417,7 +346,7 @@ def naive_is_of_pod(kind: Kind, root: Any, path: tuple[str | int, ...]) -> bool:
             template = template[step]
         spec = template.get("spec")
         spec = spec if isinstance(spec, dict) else {}
-        return "containers" in spec or (path[-2] == "template" and "template" not in spec)
+        return "containers" in spec or not isinstance(spec.get("template"), dict)
     return kind[0] == "sparkoperator.k8s.io" and path[-1:] == ("driver",)
 
 
