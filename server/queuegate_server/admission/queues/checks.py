@@ -73,9 +73,14 @@ def requirements(
             return Requirements()
         mode = _strictest(settings, places)
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
-    if not found:
-        return _without_queue(review, kind, settings, places, had_queue=bool(before))
-    return _checks(new, review.namespace, places, names)
+    checks = _checks(new, review.namespace, places, names)
+    if _has_queue(found, places):
+        return checks
+    had_queue = _has_queue(before, places)
+    unqueued = _without_queue(review, kind, settings, places, had_queue=had_queue)
+    return Requirements(
+        (*checks.checks, *unqueued.checks), (*checks.obstacles, *unqueued.obstacles)
+    )
 
 
 def _names_before(kind: Kind, old: Mapping[str, Any] | None, places: Places) -> list[QueueName]:
@@ -84,6 +89,11 @@ def _names_before(kind: Kind, old: Mapping[str, Any] | None, places: Places) -> 
         return list(find_names(kind, old or {}, places))
     except TooComplex:
         return []
+
+
+def _has_queue(found: Iterable[QueueName], places: Places) -> bool:
+    """Return whether a scheduler whose names are checked reads one of the names."""
+    return any(each.is_read and places.modes[each.scheduler] is not Mode.OFF for each in found)
 
 
 def _names_the_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:

@@ -20,6 +20,9 @@ class QueueName(NamedTuple):
     """The access that the requester needs."""
     is_cluster_queue: bool = False
     """Whether the name is that of a Kueue ClusterQueue or Cohort, not of a LocalQueue."""
+    is_read: bool = True
+    """Whether the scheduler reads the name. A name that it ignores is checked, but with only such
+    names, an object names no queue."""
 
 
 class RequiredCheck(NamedTuple):

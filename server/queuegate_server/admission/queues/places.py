@@ -56,6 +56,8 @@ class KeyPlace(NamedTuple):
     """Keys, each with its map, that take precedence in the same metadata."""
     separator: str = ""
     """Separates several names in a value; empty if a value is one name."""
+    is_read: bool = True
+    """Whether the scheduler reads the key. If it ignores it, the name is only checked."""
     joined_label: str = ""
     """A label that, beside the key, adds a name: the key's value, a hyphen, and the label's."""
 
@@ -97,6 +99,7 @@ def _spark_fields(scheduler: str) -> Iterator[FieldPlace]:
 _QUOTA: Final = "quota.scheduling.koordinator.sh"
 _SLURM: Final = "slurmjob.slinky.slurm.net"
 _NODE_POOL: Final = "kai.scheduler/node-pool"
+_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _QUEUE: Final = "yunikorn.apache.org/queue"
 _POD_KINDS: Final = frozenset(POD_KINDS)
 _PODS: Final[frozenset[Kind]] = frozenset({("", "Pod"), ("", "Binding")})
@@ -115,7 +118,11 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
         ),
         KeyPlace(YUNIKORN, "yunikorn.apache.org/parentqueue", _ANNOTATIONS, frozenset({NAMESPACE})),
     ),
-    KUEUE: (KeyPlace(KUEUE, "kueue.x-k8s.io/queue-name", _BOTH),),
+    KUEUE: (
+        KeyPlace(KUEUE, _KUEUE_QUEUE, _LABELS),
+        # Kueue reads only the label, but another controller may copy the annotation into it.
+        KeyPlace(KUEUE, _KUEUE_QUEUE, _ANNOTATIONS, is_read=False),
+    ),
     "volcano": (
         KeyPlace("volcano", "scheduling.volcano.sh/queue-name", _BOTH),
         KeyPlace("volcano", "volcano.sh/queue-name", _BOTH),

@@ -16,6 +16,10 @@ from queuegate_server.settings.admission import QueueChecks
 MAX_READ_BYTES: Final = 256 * 1024
 """The maximum size of a text whose placement rules are read. Reading it blocks the event loop."""
 _PROVIDED: Final = "provided"
+_ELSEWHERE: Final = (
+    "YuniKorn may place applications in other queues than those they name, which admission.queues"
+    " checks"
+)
 
 
 def review_policy(
@@ -36,7 +40,10 @@ def review_policy(
 
 
 def _placement_warnings(text: PolicyText, partition: str) -> Iterator[Diagnostic]:
-    """Yield a warning if YuniKorn's first placement rule ignores the queue named in an object.
+    """Yield a warning if YuniKorn's first placement rule may ignore the queue named in an object.
+
+    A filter passes some users' applications to the next rule. A parent adds levels to names that do
+    not begin with `root.`.
 
     Without rules, YuniKorn uses the rule `provided` (`buildRules` in yunikorn-core's
     `pkg/scheduler/placement/placement.go`).
@@ -60,8 +67,21 @@ def _placement_warnings(text: PolicyText, partition: str) -> Iterator[Diagnostic
             if rule.text.lower() != _PROVIDED:
                 diagnostics.warning(
                     rule.position,
-                    f"YuniKorn may place applications in other queues than those they name, which"
-                    f" admission.queues checks: the first placement rule is {quoted(rule.text)}",
+                    f"{_ELSEWHERE}: the first placement rule is {quoted(rule.text)}",
                     f"put the rule {_PROVIDED} first",
+                )
+            elif each.rules[0].filter is not None:
+                diagnostics.warning(
+                    rule.position,
+                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a filter, so that it does not place"
+                    " the applications of all users",
+                    "remove the filter",
+                )
+            elif each.rules[0].parent is not None:
+                diagnostics.warning(
+                    rule.position,
+                    f"{_ELSEWHERE}: the rule {_PROVIDED} has a parent, below which it looks for"
+                    " names that do not begin with root.",
+                    "name queues by their full path, or remove the parent",
                 )
     yield from opened.in_file(diagnostics.sorted())

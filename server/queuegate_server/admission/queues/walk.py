@@ -268,7 +268,9 @@ def _named(
             names += [f"{text}-{each}" for each in joined if each]
         for name in names:
             if name:  # an empty value names no queue
-                yield QueueName(place.scheduler, name, _where(trail), place.access)
+                yield QueueName(
+                    place.scheduler, name, _where(trail), place.access, is_read=place.is_read
+                )
 
 
 def _text(value: object) -> str:

@@ -130,6 +130,7 @@ PARENTS = [
     ),
 ]
 BARE: dict[str, Any] = {"metadata": {}, "spec": {}}
+ANNOTATED: dict[str, Any] = {"metadata": {"annotations": {KUEUE: "a"}}}
 
 
 @pytest.mark.parametrize(("kind", "value", "path"), [*PLACES, *PARENTS])
@@ -224,6 +225,39 @@ def test_objects_that_name_no_queue(kind: str, new: Any, old: Any, is_unqueued: 
     assert [each.scheduler for each in denied.obstacles] == [UNQUEUED] * is_unqueued
     checked = required(kind, new, old, unqueued="root.default")
     assert paths(checked) == ["root.default"] * is_unqueued
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "checked", "is_unqueued"),
+    [
+        (labels(volcano="dev"), None, [], True),
+        (labels(volcano="dev", kueue="a"), None, ["root.namespaces.ml.a"], False),
+        (ANNOTATED, None, ["root.namespaces.ml.a"], True),
+        (
+            {"metadata": {**ANNOTATED["metadata"], **labels(kueue="a")["metadata"]}},
+            None,
+            None,
+            False,
+        ),
+        (ANNOTATED, labels(kueue="b"), ["root.namespaces.ml.a"], True),
+        (ANNOTATED, ANNOTATED, [], False),
+        (BARE, ANNOTATED, [], False),
+        (labels(volcano="dev"), labels(kueue="a"), [], True),
+        (BARE, labels(volcano="dev"), [], False),
+    ],
+)
+def test_names_that_no_checked_scheduler_reads_are_no_queues(
+    new: Any, old: Any, checked: list[str] | None, is_unqueued: bool
+) -> None:
+    """Volcano is off, and Kueue ignores annotations."""
+    schedulers = {"kueue": {}, "volcano": {"mode": "off"}}
+    checked = ["root.namespaces.ml.a"] if checked is None else checked
+    assert paths(required("Pod", new, old, schedulers=schedulers)) == checked
+    denied = required("Pod", new, old, schedulers=schedulers, unqueued="deny")
+    assert [check.path for check in denied.checks] == checked
+    assert [each.scheduler for each in denied.obstacles] == [UNQUEUED] * is_unqueued
+    default = required("Pod", new, old, schedulers=schedulers, unqueued="root.default")
+    assert paths(default) == checked + ["root.default"] * is_unqueued
 
 
 @pytest.mark.parametrize(
