@@ -5,6 +5,10 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from enum import Enum
+from typing import Final
+
+_STEPS: Final = 10
+"""More steps of the event loop than accepting a connection takes."""
 
 
 class Interruption(Enum):
@@ -67,6 +71,10 @@ class Proxy:
 
     async def close(self) -> None:
         await self.refuse()
+        # Connections that were accepted just before have tasks that have not started yet.
+        for _ in range(_STEPS):
+            await asyncio.sleep(0)
+        self.drop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -74,9 +82,10 @@ class Proxy:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         self._connections.add(writer)
+        self._keep(asyncio.current_task())
         try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.transport.abort()
             return
         self._connections.add(up_writer)
@@ -84,9 +93,12 @@ class Proxy:
             self.drop()
             return
         for call in (self._up(reader, up_writer), self._down(up_reader, writer)):
-            task = asyncio.create_task(call)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._keep(asyncio.create_task(call))
+
+    def _keep(self, task: asyncio.Task[None] | None) -> None:
+        assert task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _up(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
