@@ -91,7 +91,7 @@ class Decider:
         failure: Exception | None = None
         for check in checks:
             try:
-                decision = self._decide_at_once(check, served, requester)
+                decision = self._decide_with_known_groups(check, served, requester)
                 if decision is None:
                     if failure is not None:
                         raise failure  # a further lookup would fail as well, possibly slowly
@@ -119,7 +119,7 @@ class Decider:
     def _uses_request(self) -> bool:
         return self._groups is not GroupSource.DIRECTORY
 
-    def _decide_at_once(
+    def _decide_with_known_groups(
         self, check: RequiredCheck, served: ServedPartition, requester: Requester
     ) -> Decision | None:
         """Return the decision; None if groups must be looked up first. Raises GroupsUnavailable."""
