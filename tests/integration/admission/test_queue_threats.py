@@ -61,7 +61,7 @@ def checking(folder: Path, **queues: Any) -> Iterator[Webhook]:
 
 
 def test_strangers_learn_nothing_about_other_queues(tmp_path: Path) -> None:
-    """Whoever reaches the port may post a review in alice's name."""
+    """Anyone who reaches the port may post a review in alice's name."""
     with checking(tmp_path) as webhook:
         answer = webhook.review("/queues", review("alice", {"labels": {KEY: "prod"}}))
         assert not answer["allowed"]

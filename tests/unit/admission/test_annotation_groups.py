@@ -57,7 +57,7 @@ def partition(text: str = POLICY) -> Partition:
     ],
 )
 def test_written_groups(groups: tuple[str, ...], written: tuple[str, ...] | None) -> None:
-    """Those that an ACL, a limit or a filter lists, in the directory's order."""
+    """The groups that an ACL, a limit or a filter lists are written, in the directory's order."""
     selection = UsableGroups(partition()).select(groups)
     assert selection.groups == (groups if written is None else written)
     assert selection.refused == ()
