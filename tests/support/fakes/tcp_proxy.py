@@ -67,7 +67,7 @@ class Proxy:
     def drop(self) -> None:
         """Reset all connections."""
         for writer in self._connections:
-            writer.transport.abort()
+            _abort(writer)
 
     async def close(self) -> None:
         await self.refuse()
@@ -86,7 +86,7 @@ class Proxy:
         try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
         except (OSError, asyncio.CancelledError):
-            writer.transport.abort()
+            _abort(writer)
             return
         self._connections.add(up_writer)
         if not self._is_open:  # it has been closed meanwhile
@@ -105,7 +105,7 @@ class Proxy:
             while data := await reader.read(65536):
                 writer.write(data)
                 await writer.drain()
-        writer.transport.abort()
+        _abort(writer)
 
     async def _down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sent = 0
@@ -124,6 +124,13 @@ class Proxy:
                 writer.write(data)
                 await writer.drain()
         writer.close()
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    # asyncio closes a TLS transport as well, if the peer or a task ends it. Before Python 3.11.3, a
+    # transport that was closed twice cannot be aborted.
+    with contextlib.suppress(AttributeError):
+        writer.transport.abort()
 
 
 @contextlib.asynccontextmanager
