@@ -123,7 +123,8 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "--drain-seconds",
     type=click.FloatRange(0, 600),
     default=0.0,
-    help="How long to keep serving reviews after /readyz starts to fail.",
+    help="How long to keep serving reviews after /readyz starts to fail. Same as `drain.delay`: "
+    "use at least 10 in Kubernetes.",
 )
 @_option(
     "--log-level",

@@ -64,8 +64,10 @@ class Drain(Section):
     grace: Annotated[Duration, Field(ge=0, le=3600)] = 20.0
     """How long calls in progress may take to finish."""
     delay: Annotated[Duration, Field(ge=0, le=3600)] = 0.0
-    """How long to keep accepting calls after health reports NOT_SERVING, so that load balancers
-    notice."""
+    """How long to keep accepting calls and reviews after health reports NOT_SERVING. The default is
+    for programs that are called directly. Behind a Kubernetes Service or another load balancer, use
+    at least 10s: until it notices, it sends requests, which would fail. The manifests and the
+    chart do so."""
 
 
 class Sync(Section):
