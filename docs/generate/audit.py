@@ -9,7 +9,12 @@ from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.admission.queues.model import QueueReview, RequiredCheck
-from queuegate_server.admission.queues.records import CALLER, METHOD, question
+from queuegate_server.admission.queues.records import (
+    CALLER,
+    METHOD,
+    check_fields,
+    review_fields,
+)
 from queuegate_server.decisions.log import DecidedCheck, Record, Report
 from queuegate_server.rpc.call_log import request_fields
 from queuegate_server.settings.admission import Mode
@@ -43,15 +48,18 @@ _KEYS: Final[Mapping[str, str]] = {
     "groups_in_request": "How many groups the request contained; 0 if it said that the user has"
     " none. Absent if it said nothing about groups.",
     "object_kind": "The kind and API group of the object that names the queue, such as `Job.batch`."
-    " Only for the admission webhook, like all keys up to `mode`.",
+    " Only for reviews of the admission webhook, like all keys up to `unverified`.",
     "object_namespace": "The object's namespace; empty outside namespaces.",
     "object_name": "The object's name; empty if the API server generates it.",
     "dry_run": "`true` if the API server will not store the object. Otherwise absent.",
     "unverified": "`true` if the webhook's client presented no certificate: anyone who can connect"
     " may have made up the user and the object. Otherwise absent.",
     "scheduler": "The [scheduler](settings.md#admissionqueuesschedulers) that reads the name,"
-    " `places[N]` for one of your own places, or `unqueued` for an object that names no queue.",
-    "mode": "`deny`, or `warn` if the object is accepted nevertheless.",
+    " `places[N]` for one of your own places, `unqueued` for an object that names no queue, or"
+    " `authorize` for a question of `kubectl auth can-i`. Only for the admission webhook,"
+    " like `mode`.",
+    "mode": "`deny`; `warn` if the object is accepted nevertheless; `off` if the decision is about"
+    " no object.",
     "queue": "The queue in the request, or the application's queue. Empty if the name in an object"
     " cannot be that of a queue.",
     "access": "`submit` or `admin`. Only for queues.",
@@ -164,5 +172,5 @@ def _object() -> Record:
     )
     path = "root.namespaces.training.gpu"
     check = RequiredCheck("kueue", "gpu", "", path, Access.SUBMIT, Mode.WARN)
-    fields = question(review, check, "default", verified=False)
+    fields = review_fields(review, "default", verified=False) | check_fields(check)
     return DecidedCheck(METHOD, _TIME, CALLER, fields, NO_MATCH, revision=1).record()

@@ -96,14 +96,17 @@ class Reviewing:
 
     def counted(self) -> dict[tuple[str, str, str], float]:
         """Return the numbers of decisions by scheduler, outcome and mode."""
-        return {
-            (sample.labels["scheduler"], sample.labels["outcome"], sample.labels["mode"]): (
-                sample.value
-            )
-            for metric in self.registry.collect()
-            for sample in metric.samples
-            if sample.name.endswith("_total")
-        }
+        return counted(self.registry)
+
+
+def counted(registry: CollectorRegistry) -> dict[tuple[str, str, str], float]:
+    """Return the numbers of decisions about queues by scheduler, outcome and mode."""
+    return {
+        (sample.labels["scheduler"], sample.labels["outcome"], sample.labels["mode"]): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }
 
 
 def naming(*queues: str) -> dict[str, Any]:

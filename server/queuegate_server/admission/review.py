@@ -5,7 +5,8 @@ the members that the rules inspect (3 MiB in 10 ms, without extra memory).
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final, Required, TypedDict
 
@@ -31,7 +32,24 @@ MAX_REVISION_BYTES: Final = 256 * 1024
 
 
 class MalformedReview(ValueError):
-    """The body is not a valid AdmissionReview; the message states the reason."""
+    """The body is not a valid review; the message states the reason."""
+
+
+@contextmanager
+def decoding(kind: str) -> Iterator[None]:
+    """Raise MalformedReview if a body cannot be decoded in the block.
+
+    Args:
+        kind: What the body must be, with an article, such as `an AdmissionReview`.
+    """
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise MalformedReview(f"the body is not {kind}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedReview(f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise MalformedReview("the body is nested too deeply") from None
 
 
 class _Kind(TypedDict, total=False):
@@ -122,18 +140,12 @@ def read_review(body: bytes) -> AdmissionRequest:
     An invalid object is decoded as an UnreadableObject. If a rule reads the object, the request is
     denied.
     """
-    try:
+    with decoding(f"an {KIND}"):
         review = _REVIEW.decode(body)
         if (review["apiVersion"], review["kind"]) != (API_VERSION, KIND):
             raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
         request = review["request"]
         groups = _bounded(_GROUPS, request["userInfo"].get("groups"), "groups")
-    except msgspec.ValidationError as error:
-        raise MalformedReview(f"the body is not an {KIND}: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedReview(f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise MalformedReview("the body is nested too deeply") from None
     if not request["uid"]:
         raise MalformedReview("request.uid must not be empty")
     kind = request["kind"].get("kind") or ""

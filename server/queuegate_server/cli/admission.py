@@ -176,6 +176,8 @@ def admission(
             raise click.UsageError(f"Missing option '--{option.replace('_', '-')}'{hint}.")
     if options["client_names"] and options["client_ca_file"] is None:
         raise Failure("--client-name needs --client-ca-file, which verifies certificates")
+    if settings and settings.admission.authorize and options["client_ca_file"] is None:
+        raise Failure("admission.authorize needs --client-ca-file, which verifies clients")
     logs.configure(log_level, log_format)
     _serve(
         {

@@ -101,13 +101,12 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
 
 def _policy_review(settings: Settings) -> "PolicyReview | None":
     """Return the review of policies by a webhook with these settings."""
-    queues = settings.admission.queues
-    if queues is None:
+    if settings.admission.authorization is None:
         return None
     # Imported here because it is slow to import, and needs the webhook's dependencies.
     from queuegate_server.admission.queues.policy_review import review_policy  # noqa: PLC0415
 
-    return partial(review_policy, queues)
+    return partial(review_policy, settings.admission)
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:

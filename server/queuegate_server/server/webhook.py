@@ -79,11 +79,11 @@ class PolicyBackend:
             verifies_clients: Whether the webhook rejects clients without an accepted certificate.
         """
         resources.shorten_thread_switches()
-        queues = settings.admission.queues
+        admission = settings.admission
         self._core = core = build_core(
             settings,
             settings,
-            review=None if queues is None else partial(review_policy, queues),
+            review=(None if admission.authorization is None else partial(review_policy, admission)),
             role="webhook",
         )
         fleet = core.fleet
@@ -111,16 +111,16 @@ class PolicyBackend:
         """Register metrics, and return the endpoints; see `Backend`."""
         core = self._core
         registry.register(CoreCollector(core, self._readiness))
-        endpoints: list[Endpoint] = []
-        if (queues := self._config.settings.admission.queues) is not None:
-            records = QueueRecords(core.decisions, registry, time.time)
-            reviewer = QueueReviewer(core.engine, queues, records, self._strangers)
-            authorizer = QueueAuthorizer(core.engine, core.decisions, queues)
+        settings = self._config.settings.admission
+        if settings.authorization is None:
+            return ()
+        records = QueueRecords(core.decisions, registry, time.time)
+        authorizer = QueueAuthorizer(core.engine, records, settings.authorization)
+        endpoints = [Endpoint(authorize.PATH, authorizer)]
+        if settings.queues is not None:
+            reviewer = QueueReviewer(core.engine, settings.queues, records, self._strangers)
             self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
-            endpoints += (
-                Endpoint(PATH, QueueEndpoint(reviewer)),
-                Endpoint(authorize.PATH, authorizer),
-            )
+            endpoints.append(Endpoint(PATH, QueueEndpoint(reviewer)))
         return endpoints
 
     def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:

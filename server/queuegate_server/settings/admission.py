@@ -2,7 +2,7 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -169,18 +169,26 @@ def _unqueued(text: str) -> str:
     return text
 
 
-class QueueChecks(Section):
+class Authorization(Section):
+    """Answers to `kubectl auth can-i` about queues."""
+
+    key: ClassVar = "admission.authorize"
+    """The section's key in the settings."""
+    partition: str = DEFAULT_PARTITION
+    """The partition of the policy."""
+    groups: GroupSource = GroupSource.DIRECTORY
+    """The user's groups: those in the request (`kubernetes`), the resolver's (`directory`), or
+    `both`."""
+
+
+class QueueChecks(Authorization):
     """Checks of the queues that objects name."""
 
+    key: ClassVar = "admission.queues"
     mode: ModeSetting = Mode.WARN
     """`off`: nothing is checked; `warn`: the request is allowed with a warning, which kubectl
     prints; `deny`: the request is refused."""
     schedulers: Schedulers = Schedulers()
-    partition: str = DEFAULT_PARTITION
-    """The partition of the policy."""
-    groups: GroupSource = GroupSource.DIRECTORY
-    """The requester's groups: those in the request (`kubernetes`), the resolver's (`directory`), or
-    `both`."""
     controllers: Patterns = ("^system:serviceaccount:kube-system:",)
     """Users who are not checked, because they copy names that somebody was checked for."""
     exempt: Patterns = ()
@@ -252,10 +260,27 @@ class Admission(Section):
     """Same as --tls-cert, --tls-key, --client-ca-file and --client-name."""
     queues: QueueChecks | None = None
     """Checks of the queues that objects name. If unset, nothing is checked."""
+    authorize: Authorization | None = None
+    """Answers to `kubectl auth can-i` about queues, for clients with a certificate that
+    `tls.client_ca_file` accepts. If unset, a webhook with admission.queues answers with its
+    partition and source of groups, and others do not answer."""
     user_info: UserInfoAnnotation = UserInfoAnnotation()
     yunikorn: YuniKornDuties = YuniKornDuties()
+
+    @model_validator(mode="after")
+    def _verified_clients(self) -> Self:
+        if self.authorize is not None and self.tls is not None and not self.tls.client_ca_file:
+            raise ValueError("authorize needs tls.client_ca_file, which verifies clients")
+        return self
 
     @property
     def needs_policy(self) -> bool:
         """Whether the webhook makes decisions with the policy or looks up groups."""
-        return self.queues is not None or self.user_info.groups is not GroupSource.KUBERNETES
+        return self.authorization is not None or (
+            self.user_info.groups is not GroupSource.KUBERNETES
+        )
+
+    @property
+    def authorization(self) -> Authorization | None:
+        """How questions of `kubectl auth can-i` are answered; None if they are not."""
+        return self.authorize or self.queues

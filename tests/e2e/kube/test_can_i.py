@@ -21,11 +21,11 @@ CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 @pytest.fixture(scope="module")
 def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWebhook]:
     folder = tmp_path_factory.mktemp("webhook")
-    queues = {"mode": "off", "groups": "kubernetes", "schedulers": {"kueue": {}}}
-    config, ca = write_settings(folder, queues)
+    config, ca = write_settings(folder, {})
     settings = yaml.safe_load(config.read_text())
     ca.cert_pem.write_to_path(str(folder / "ca.crt"))
-    settings["admission"]["tls"]["client_ca_file"] = str(folder / "ca.crt")
+    tls = settings["admission"]["tls"] | {"client_ca_file": str(folder / "ca.crt")}
+    settings["admission"] = {"authorize": {"groups": "kubernetes"}, "tls": tls}
     config.write_text(yaml.safe_dump(settings))
     with serving(config, ca) as webhook:
         yield webhook

@@ -2,12 +2,21 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx2
+import pytest
 import trustme
 
-from tests.integration.admission.test_with_policy import write_settings
-from tests.support.servers.webhook import Webhook, running_webhook
+from tests.integration.admission.test_with_policy import SETTINGS, write_settings
+from tests.support.servers.queuegate_server import run
+from tests.support.servers.webhook import Webhook, running_webhook, write_certificate
+
+ADMISSIONS: tuple[dict[str, Any], ...] = (
+    {"authorize": {}},
+    {"queues": {**SETTINGS, "mode": "off"}},
+)
+"""Settings with which the endpoint is served."""
 
 QUESTION = {
     "apiVersion": "authorization.k8s.io/v1",
@@ -37,12 +46,13 @@ def counted(webhook: Webhook, outcome: str) -> float:
     return webhook.metric("queuegate_admission_reviews_total", labels)
 
 
-def test_verified_callers_are_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("admission", ADMISSIONS, ids=",".join)
+def test_verified_callers_are_answered(tmp_path: Path, admission: dict[str, Any]) -> None:
     clients = trustme.CA()
     clients.cert_pem.write_to_path(str(tmp_path / "clients.pem"))
     records = tmp_path / "audit.jsonl"
     settings = write_settings(
-        tmp_path, {"mode": "off"}, audit={"path": str(records), "records": "all"}
+        tmp_path, admission=admission, audit={"path": str(records), "records": "all"}
     )
     arguments = ("--config", str(settings), "--client-ca-file", str(tmp_path / "clients.pem"))
     with running_webhook(tmp_path, *arguments) as webhook:
@@ -55,6 +65,8 @@ def test_verified_callers_are_answered(tmp_path: Path) -> None:
         }
         assert answer.json()["status"] == status
         assert counted(webhook, "allowed") == 1
+        labels = 'mode="off",outcome="allowed",scheduler="authorize"'
+        assert webhook.metric("queuegate_admission_queue_decisions_total", labels) == 1
     (record,) = map(json.loads, records.read_text().splitlines())
     assert (record["method"], record["user"]) == ("SubjectAccessReview", "bob")
 
@@ -66,3 +78,20 @@ def test_without_client_certificates_nobody_is_answered(tmp_path: Path) -> None:
         assert answer.status_code == 403
         assert "set admission.tls.client_ca_file" in answer.text
         assert counted(webhook, "unverified") == 1
+
+
+def test_without_client_certificates_the_answers_cannot_be_switched_on(tmp_path: Path) -> None:
+    write_certificate(trustme.CA(), tmp_path)
+    tls = {
+        "certificate_file": str(tmp_path / "tls.crt"),
+        "key_file": str(tmp_path / "tls.key"),
+    }
+    settings = write_settings(tmp_path, admission={"authorize": {}, "tls": tls})
+    failed = run("admission", "--config", str(settings))
+    assert failed.returncode == 2
+    assert "authorize needs tls.client_ca_file" in failed.stderr
+    settings = write_settings(tmp_path, admission={"authorize": {}})
+    options = ("--tls-cert", tls["certificate_file"], "--tls-key", tls["key_file"])
+    failed = run("admission", "--config", str(settings), *options)
+    assert failed.returncode == 2
+    assert "admission.authorize needs --client-ca-file" in failed.stderr

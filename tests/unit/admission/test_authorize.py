@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from queuegate_server.admission.bodies import RequestRefusal
 from queuegate_server.admission.queues.authorize import (
     MAX_BYTES,
-    MAX_GROUPS,
     NO_OPINION,
     QueueAuthorizer,
     read_question,
 )
+from queuegate_server.admission.queues.body import MAX_GROUPS
+from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.review import MalformedReview
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
-from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.admission import Authorization
 from tests.support.fakes.directory import FakeDirectory
-from tests.support.queue_reviews import PLACE, TREE, Audit, snapshot
+from tests.support.queue_reviews import TREE, Audit, counted, snapshot
 from tests.support.snapshots import zero
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -52,12 +54,11 @@ class Authorizing:
         self.directory = FakeDirectory(bob=("staff",), dave=())
         self.audit = Audit()
         self.decisions = DecisionLog(self.audit, allowed=True)
+        self.registry = CollectorRegistry()
         engine = Engine(zero)
         engine.serve(snapshot(TREE, self.directory))
-        settings = {"mode": "off", "schedulers": {"places": [{"label": PLACE}]}} | settings
-        self.authorizer = QueueAuthorizer(
-            engine, self.decisions, QueueChecks.model_validate(settings)
-        )
+        records = QueueRecords(self.decisions, self.registry, zero)
+        self.authorizer = QueueAuthorizer(engine, records, Authorization.model_validate(settings))
 
     async def ask(
         self, content: bytes, *, verified: bool = True, seconds: float = 5.0
@@ -177,7 +178,12 @@ async def test_answers_are_recorded_and_counted() -> None:
     assert allowed["method"] == "SubjectAccessReview"
     assert (allowed["user"], allowed["queue"], allowed["access"]) == ("bob", "root.prod", "submit")
     assert (allowed["decision"], allowed["revision"]) == ("allowed", 7)
+    assert (allowed["scheduler"], allowed["mode"]) == ("authorize", "off")
     assert (denied["user"], denied["decision"]) == ("dave", "denied")
+    assert counted(authorizing.registry) == {
+        ("authorize", "allowed", "off"): 1,
+        ("authorize", "denied", "off"): 1,
+    }
 
 
 async def test_an_answer_that_cannot_be_recorded_is_withheld() -> None:
@@ -197,6 +203,7 @@ async def test_an_unavailable_directory_is_no_yes() -> None:
         await authorizing.ask(body("bob"))
     assert refused.value.status == 500
     assert authorizing.audit.records[0]["decision"] == "error"
+    assert counted(authorizing.registry) == {("authorize", "error", "off"): 1}
     assert (await authorizing.ask(body("alice", name="root.dev")))[0] == "allowed"
 
 
@@ -207,5 +214,5 @@ async def test_the_deadline_is_kept() -> None:
 
 
 async def test_an_unknown_partition_is_an_error() -> None:
-    with pytest.raises(RequestRefusal, match=r"admission\.queues\.partition"):
+    with pytest.raises(RequestRefusal, match=r"admission\.authorize\.partition"):
         await Authorizing(partition="other").ask(body())

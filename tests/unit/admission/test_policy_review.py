@@ -6,7 +6,7 @@ from queuegate_server.admission.queues import policy_review
 from queuegate_server.admission.queues.policy_review import review_policy
 from queuegate_server.formats.registry import DEFAULT_OPTIONS, load_policy
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
-from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.admission import Admission
 
 QUEUES = "    queues: [{name: root, queues: [{name: dev}, {name: ml, queues: [{name: gpu}]}]}]\n"
 POLICY = f"partitions:\n  - name: default\n{QUEUES}"
@@ -17,9 +17,11 @@ def reviewed(policy: str, schedulers: dict[str, object], partition: str = "defau
     loaded = load_policy("yunikorn", policy.encode(), "queues.yaml")
     assert loaded.partitions
     text = PolicyText(File("queues.yaml", policy.encode()), "", DEFAULT_OPTIONS)
-    checks = QueueChecks.model_validate({"schedulers": schedulers, "partition": partition})
-    found = review_policy(checks, loaded.partitions, ParseJob((text,), ""))
-    assert found == review_policy(checks, loaded.partitions, None) or "yunikorn" in schedulers
+    settings = Admission.model_validate(
+        {"queues": {"schedulers": schedulers, "partition": partition}}
+    )
+    found = review_policy(settings, loaded.partitions, ParseJob((text,), ""))
+    assert found == review_policy(settings, loaded.partitions, None) or "yunikorn" in schedulers
     return [str(each) for each in found]
 
 
@@ -48,12 +50,22 @@ def test_a_partition_that_the_policy_lacks() -> None:
     assert "admission.queues.partition is gpu, but the policy has default" in found
 
 
+@pytest.mark.parametrize("partition", ["default", "gpu"])
+def test_a_partition_for_questions_that_the_policy_lacks(partition: str) -> None:
+    loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
+    assert loaded.partitions
+    settings = Admission.model_validate({"authorize": {"partition": partition}})
+    found = [str(each) for each in review_policy(settings, loaded.partitions, None)]
+    assert len(found) == (partition == "gpu")
+    assert all("admission.authorize.partition is gpu" in each for each in found)
+
+
 @pytest.mark.parametrize("path", ["root..x y", "root.Dev", "root.x y"])
 def test_a_path_for_objects_without_a_queue_that_is_none(path: str) -> None:
     loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
     assert loaded.partitions
-    settings = {"schedulers": {"kueue": {}}, "unqueued": path}
-    [found] = review_policy(QueueChecks.model_validate(settings), loaded.partitions, None)
+    settings = {"queues": {"schedulers": {"kueue": {}}, "unqueued": path}}
+    [found] = review_policy(Admission.model_validate(settings), loaded.partitions, None)
     assert f'admission.queues.unqueued is "{path}", which is not a queue path' in str(found)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.admission.queues.reviewer import CannotReview
+from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
 from queuegate_server.admission.rules import ALLOWED
 from tests.support.fakes.loop import run_ready_callbacks
@@ -186,7 +186,7 @@ async def test_an_answer_without_its_record_is_withheld() -> None:
     reviewing = Reviewing()
     reviewing.audit.has_room = False
     for user in ("alice", "eve"):
-        with pytest.raises(CannotReview, match="cannot be written to the audit log"):
+        with pytest.raises(CannotDecide, match="cannot be written to the audit log"):
             await reviewing.review(user, "root.dev")
     assert not reviewing.counted()
 
@@ -194,20 +194,20 @@ async def test_an_answer_without_its_record_is_withheld() -> None:
 async def test_an_outage_of_the_directory_is_never_a_grant() -> None:
     reviewing = Reviewing()
     reviewing.directory.broken = True
-    with pytest.raises(CannotReview, match=DOWN):
+    with pytest.raises(CannotDecide, match=DOWN):
         await reviewing.review("bob", "root.prod")
     assert reviewing.audit.records[0]["reason"] == "resolver_unavailable"
     assert reviewing.counted() == {("places", "error", "deny"): 1}
     assert (await reviewing.review("bob", "root.open")).allowed
     assert (await reviewing.review("alice", "root.dev")).allowed
-    with pytest.raises(CannotReview, match=DOWN):
+    with pytest.raises(CannotDecide, match=DOWN):
         await reviewing.review("bob", "root.open", "root.prod", "root.prod.night")
 
 
 async def test_an_outage_is_an_error_with_both_sources() -> None:
     reviewing = Reviewing(**BOTH)
     reviewing.directory.broken = True
-    with pytest.raises(CannotReview, match=DOWN):
+    with pytest.raises(CannotDecide, match=DOWN):
         await reviewing.review("bob", "root.prod", groups=["other"])
     assert (await reviewing.review("eve", "root.prod", groups=["staff"])).allowed
 
@@ -255,7 +255,7 @@ async def test_a_refusal_needs_no_answer_about_queues() -> None:
 async def test_a_slow_directory_is_an_error_at_the_deadline() -> None:
     reviewing = Reviewing()
     reviewing.directory.hold.clear()
-    with pytest.raises(CannotReview, match="did not answer in time"):
+    with pytest.raises(CannotDecide, match="did not answer in time"):
         await reviewing.review("bob", "root.prod", "root.prod.night", seconds=0.01)
     assert [record["reason"] for record in reviewing.audit.records] == ["deadline_exceeded"] * 2
     reviewing.directory.hold.set()
@@ -276,7 +276,7 @@ async def test_users_that_cannot_be_decided_about(
     user: str, names: AclNames, settings: dict[str, Any], message: str
 ) -> None:
     reviewing = Reviewing(names=names, **settings)
-    with pytest.raises(CannotReview, match=message):
+    with pytest.raises(CannotDecide, match=message):
         await reviewing.review(user, "root.open")
     assert reviewing.audit.records[0]["reason"] == "invalid_field"
 
@@ -288,10 +288,10 @@ async def test_unusual_users_are_decided_about(user: str) -> None:
 
 async def test_without_a_policy_nothing_is_allowed() -> None:
     reviewing = Reviewing(partition="other")
-    with pytest.raises(CannotReview, match=r"admission.queues.partition: partition 'other'"):
+    with pytest.raises(CannotDecide, match=r"admission.queues.partition: partition 'other'"):
         await reviewing.review("alice", "root.open")
     reviewing.engine.latest = None
-    with pytest.raises(CannotReview, match="no policy has been loaded"):
+    with pytest.raises(CannotDecide, match="no policy has been loaded"):
         await reviewing.review("alice", "root.open")
 
 

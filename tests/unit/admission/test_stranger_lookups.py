@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from queuegate_server.admission.queues.reviewer import CannotReview
+from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.strangers import MAX_RUNNING, MAX_WAITING
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import Reviewing
@@ -24,7 +24,7 @@ async def test_strangers_have_a_budget_of_their_own() -> None:
     ]
     await run_ready_callbacks()
     assert reviewing.directory.running == MAX_RUNNING
-    with pytest.raises(CannotReview, match="not been seen before"):
+    with pytest.raises(CannotDecide, match="not been seen before"):
         await reviewing.review("one-more", QUEUE, verified=False)
     assert reviewing.audit.records[-1]["reason"] == "overloaded"
 

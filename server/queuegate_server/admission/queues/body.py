@@ -11,7 +11,7 @@ import msgspec
 
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.walk import MAX_NODES
-from queuegate_server.admission.review import API_VERSION, KIND, MalformedReview
+from queuegate_server.admission.review import API_VERSION, KIND, MalformedReview, decoding
 
 MAX_GROUPS: Final = 10_000
 MAX_ENTRIES: Final = 2 * MAX_NODES
@@ -66,14 +66,8 @@ def read_queue_review(body: bytes) -> QueueReview:
     """Decode the request in a body. Raises MalformedReview."""
     if _may_exceed(body, MAX_ENTRIES) and _may_exceed(_STRING.sub(b"", body), MAX_ENTRIES):
         raise MalformedReview(f"the objects have more than {MAX_ENTRIES // 2} entries")
-    try:
+    with decoding(f"an {KIND}"):
         review = _REVIEW.decode(body)
-    except msgspec.ValidationError as error:
-        raise MalformedReview(f"the body is not an {KIND}: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedReview(f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise MalformedReview("the body is nested too deeply") from None
     if (review["apiVersion"], review["kind"]) != (API_VERSION, KIND):
         raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
     request = review["request"]

@@ -6,17 +6,20 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Decision
 from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate_server.admission.bodies import RequestRefusal
 from queuegate_server.admission.queues.model import Outcome, RequiredCheck
 from queuegate_server.admission.queues.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.engine import (
     Engine,
     GroupsUnavailable,
+    NotReady,
     Query,
     ServedPartition,
     TooManyLookups,
+    UnknownPartition,
 )
 from queuegate_server.identity.resolver import KnownUser
-from queuegate_server.settings.admission import GroupSource
+from queuegate_server.settings.admission import Authorization, GroupSource
 
 MAX_NAME_BYTES: Final = 1_024
 """The maximum size of a user name or group name, as in gRPC requests."""
@@ -34,14 +37,23 @@ _REASONS: Final[dict[type[Exception], str]] = {
 """The reasons for errors in audit records, as in gRPC errors."""
 
 
+class CannotDecide(RequestRefusal):
+    """Raised if a request cannot be decided. The API server gets an HTTP error with the message,
+    and applies the failurePolicy.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(500, "failed", message)
+
+
 class Requester(NamedTuple):
     """A user on whose behalf checks are decided."""
 
     user: str
     groups: Sequence[str]
     """The groups according to the API server."""
-    verified: bool
-    """Whether the caller presented a certificate that the settings accept."""
+    strangers: StrangerLookups | None
+    """The budget for a lookup of a user never seen; None if the caller is verified."""
 
 
 class Decisions(NamedTuple):
@@ -58,14 +70,20 @@ class Decider:
 
     Args:
         engine: The engine that serves the policy.
-        groups: Where requesters' groups come from.
-        strangers: The budget for lookups of users never seen, if the caller is not verified.
+        settings: The partition, and where users' groups come from.
     """
 
-    def __init__(self, engine: Engine, groups: GroupSource, strangers: StrangerLookups) -> None:
+    def __init__(self, engine: Engine, settings: Authorization) -> None:
         self._engine = engine
-        self._groups = groups
-        self._strangers = strangers
+        self._settings = settings
+        self._groups = settings.groups
+
+    def served(self) -> ServedPartition:
+        """Return the partition. Raises CannotDecide."""
+        try:
+            return self._engine.snapshot.find(self._settings.partition)
+        except (NotReady, UnknownPartition) as error:
+            raise CannotDecide(f"{self._settings.key}.partition: {error}") from None
 
     async def decide(
         self,
@@ -82,7 +100,7 @@ class Decider:
             requester: The requester.
             deadline: When the decisions must be ready, as for `asyncio.timeout_at`.
         """
-        invalid = _fault(requester.user, served, has_groups=self._uses_request)
+        invalid = self._fault(requester.user, served)
         if invalid:
             return Decisions([(check, INVALID_FIELD) for check in checks], invalid)
         groups = list(filter(_is_name, requester.groups)) if self._uses_request else None
@@ -138,10 +156,22 @@ class Decider:
         self, check: RequiredCheck, served: ServedPartition, requester: Requester
     ) -> Decision:
         query = Query(requester.user, None, served, check.path, check.access)
-        if requester.verified or served.groups.has_seen(requester.user):
+        if requester.strangers is None or served.groups.has_seen(requester.user):
             return (await self._engine.resolve_and_check(query)).decision
-        async with self._strangers.slot():
+        async with requester.strangers.slot():
             return (await self._engine.resolve_and_check(query)).decision
+
+    def _fault(self, user: str, served: ServedPartition) -> str:
+        """Return why a user name cannot be decided about; empty if it can."""
+        if not _is_name(user):
+            return f"the user name has more than {MAX_NAME_BYTES} bytes, or a control character"
+        if self._uses_request and not served.partition.accepts_user(user):
+            return (
+                "the user name is not one that YuniKorn accepts with groups: set"
+                f" partitions.{served.partition.name}.acl_names to any in the settings, or"
+                f" {self._settings.key}.groups to directory"
+            )
+        return ""
 
 
 def _is_name(text: str) -> bool:
@@ -150,22 +180,6 @@ def _is_name(text: str) -> bool:
     return len(
         text.encode("utf-8", "surrogatepass")
     ) <= MAX_NAME_BYTES and not CONTROL_CHARACTER.search(text)
-
-
-def _fault(user: str, served: ServedPartition, *, has_groups: bool) -> str:
-    """Return why a user name cannot be decided about; empty if it can."""
-    if not _is_name(user):
-        return (
-            f"request.userInfo.username has more than {MAX_NAME_BYTES} bytes, or a control"
-            " character"
-        )
-    if has_groups and not served.partition.accepts_user(user):
-        return (
-            "request.userInfo.username is not a user name that YuniKorn accepts with groups: set"
-            f" partitions.{served.partition.name}.acl_names to any in the settings, or"
-            " admission.queues.groups to directory"
-        )
-    return ""
 
 
 def _message(failure: Exception) -> str:

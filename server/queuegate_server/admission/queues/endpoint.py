@@ -3,17 +3,16 @@
 import logging
 from typing import Final
 
-from queuegate_server.admission.bodies import RequestRefusal
 from queuegate_server.admission.endpoints import Answer
+from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.model import QueueReview
-from queuegate_server.admission.queues.reviewer import CannotReview, QueueReviewer
+from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.review import write_review
 from queuegate_server.admission.rules import AdmissionResponse
 
 PATH: Final = "/queues"
 _LOG = logging.getLogger("queuegate_server.admission.queues")
 _MAX_LOGGED: Final = 1_000
-_ERROR: Final = 500
 
 
 class QueueEndpoint:
@@ -23,15 +22,14 @@ class QueueEndpoint:
         self._reviewer = reviewer
 
     async def __call__(self, body: bytes, *, verified: bool, deadline: float) -> Answer:
-        """Answer a request. Raises MalformedReview, or RequestRefusal if it cannot be decided."""
+        """Answer a request. Raises MalformedReview, and CannotDecide."""
         try:
             review, response = await self._reviewer.review(
                 body, verified=verified, deadline=deadline
             )
-        except CannotReview as error:
+        except CannotDecide as error:
             _LOG.warning("cannot decide", extra={"reason": str(error)[:_MAX_LOGGED]})
-            # The API server applies the webhook's failurePolicy.
-            raise RequestRefusal(_ERROR, "failed", str(error)) from None
+            raise
         if not response.allowed:
             _log_denial(review, response)
         outcome = "allowed" if response.allowed else "denied"

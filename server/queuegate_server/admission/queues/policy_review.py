@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from queuegate.policy.tree import Partition
-from queuegate_server.admission.queues.reviewer import ambiguities
+from queuegate_server.admission.queues.reviewer import ambiguities, unknown_partition
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, ParseError, quoted
 from queuegate_server.formats.registry import YUNIKORN, format_of, open_policy
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.model import decode
 from queuegate_server.policystore.parsing import ParseJob, PolicyText
-from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.admission import Admission
 
 MAX_READ_BYTES: Final = 256 * 1024
 """The maximum size of a text whose placement rules are read. Reading it blocks the event loop."""
@@ -23,16 +23,22 @@ _ELSEWHERE: Final = (
 
 
 def review_policy(
-    queues: QueueChecks, partitions: Mapping[str, Partition], texts: ParseJob | None
+    admission: Admission, partitions: Mapping[str, Partition], texts: ParseJob | None
 ) -> list[Diagnostic]:
     """Return errors if queues cannot be checked with valid policies, and warnings about YuniKorn.
 
     Args:
-        queues: The checks.
+        admission: The settings.
         partitions: The partitions of all policies.
         texts: The policies' texts; None if they are not available.
     """
-    found = [*ambiguities(queues, partitions)]
+    found: list[Diagnostic] = []
+    if admission.authorize is not None:
+        found += unknown_partition(admission.authorize, partitions)
+    queues = admission.queues
+    if queues is None:
+        return found
+    found += ambiguities(queues, partitions)
     if queues.schedulers.yunikorn is not None and texts is not None:
         for text in texts.texts:
             found += _placement_warnings(text, queues.partition)

@@ -5,14 +5,21 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from queuegate_server.admission.queues.decider import INVALID_FIELD
+from queuegate_server.admission.queues.decider import INVALID_FIELD, CannotDecide
 from queuegate_server.admission.queues.model import (
     Obstacle,
     Outcome,
     QueueReview,
     RequiredCheck,
 )
-from queuegate_server.decisions.log import ERROR, NUMBERS, DecidedCheck, DecisionLog, Record
+from queuegate_server.decisions.log import (
+    ERROR,
+    NUMBERS,
+    AuditUnavailable,
+    DecidedCheck,
+    DecisionLog,
+    Record,
+)
 
 METHOD: Final = "AdmissionReview"
 CALLER: Final = "webhook"
@@ -41,35 +48,33 @@ class QueueRecords:
             "queuegate_admission_queue_decisions",
             "Decisions about the queues that objects name, by scheduler (places: one of"
             " admission.queues.schedulers.places; unqueued: the object names no queue; any: the"
-            " object is too complex), outcome (allowed; denied; refused: the name cannot be that of"
-            " a queue, or the object is too complex; error: the request fails) and mode: in warn"
-            " mode, denied and refused objects are accepted.",
+            " object is too complex; authorize: a question of `kubectl auth can-i`), outcome"
+            " (allowed; denied; refused: the name cannot be that of a queue, or the object is too"
+            " complex; error: the request fails) and mode: in warn mode, denied and refused objects"
+            " are accepted; off: no object depends on the decision.",
             ("scheduler", "outcome", "mode"),
             registry=registry,
         )
 
     async def record(
         self,
-        review: QueueReview,
-        obstacles: Sequence[Obstacle],
+        method: str,
+        of_request: Record,
         outcomes: Sequence[Outcome],
-        partition: str,
         revision: int,
-        *,
-        verified: bool,
+        obstacles: Sequence[Obstacle] = (),
     ) -> None:
         """Count decisions, and write the audit records that are due.
 
         Args:
-            review: The request.
-            obstacles: Reasons, other than an ACL, to refuse the object.
+            method: The kind of the request.
+            of_request: The fields of audit records that describe the request.
             outcomes: The decisions.
-            partition: The partition's name.
             revision: The policy's revision.
-            verified: Whether the caller presented a certificate that the settings accept.
+            obstacles: Reasons, other than an ACL, to refuse the object.
 
         Raises:
-            AuditUnavailable: The records cannot be written.
+            CannotDecide: The records cannot be written.
         """
         decisions = self._decisions
         numbers = bytes(
@@ -77,18 +82,20 @@ class QueueRecords:
             for _, outcome in outcomes
         ) + bytes([ERROR] * len(obstacles))
         if due := decisions.due(numbers):
-            of_request = _request_fields(review, partition, verified=verified)
             now = self._wall()
 
             def checks() -> Iterator[DecidedCheck]:
                 for check, outcome in outcomes:
-                    fields = of_request | _check_fields(check)
-                    yield DecidedCheck(METHOD, now, CALLER, fields, outcome, revision)
+                    fields = of_request | check_fields(check)
+                    yield DecidedCheck(method, now, CALLER, fields, outcome, revision)
                 for obstacle in obstacles:
                     fields = of_request | _obstacle_fields(obstacle)
-                    yield DecidedCheck(METHOD, now, CALLER, fields, INVALID_FIELD)
+                    yield DecidedCheck(method, now, CALLER, fields, INVALID_FIELD)
 
-            await decisions.record(checks, due, due * _RECORD_BYTES)
+            try:
+                await decisions.record(checks, due, due * _RECORD_BYTES)
+            except AuditUnavailable as error:
+                raise CannotDecide(str(error)) from None
         errors = [outcome for _, outcome in outcomes if isinstance(outcome, str)]
         decisions.count(numbers, errors + [INVALID_FIELD] * len(obstacles))
         for check, outcome in outcomes:
@@ -105,18 +112,21 @@ def _label(scheduler: str) -> str:
     return scheduler.partition("[")[0] or "any"
 
 
-def question(
-    review: QueueReview, check: RequiredCheck, partition: str, *, verified: bool
-) -> Record:
-    """Return the fields of an audit record that describe a check; see `QueueRecords.record`."""
-    return _request_fields(review, partition, verified=verified) | _check_fields(check)
+def user_fields(user: str, partition: str) -> Record:
+    """Return the fields of an audit record for a user, and for a partition's name."""
+    return {"user": user[:_MAX_TEXT], "partition": partition}
 
 
-def _request_fields(review: QueueReview, partition: str, *, verified: bool) -> Record:
+def review_fields(review: QueueReview, partition: str, *, verified: bool) -> Record:
+    """Return the fields of an audit record that describe a request.
+
+    Args:
+        review: The request.
+        partition: The partition's name.
+        verified: Whether the caller presented a certificate that the settings accept.
+    """
     kind = f"{review.kind}.{review.group}" if review.group else review.kind
-    fields: Record = {
-        "user": review.user[:_MAX_TEXT],
-        "partition": partition,
+    fields = user_fields(review.user, partition) | {
         "object_kind": kind[:_MAX_TEXT],
         "object_namespace": review.namespace[:_MAX_TEXT],
         "object_name": review.name[:_MAX_TEXT],
@@ -128,7 +138,8 @@ def _request_fields(review: QueueReview, partition: str, *, verified: bool) -> R
     return fields
 
 
-def _check_fields(check: RequiredCheck) -> Record:
+def check_fields(check: RequiredCheck) -> Record:
+    """Return the fields of an audit record that describe a check."""
     return {
         "scheduler": check.scheduler,
         "mode": str(check.mode),

@@ -10,7 +10,7 @@ from queuegate_server.admission.bodies import SMALL_BODY_BYTES
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.checks import requirements
-from queuegate_server.admission.queues.decider import Decider, Requester
+from queuegate_server.admission.queues.decider import CannotDecide, Decider, Requester
 from queuegate_server.admission.queues.model import (
     NO_QUEUES,
     Obstacle,
@@ -21,23 +21,16 @@ from queuegate_server.admission.queues.model import (
 )
 from queuegate_server.admission.queues.names import AmbiguousNames, QueueNames
 from queuegate_server.admission.queues.places import build_places
-from queuegate_server.admission.queues.records import QueueRecords
+from queuegate_server.admission.queues.records import METHOD, QueueRecords, review_fields
 from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
-from queuegate_server.decisions.log import AuditUnavailable
-from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot, UnknownPartition
+from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic, quoted
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
-from queuegate_server.settings.admission import ALLOW_OR_DENY, Mode, QueueChecks
+from queuegate_server.settings.admission import ALLOW_OR_DENY, Authorization, Mode, QueueChecks
 from queuegate_server.settings.source_map import error_in
-
-
-class CannotReview(Exception):
-    """Raised if a request cannot be decided. The API server gets an HTTP error with the message,
-    and applies the webhook's failurePolicy.
-    """
 
 
 class QueueReviewer:
@@ -71,7 +64,7 @@ class QueueReviewer:
         self._places = build_places(settings)
         patterns = (*settings.controllers, *settings.exempt)
         self._exempt = [go_regexp.compile_pattern(pattern) for pattern in patterns]
-        self._decider = Decider(self._engine, settings.groups, self._strangers)
+        self._decider = Decider(self._engine, settings)
         self._names: QueueNames | None = None
 
     async def review(
@@ -90,7 +83,7 @@ class QueueReviewer:
 
         Raises:
             MalformedReview: The body is not an AdmissionReview.
-            CannotReview: The request cannot be decided.
+            CannotDecide: The request cannot be decided.
         """
         if len(body) <= SMALL_BODY_BYTES:
             review, required = self._require(body)
@@ -120,34 +113,24 @@ class QueueReviewer:
     def _is_exempt(self, user: str) -> bool:
         return any(pattern.search(user) is not None for pattern in self._exempt)
 
-    def _served(self) -> ServedPartition:
-        try:
-            return self._engine.snapshot.find(self._settings.partition)
-        except (NotReady, UnknownPartition) as error:
-            raise CannotReview(f"admission.queues.partition: {error}") from None
-
     def _current_names(self) -> QueueNames:
-        partition = self._served().partition
+        partition = self._decider.served().partition
         if self._names is None or self._names.partition is not partition:
             try:
                 self._names = QueueNames(partition, self._settings.schedulers)
             except AmbiguousNames as error:
-                raise CannotReview(f"admission.queues.schedulers: {error}") from None
+                raise CannotDecide(f"admission.queues.schedulers: {error}") from None
         return self._names
 
     async def _decide(
         self, review: QueueReview, required: Requirements, *, verified: bool, deadline: float
     ) -> AdmissionResponse:
-        served, revision = self._served(), self._engine.snapshot.policy.revision
-        requester = Requester(review.user, review.groups, verified)
+        served, revision = self._decider.served(), self._engine.snapshot.policy.revision
+        strangers = None if verified else self._strangers
+        requester = Requester(review.user, review.groups, strangers)
         outcomes, failure = await self._decider.decide(required.checks, served, requester, deadline)
-        try:
-            await self._records.record(
-                *(review, required.obstacles, outcomes, served.partition.name, revision),
-                verified=verified,
-            )
-        except AuditUnavailable as error:
-            raise CannotReview(str(error)) from None
+        fields = review_fields(review, served.partition.name, verified=verified)
+        await self._records.record(METHOD, fields, outcomes, revision, required.obstacles)
         denied = [
             (check, decision)
             for check, decision in outcomes
@@ -159,7 +142,7 @@ class QueueReviewer:
             isinstance(outcome, str) and check.mode is Mode.DENY for check, outcome in outcomes
         )
         if is_undecided and not is_refused and not is_denied:
-            raise CannotReview(failure)
+            raise CannotDecide(failure)
         usable = NO_QUEUES
         if verified and is_denied and not is_refused:
             groups = self._decider.known_groups(served, requester)
@@ -172,6 +155,22 @@ class QueueReviewer:
         return response
 
 
+def unknown_partition(
+    settings: Authorization, partitions: Mapping[str, Partition]
+) -> list[Diagnostic]:
+    """Return an error if the policies lack the partition in the settings; otherwise nothing."""
+    if settings.partition in partitions:
+        return []
+    known = ", ".join(sorted(partitions)) or "none"
+    return [
+        error_in(
+            "settings",
+            f"{settings.key}.partition is {settings.partition}, but the policy has {known}",
+            "correct the name",
+        )
+    ]
+
+
 def ambiguities(settings: QueueChecks, partitions: Mapping[str, Partition]) -> list[Diagnostic]:
     """Return why policies cannot be used with the settings; empty if they can.
 
@@ -179,16 +178,9 @@ def ambiguities(settings: QueueChecks, partitions: Mapping[str, Partition]) -> l
         settings: The checks.
         partitions: The partitions of all policies.
     """
-    partition = partitions.get(settings.partition)
-    if partition is None:
-        known = ", ".join(sorted(partitions)) or "none"
-        return [
-            error_in(
-                "settings",
-                f"admission.queues.partition is {settings.partition}, but the policy has {known}",
-                "correct the name",
-            )
-        ]
+    if unknown := unknown_partition(settings, partitions):
+        return unknown
+    partition = partitions[settings.partition]
     unqueued = settings.unqueued
     if unqueued not in ALLOW_OR_DENY and partition.path(unqueued) != unqueued:
         return [
