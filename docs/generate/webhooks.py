@@ -14,10 +14,10 @@ from queuegate_server.admission.queues.listed_kinds import (
     REVISIONS,
     TEMPLATES,
 )
-from queuegate_server.admission.queues.manifest import render
 from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.admission.queues.yaml_writer import render
 from queuegate_server.settings.admission import Admission, KaiScheduler, QueueChecks
 
 WITHOUT_QUEUES: Final = Path("deploy/admission/base/webhooks.yaml")

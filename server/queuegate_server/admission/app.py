@@ -65,6 +65,10 @@ _SECONDS: Final = (
 _BACKSTOP_SECONDS: Final = 0.5
 """How long after its deadline a handler is cancelled."""
 
+_Rule = Callable[
+    [AdmissionRequest, AdmissionSettings, Mapping[str, str], OwnGroups | None], AdmissionResponse
+]
+"""Reviews a request as `rules.decide` does."""
 _Review = Callable[[AdmissionRequest, float], Awaitable[AdmissionResponse]]
 """Reviews a request until a deadline, in seconds of the event loop's clock."""
 _Responder = Callable[[web.Request, float], Awaitable[tuple[web.Response, str]]]
@@ -123,24 +127,24 @@ class _Reloads(Collector):
         yield reloads
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Webhook:
     """Handles admission reviews."""
 
-    _settings: Callable[[], AdmissionSettings]
+    settings: Callable[[], AdmissionSettings]
     """Returns the current settings."""
-    _namespaces: NamespaceCache | None
+    namespaces: NamespaceCache | None
     """The cache of namespace annotations; None to ignore namespace annotations."""
-    _metrics: AdmissionMetrics
-    _acl_names: AclNames
+    metrics: AdmissionMetrics
+    acl_names: AclNames
     """Which names are allowed in queue ACLs."""
-    _endpoints: Sequence[Endpoint] = ()
+    endpoints: Sequence[Endpoint]
     """Further endpoints."""
-    _verifies_clients: bool = False
+    verifies_clients: bool
     """Whether clients without an accepted certificate are rejected."""
-    _has_yunikorn_duties: bool = False
+    has_yunikorn_duties: bool
     """Whether new pods get what YuniKorn's own admission controller adds."""
-    _groups: RequesterGroups | None = None
+    groups: RequesterGroups | None
     """The requesters' groups for the annotation; None for those in the requests."""
     _checks: asyncio.Semaphore = field(
         init=False, default_factory=partial(asyncio.Semaphore, _MAX_CONFIG_MAP_CHECKS)
@@ -150,34 +154,31 @@ class Webhook:
     def routes(self) -> list[web.RouteDef]:
         """Return the web application's routes."""
         return [
-            self._review_route("/mutate", partial(self._decide, self._mutate)),
-            self._review_route("/validate", partial(self._decide, verify)),
+            self._review_route("/mutate", partial(self._decide, self._mutate, writes=True)),
+            self._review_route("/validate", partial(self._decide, verify, writes=False)),
             self._review_route("/validate-conf", self._validate_configuration),
-            *(self._route(path, partial(self._answer, handle)) for path, handle in self._endpoints),
+            *(self._route(path, partial(self._answer, handle)) for path, handle in self.endpoints),
         ]
 
     async def _decide(
-        self, rule: Callable[..., AdmissionResponse], request: AdmissionRequest, deadline: float
+        self, rule: _Rule, request: AdmissionRequest, deadline: float, *, writes: bool
     ) -> AdmissionResponse:
         annotations: Mapping[str, str] = {}
-        if self._namespaces is not None and concerns(request):
+        if self.namespaces is not None and concerns(request):
             try:
                 name = request.namespace or DEFAULT_NAMESPACE
-                annotations = await self._namespaces.annotations(name)
+                annotations = await self.namespaces.annotations(name)
             except NamespaceError as error:
                 return deny(f"the namespace cannot be looked up: {error}")
-        settings, groups = self._settings(), self._groups
+        settings, groups = self.settings(), self.groups
         if groups is None:
-            return rule(request, settings, annotations)
+            return rule(request, settings, annotations, None)
         try:
             return rule(request, settings, annotations, UNKNOWN_GROUPS)
         except GroupsNeeded:
             try:
                 own = await groups.of(
-                    request,
-                    writes=rule is not verify,
-                    verified=self._verifies_clients,
-                    deadline=deadline,
+                    request, writes=writes, verified=self.verifies_clients, deadline=deadline
                 )
             except CannotResolve as error:
                 return deny(str(error))
@@ -188,10 +189,10 @@ class Webhook:
         request: AdmissionRequest,
         settings: AdmissionSettings,
         namespace_annotations: Mapping[str, str],
-        own: OwnGroups | None = None,
+        own: OwnGroups | None,
     ) -> AdmissionResponse:
         response = decide(request, settings, namespace_annotations, own)
-        if self._has_yunikorn_duties:
+        if self.has_yunikorn_duties:
             return add_duties(request, settings, namespace_annotations, response)
         return response
 
@@ -199,7 +200,7 @@ class Webhook:
         self, request: AdmissionRequest, _: float
     ) -> AdmissionResponse:
         async with self._checks:
-            return await check_config_map(request, self._acl_names)
+            return await check_config_map(request, self.acl_names)
 
     def _review_route(self, path: str, review: _Review) -> web.RouteDef:
         return self._route(path, partial(self._respond, review))
@@ -212,7 +213,7 @@ class Webhook:
             started = time.perf_counter()
             allotted = seconds_to_answer(request.query.get("timeout"))
             deadline = asyncio.get_running_loop().time() + allotted
-            with self._metrics.in_flight.track_inprogress():
+            with self.metrics.in_flight.track_inprogress():
                 try:
                     async with body_slot(slots, request):
                         response, outcome = await _answered(respond(request, deadline))
@@ -220,8 +221,8 @@ class Webhook:
                 except RequestRefusal as error:
                     response = error_response(error.status, str(error))
                     outcome = error.outcome
-            self._metrics.reviews.labels(endpoint, outcome).inc()
-            self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
+            self.metrics.reviews.labels(endpoint, outcome).inc()
+            self.metrics.seconds.labels(endpoint).observe(time.perf_counter() - started)
             return response
 
         return web.post(path, handle)
@@ -233,7 +234,7 @@ class Webhook:
         body = await read_body(request)
         try:
             async with asyncio.timeout_at(deadline + _BACKSTOP_SECONDS) as backstop:
-                answer = await handle(body, verified=self._verifies_clients, deadline=deadline)
+                answer = await handle(body, verified=self.verifies_clients, deadline=deadline)
         except TimeoutError:
             if not backstop.expired():
                 raise

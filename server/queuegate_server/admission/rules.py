@@ -76,14 +76,13 @@ ALLOWED: Final = AdmissionResponse(allowed=True)
 class OwnGroups:
     """The requester's groups for the annotation, if they are not those in the request."""
 
-    written: tuple[str, ...] = ()
+    written: tuple[str, ...]
     """The groups to write, starting with the primary group."""
-    accepted: frozenset[tuple[str, ...]] = frozenset()
+    accepted: frozenset[tuple[str, ...]]
     """The lists of groups that an annotation of the requester may have."""
-    is_known: bool = True
 
 
-UNKNOWN_GROUPS: Final = OwnGroups(is_known=False)
+UNKNOWN_GROUPS: Final = OwnGroups((), frozenset())
 """Stands for groups that are looked up only if the decision depends on them."""
 
 
@@ -212,7 +211,7 @@ class Scope:
         return next((each for each in info.groups if each not in own), None)
 
     def _own_groups(self) -> OwnGroups | None:
-        if self._groups is not None and not self._groups.is_known:
+        if self._groups is UNKNOWN_GROUPS:
             raise GroupsNeeded
         return self._groups
 

@@ -132,13 +132,15 @@ async def serve_admission(
     if options.namespace_annotations:
         fetch = partial(fetch_annotations, options.api_server, options.service_account)
         namespaces = NamespaceCache(fetch, time.monotonic)
-    endpoints = () if backend is None else backend.register(metrics.registry)
     webhook = Webhook(
-        *(lambda: settings.value, namespaces, metrics, options.acl_names),
-        endpoints,
-        options.client_ca_file is not None,
-        options.yunikorn_duties,
-        None if backend is None else backend.requester_groups(metrics.registry),
+        settings=lambda: settings.value,
+        namespaces=namespaces,
+        metrics=metrics,
+        acl_names=options.acl_names,
+        endpoints=() if backend is None else backend.register(metrics.registry),
+        verifies_clients=options.client_ca_file is not None,
+        has_yunikorn_duties=options.yunikorn_duties,
+        groups=None if backend is None else backend.requester_groups(metrics.registry),
     )
     stop, reload = asyncio.Event(), asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)

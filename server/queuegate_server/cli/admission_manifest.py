@@ -80,11 +80,11 @@ def manifest(
     Exit status: 0 printed, 2 incorrect usage or configuration.
     """
     # Imported here because they are slow to import, and not needed for --help.
-    from queuegate_server.admission.queues.manifest import render  # noqa: PLC0415
     from queuegate_server.admission.queues.registration import (  # noqa: PLC0415
         Service,
         webhook_configurations,
     )
+    from queuegate_server.admission.queues.yaml_writer import render  # noqa: PLC0415
 
     try:
         # Only the webhook's pod has the files that the settings name.

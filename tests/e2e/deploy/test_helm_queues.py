@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.admission.queues.manifest import without_comments
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.admission.queues.yaml_writer import without_comments
 from queuegate_server.settings.admission import Admission
 from tests.e2e.deploy.test_helm import CERT_MANAGER, POLICY, Helm
 from tests.support.go_toolchain import BUILD_SECONDS

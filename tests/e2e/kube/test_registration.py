@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.admission.queues.manifest import without_comments
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.admission.queues.yaml_writer import without_comments
 from queuegate_server.settings.admission import Admission
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created

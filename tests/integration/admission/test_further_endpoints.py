@@ -30,9 +30,14 @@ def answered(
     async def ask() -> tuple[int, str, str]:
         metrics = AdmissionMetrics(NEVER, NEVER)
         webhook = Webhook(
-            *(cast("Any", None), None, metrics, AclNames.YUNIKORN),
-            [Endpoint("/own", handle)],
-            verifies,
+            settings=cast("Any", None),
+            namespaces=None,
+            metrics=metrics,
+            acl_names=AclNames.YUNIKORN,
+            endpoints=[Endpoint("/own", handle)],
+            verifies_clients=verifies,
+            has_yunikorn_duties=False,
+            groups=None,
         )
         app = web.Application()
         app.add_routes(webhook.routes())

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.admission.queues.listed_kinds import RESOURCES, TEMPLATES
-from queuegate_server.admission.queues.manifest import COMMENT, render, without_comments
 from queuegate_server.admission.queues.places import FIELDS, POD_KINDS
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.admission.queues.yaml_writer import COMMENT, render, without_comments
 from queuegate_server.cli.admission import admission
 from queuegate_server.settings.admission import Admission
 

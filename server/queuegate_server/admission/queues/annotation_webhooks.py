@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.queues.manifest import COMMENT
+from queuegate_server.admission.queues.yaml_writer import COMMENT
 
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _DOMAIN: Final = "queuegate.yunikorn.apache.org"

@@ -1,6 +1,6 @@
 """The webhook configurations that fit the settings, for the API server. Pure.
 
-Each object may have the member COMMENT, whose text `manifest.render` writes above it.
+Each object may have the member COMMENT, whose text `yaml_writer.render` writes above it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Any, Final
 from queuegate_server.admission.queues import conditions
 from queuegate_server.admission.queues.annotation_webhooks import annotation_configurations
 from queuegate_server.admission.queues.listed_kinds import ListedKinds, rule
-from queuegate_server.admission.queues.manifest import COMMENT
 from queuegate_server.admission.queues.places import Places, build_places
+from queuegate_server.admission.queues.yaml_writer import COMMENT
 from queuegate_server.settings.admission import Admission, Mode, QueueChecks
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
