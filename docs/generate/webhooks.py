@@ -70,8 +70,15 @@ def generate_chart() -> str:
         "templates": _joined(TEMPLATES),
         "resources": {"/".join(kind): name for kind, name in RESOURCES.items()},
         "schedulers": schedulers,
+        # The chart replaces the words in capitals.
+        "userMatches": conditions.user_matches("PATTERN"),
+        "isResource": conditions.is_resource(["RESOURCES"]),
+        "isKind": conditions.is_kind(["KINDS"]),
         "objectChanges": conditions.keys_change(["KEYS"], conditions.METADATA),
-        "templateChanges": conditions.keys_change(["KEYS"], conditions.TEMPLATES),
+        "templateChanges": conditions.templates_change(["KEYS"]),
+        "memberChanges": conditions.member_changes("MEMBER"),
+        "revisionCreated": conditions.REVISION_CREATED,
+        "unqueuedCreated": conditions.UNQUEUED_CREATED,
     }
     return f"{_COMMENT}{render([data])}"
 

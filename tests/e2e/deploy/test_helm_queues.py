@@ -1,27 +1,29 @@
-"""The Helm chart registers the checks of queues as `queuegate-server admission manifest` does."""
+"""The chart and the kustomizations register what `queuegate-server admission manifest` prints."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
-from queuegate_server.admission.queues.registration import Service, webhook_configurations
-from queuegate_server.admission.queues.yaml_writer import without_comments
-from queuegate_server.settings.admission import Admission
+from queuegate_server.cli.admission import admission
 from tests.e2e.deploy.test_helm import CERT_MANAGER, POLICY, Helm
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
     VERSIONS,
+    Manifest,
     check_names,
     check_schemas,
+    loaded,
     of_kind,
     own_containers,
     started,
 )
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
-SERVICE = Service("yunikorn", "queuegate-admission")
 POLICY_SETTINGS = {"defaults": "/etc/yunikorn/defaults", "configs": "/etc/yunikorn/configs"}
 QUEUES: dict[str, dict[str, Any]] = {
     "one": {"schedulers": {"kueue": {}}},
@@ -46,6 +48,21 @@ QUEUES: dict[str, dict[str, Any]] = {
         "exempt": ["^system:admin$"],
         "unqueued": "root.default",
     },
+    "unqueued alone": {
+        "mode": "deny",
+        "schedulers": {"slurm-bridge": {"mode": "off"}, "yunikorn": {"mode": "off"}},
+        "unqueued": "deny",
+    },
+    "two own kinds": {
+        "schedulers": {
+            "places": [
+                {"kind": "b.example.com/Run", "field": "spec.queue"},
+                {"kind": "a.example.com/Run", "field": "run.queue"},
+                {"kind": "RayJob", "field": "spec.queue", "mode": "deny"},
+            ]
+        },
+        "exempt": ["^ci$", "^a|b$"],
+    },
     "no controllers": {"schedulers": {"kai": {}, "volcano": {"mode": "off"}}, "controllers": []},
     "fields alone": {"schedulers": {"places": [{"kind": "a.b/Run", "field": "spec.queue"}]}},
     "strictest": {"mode": "warn", "schedulers": {"kueue": {"mode": "deny"}, "kai": {}}},
@@ -61,9 +78,30 @@ def chart(helm: Path, tmp_path: Path) -> Helm:
     return Helm(helm, folder)
 
 
-def values(queues: dict[str, Any]) -> dict[str, Any]:
-    settings = {"policy": POLICY_SETTINGS, "admission": {"queues": queues}}
+def settings_of(queues: dict[str, Any]) -> dict[str, Any]:
+    return {"policy": POLICY_SETTINGS, "admission": {"queues": queues}}
+
+
+def values(settings: dict[str, Any]) -> dict[str, Any]:
     return {"server": {"enabled": False}, "webhook": {**CERT_MANAGER, "settings": settings}}
+
+
+def printed(settings: dict[str, Any], folder: Path) -> list[Manifest]:
+    """Return what `queuegate-server admission manifest` prints."""
+    file = folder / "printed.yaml"
+    file.write_text(json.dumps(settings))
+    done = CliRunner().invoke(admission, ["manifest", "--config", str(file)])
+    assert done.exit_code == 0, done.output
+    return [each for each in yaml.safe_load_all(done.output) if each]
+
+
+def registered(manifests: list[Manifest]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the webhooks in each configuration, by its kind and name."""
+    return {
+        (each["kind"], each["metadata"]["name"]): list(map(comparable, each["webhooks"]))
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        for each in of_kind(manifests, kind)
+    }
 
 
 def comparable(webhook: dict[str, Any]) -> dict[str, Any]:
@@ -76,28 +114,32 @@ def comparable(webhook: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", QUEUES)
-def test_the_chart_and_the_command_make_the_same(chart: Helm, name: str) -> None:
-    manifests = chart.template(values(QUEUES[name]))
+def test_the_chart_and_the_command_make_the_same(chart: Helm, tmp_path: Path, name: str) -> None:
+    settings = settings_of(QUEUES[name])
+    manifests = chart.template(values(settings))
     for version in VERSIONS:
         check_schemas(manifests, version)
-    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-    made = {
-        (each["kind"], each["metadata"]["name"]): list(map(comparable, each["webhooks"]))
-        for kind in kinds
-        for each in of_kind(manifests, kind)
-    }
-    settings = Admission.model_validate({"queues": QUEUES[name]})
-    expected = {
-        (each["kind"], each["metadata"]["name"]): list(map(comparable, each["webhooks"]))
-        for each in without_comments(
-            webhook_configurations(settings, SERVICE, "queuegate-admission")
+    assert registered(manifests) == registered(printed(settings, tmp_path))
+
+
+@pytest.mark.parametrize("files", [["base"], ["base", "queues"]], ids=len)
+def test_the_kustomizations_make_the_same(chart: Helm, tmp_path: Path, files: list[str]) -> None:
+    """A component adds the checks of queues to the base, which has no settings."""
+    folders = [Path("deploy/admission") / each for each in files]
+    settings: dict[str, Any] = {}
+    if len(folders) > 1:
+        (config_map,) = of_kind(
+            loaded((folders[1] / "settings.yaml").read_text(encoding="utf-8")), "ConfigMap"
         )
-    }
-    assert made == expected
+        settings = yaml.safe_load(config_map["data"]["queuegate.yaml"])
+    texts = [(folder / "webhooks.yaml").read_text(encoding="utf-8") for folder in folders]
+    made = registered([each for text in texts for each in loaded(text)])
+    assert made == registered(printed(settings, tmp_path))
+    assert made == registered(chart.template(values(settings)))
 
 
 def test_the_webhook_starts_with_its_settings(chart: Helm, tmp_path: Path) -> None:
-    manifests = chart.template(values(QUEUES["YuniKorn"]))
+    manifests = chart.template(values(settings_of(QUEUES["YuniKorn"])))
     ((pod, container),) = own_containers(manifests)
     check_names(manifests, pod, container)
     files: dict[str, dict[str, str]] = {
@@ -111,7 +153,7 @@ def test_the_webhook_starts_with_its_settings(chart: Helm, tmp_path: Path) -> No
 
 
 def test_wrong_settings_are_refused(chart: Helm) -> None:
-    wrong = values({"mode": "reject", "schedulers": {"kueue": {}}})
+    wrong = values(settings_of({"mode": "reject", "schedulers": {"kueue": {}}}))
     done = chart.run("template", "queuegate", "deploy/helm/queuegate", values=wrong)
     assert done.returncode != 0
     assert "webhook/settings/admission/queues/mode" in done.stderr

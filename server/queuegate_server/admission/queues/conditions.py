@@ -2,6 +2,8 @@
 
 The API server evaluates them before it calls a webhook, so that objects which name no queue do not
 depend on the webhook. They need the optional types of Kubernetes 1.29.
+
+The chart combines the same expressions; see `docs/generate/webhooks.py`.
 """
 
 import json
@@ -29,6 +31,14 @@ _MAX_LINE: Final = 70
 _MAPS: Final = ("labels", "annotations")
 _RESOURCE: Final = 'request.resource.group + "/" + request.resource.resource'
 _KIND: Final = 'request.kind.group + "/" + request.kind.kind'
+REVISION_CREATED: Final = (
+    f'request.operation == "CREATE"\n&& {_RESOURCE} == {json.dumps("/".join(REVISIONS))}'
+)
+UNQUEUED_CREATED: Final = (
+    'request.operation == "CREATE" && !has(request.subResource)\n'
+    '&& !(request.resource.resource in ["bindings", "namespaces"])'
+)
+"""An object that may need a queue, although it names none, is created."""
 
 
 def requester(settings: QueueChecks) -> list[Condition]:
@@ -36,20 +46,31 @@ def requester(settings: QueueChecks) -> list[Condition]:
 
     CEL matches regular expressions with the same library as Go.
     """
-    patterns = [
-        f"request.userInfo.username.matches({json.dumps(pattern, ensure_ascii=False)})"
-        for pattern in (*settings.controllers, *settings.exempt)
-    ]
+    patterns = [user_matches(pattern) for pattern in (*settings.controllers, *settings.exempt)]
     if not patterns:
         return []
     expression = "\n|| ".join(patterns)
     return [{"name": "the-requester-is-checked", "expression": f"!({expression})"}]
 
 
+def user_matches(pattern: str) -> str:
+    """Return the expression that a pattern matches the requester's name."""
+    return f"request.userInfo.username.matches({json.dumps(pattern, ensure_ascii=False)})"
+
+
 def is_listed(kinds: ListedKinds) -> str:
     """Return the expression that a request is about a listed kind."""
-    expression = f"{_RESOURCE} in {_list(_joined(kinds.resources))}"
-    return f"{expression}{_or_own(kinds)}"
+    return f"{is_resource(_joined(kinds.resources))}{_or_own(kinds)}"
+
+
+def is_resource(resources: Iterable[str]) -> str:
+    """Return the expression that a request is about one of the resources."""
+    return f"{_RESOURCE} in {_list(resources)}"
+
+
+def is_kind(kinds: Iterable[str]) -> str:
+    """Return the expression that a request is about one of the kinds."""
+    return f"{_KIND} in {_list(kinds)}"
 
 
 def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKinds) -> Condition:
@@ -59,23 +80,13 @@ def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKind
     if keys:
         alternatives += [
             keys_change(keys, METADATA),
-            f"{_RESOURCE} in {_list(_joined(POD_RESOURCES))}\n&& {keys_change(keys, TEMPLATES)}",
+            templates_change(keys),
         ]
-    members = "\n|| ".join(
-        f"object[?{json.dumps(member)}] != oldObject[?{json.dumps(member)}]"
-        for member in kinds.members
-    )
-    searched = f"({_RESOURCE} in {_list(_joined(kinds.searched))}{_or_own(kinds)})"
-    alternatives += [
-        f"{searched}\n&& (oldObject == null\n|| {members})",
-        f'request.operation == "CREATE"\n&& {_RESOURCE} == {json.dumps("/".join(REVISIONS))}',
-    ]
+    members = "\n|| ".join(map(member_changes, kinds.members))
+    searched = f"({is_resource(_joined(kinds.searched))}{_or_own(kinds)})"
+    alternatives += [f"{searched}\n&& (oldObject == null\n|| {members})", REVISION_CREATED]
     if settings.unqueued != "allow":
-        others = _list(["bindings", "namespaces"])
-        alternatives.append(
-            'request.operation == "CREATE" && !has(request.subResource)\n'
-            f"&& !(request.resource.resource in {others})"
-        )
+        alternatives.append(UNQUEUED_CREATED)
     return {"name": "a-queue-may-change", "expression": "\n|| ".join(alternatives)}
 
 
@@ -119,8 +130,19 @@ def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
     )
 
 
+def templates_change(keys: Sequence[str]) -> str:
+    """Return the expression that a key in a template of a built-in kind has another value."""
+    return f"{is_resource(_joined(POD_RESOURCES))}\n&& {keys_change(keys, TEMPLATES)}"
+
+
+def member_changes(member: str) -> str:
+    """Return the expression that a top-level member of an object changes."""
+    name = json.dumps(member)
+    return f"object[?{name}] != oldObject[?{name}]"
+
+
 def _or_own(kinds: ListedKinds) -> str:
-    return f"\n|| {_KIND} in {_list(_joined(kinds.own))}" if kinds.own else ""
+    return f"\n|| {is_kind(_joined(kinds.own))}" if kinds.own else ""
 
 
 def _joined(pairs: Iterable[Kind]) -> list[str]:
