@@ -192,8 +192,9 @@ class Decider:
         entry = NO_GROUPS
         allowed = usable(partition, paths, scope.access, user, given, real_user=real_user)
         if allowed is None:
-            user_entry = self._entry(partition.name, user)
+            user_entry = self._replica.users.get((partition.name, user))
             if user_entry is None:
+                self._want(partition.name, user, -inf)
                 return None
             entry = user_entry
             given = entry.groups or ()
@@ -201,13 +202,6 @@ class Decider:
         if allowed is None or self._remaining_seconds(state, entry) <= 0:
             return None
         return [path for path, _ in allowed]
-
-    def _entry(self, partition: str, user: str) -> UserEntry | None:
-        """Return a user's groups, or request them and return None."""
-        entry = self._replica.users.get((partition, user))
-        if entry is None:
-            self._want(partition, user, -inf)
-        return entry
 
 
 def _are_names_valid(

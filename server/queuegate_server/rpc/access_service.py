@@ -135,7 +135,7 @@ class AccessServicer(ApplicationServicer):
             return validation.query(request, snapshot, trusted=trusted)
 
         reader = CheckReader(checks, snapshot, trusted=trusted)
-        results = await self._run(snapshot, checks, reader.queries, read, slot, trusted=trusted)
+        results = await self._run(snapshot, checks, reader.read_many, read, slot, trusted=trusted)
         await slot.pause_if_due()
         return results
 
@@ -171,17 +171,18 @@ class AccessServicer(ApplicationServicer):
         async with self._queue.for_call(data) as slot:
             try:
                 parse = partial(self._columns, data, trusted=trusted)
-                request, snapshot, query = await slot.run(data, parse)
+                request, snapshot, reader = await slot.run(data, parse)
                 await slot.pause()
                 distinct = await self._run(
-                    snapshot, query.distinct, query.queries, query.query, slot, trusted=trusted
+                    *(snapshot, reader.distinct, reader.read_many, reader.read, slot),
+                    trusted=trusted,
                 )
             except Exception as error:
                 await slot.penalize()
                 await self._call_log.record_failure(method, b"", error)
                 raise
             await slot.pause()
-            results = query.spread(distinct)
+            results = reader.spread(distinct)
             await slot.pause()
             reasons = reasons_of(results)
             due = self._call_log.due(reasons)
@@ -265,10 +266,10 @@ class AccessServicer(ApplicationServicer):
 
     def _columns(
         self, data: bytes, *, trusted: bool
-    ) -> tuple[columns.Request, Snapshot, columns.ColumnsQuery]:
+    ) -> tuple[columns.Request, Snapshot, columns.ColumnsReader]:
         request = wire.parse(columns.Request, data)
         snapshot = self._engine.snapshot
-        return request, snapshot, columns.ColumnsQuery(request, snapshot, trusted=trusted)
+        return request, snapshot, columns.ColumnsReader(request, snapshot, trusted=trusted)
 
 
 async def _add_via(

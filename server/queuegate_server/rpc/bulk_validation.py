@@ -50,7 +50,7 @@ class CheckReader:
         """The retained users, by partition and serialized form."""
         self._user_bytes = 0
 
-    def queries(self, indexes: Sequence[int]) -> Sequence[Query | None]:
+    def read_many(self, indexes: Sequence[int]) -> Sequence[Query | None]:
         """Return the queries of several checks.
 
         A query is None if the check has `at_least` or must be validated individually.
@@ -83,7 +83,7 @@ class CheckReader:
         queries: dict[int, Query | None] = {}
         for partition in {*partitions}:
             group = [i for i, each in zip(indexes, partitions, strict=True) if each == partition]
-            queries.update(zip(group, self.queries(group), strict=True))
+            queries.update(zip(group, self.read_many(group), strict=True))
         return [queries[index] for index in indexes]
 
     def _valid_users(
@@ -131,20 +131,20 @@ def valid_queries(
 
 
 def valid_users(
-    informations: Sequence[UserGroupInformation], served: ServedPartition, *, trusted: bool
+    users: Sequence[UserGroupInformation], served: ServedPartition, *, trusted: bool
 ) -> Sequence[User | None]:
     """Return the users; None for all of them if one may be invalid or has `no_groups`."""
-    names = [*map(_user, informations)]
-    groups = [each.groups[:] or None for each in informations]
+    names = [*map(_user, users)]
+    groups = [each.groups[:] or None for each in users]
     asserted = [*chain.from_iterable(filter(None, groups))]
     if (
         not are_valid_names(names)
         or not are_valid_names(asserted)
         or not served.partition.accepts_users(names)
         or len(asserted) > MAX_GROUPS
-        or any(map(_no_groups, informations))
+        or any(map(_no_groups, users))
     ):
-        return [None] * len(informations)
+        return [None] * len(users)
     if not (trusted and served.trust_provided_groups):
         groups = [None] * len(names)
     return [*zip(names, groups, strict=True)]

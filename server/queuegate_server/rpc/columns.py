@@ -36,13 +36,13 @@ _DIGITS: Final = bytes(b"01"[grants] for grants in GRANTS).ljust(256, b"0")
 """Maps a reason's number to `1` if it grants access, else to `0`."""
 
 
-class ColumnsQuery:
-    """A parsed columns request whose lengths and indexes are valid."""
+class ColumnsReader:
+    """Reads the queries of a columns request whose lengths and indexes are valid."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
         """Validate lengths and indexes. Raises InvalidRequest.
 
-        Names that may be invalid are left to `query`.
+        Names that may be invalid are left to `read`.
         """
         self._request = request
         self._snapshot = snapshot
@@ -82,8 +82,8 @@ class ColumnsQuery:
         self._users: dict[int, tuple[str, Sequence[str] | None, validation.Violations]] = {}
         self._paths: dict[int, tuple[str, validation.Violations]] = {}
 
-    def queries(self, indexes: Sequence[int]) -> Sequence[Query | None]:
-        """Return the queries for distinct pairs; None for pairs that `query` must validate."""
+    def read_many(self, indexes: Sequence[int]) -> Sequence[Query | None]:
+        """Return the queries for distinct pairs; None for pairs that `read` must validate."""
         served, access, width = self._served, self._access, self._width
         if served is None or access is None:
             return [None] * len(indexes)
@@ -96,7 +96,7 @@ class ColumnsQuery:
             repeat(""),
         )
 
-    def query(self, index: int) -> Query:
+    def read(self, index: int) -> Query:
         """Return the query for a distinct pair. Raises InvalidRequest and UnknownPartition."""
         user_index, queue_index = divmod(self._distinct[index], self._width)
         violations: validation.Violations = []

@@ -114,17 +114,17 @@ class ResponseCache:
                 return [*responses, *[None] * (len(requests) - start)]
             chunk = requests[start : start + CHUNK]
             newer, older = self._generations[trusted]
-            found = [
+            chunk_responses = [
                 None if cached is None or cached.entry.fresh_until <= now else cached
                 for cached in map(newer.get, chunk)
             ]
             if older:
-                found = [
+                chunk_responses = [
                     cached
                     or (self.get(snapshot, request, trusted=trusted) if request in older else None)
-                    for cached, request in zip(found, chunk, strict=True)
+                    for cached, request in zip(chunk_responses, chunk, strict=True)
                 ]
-            responses += found
+            responses += chunk_responses
         return responses
 
     def get(self, snapshot: Snapshot, request: bytes, *, trusted: bool) -> CachedResponse | None:
@@ -137,7 +137,7 @@ class ResponseCache:
             cached = older.pop(request, None)
             if cached is None:
                 return None
-            self._newer(trusted=trusted)[request] = cached
+            self._open_generation(trusted=trusted)[request] = cached
         now = self._clock()
         if now >= self._lease.ends_at:
             self._lease.end_if_expired(now)
@@ -150,7 +150,7 @@ class ResponseCache:
         """Encode and return a response; cache it if it is still valid and its request is short."""
         response = respond(snapshot, verdict)
         if snapshot is self._snapshot and self._is_cacheable(request, response):
-            self._newer(trusted=trusted)[request] = response
+            self._open_generation(trusted=trusted)[request] = response
         return response
 
     def put_many(
@@ -163,11 +163,11 @@ class ResponseCache:
         """Cache the responses that are still valid and whose requests are short."""
         if snapshot is not self._snapshot:
             return
-        newer = self._newer(trusted=trusted)
+        newer = self._open_generation(trusted=trusted)
         for request, response in responses:
             if self._is_cacheable(request, response):
                 if len(newer) >= self._max_entries:
-                    newer = self._newer(trusted=trusted)
+                    newer = self._open_generation(trusted=trusted)
                 newer[request] = response
 
     def _is_cacheable(self, request: bytes, response: CachedResponse) -> bool:
@@ -175,8 +175,8 @@ class ResponseCache:
         is_valid = isinstance(entry, _NoEntry) or entry.generation == self._lease.generation
         return is_valid and len(request) <= MAX_REQUEST_BYTES
 
-    def _newer(self, *, trusted: bool) -> _Generation:
-        """Return the newer generation, after starting a new one if it is full."""
+    def _open_generation(self, *, trusted: bool) -> _Generation:
+        """Return the generation to write to, after starting a new one if it is full."""
         newer, _ = generations = self._generations[trusted]
         if len(newer) >= self._max_entries:
             generations = self._generations[trusted] = {}, newer

@@ -62,7 +62,7 @@ PART = st.sampled_from(
 def read(reader: CheckReader, count: int) -> list[Query | None]:
     """Return the queries of all checks, read in blocks."""
     starts = range(0, count, BLOCK)
-    blocks = [reader.queries(range(start, min(start + BLOCK, count))) for start in starts]
+    blocks = [reader.read_many(range(start, min(start + BLOCK, count))) for start in starts]
     return [query for block in blocks for query in block]
 
 
@@ -97,9 +97,9 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     valid_users = bulk_validation.valid_users
 
-    def spy(informations: list[UserGroupInformation], served: object, *, trusted: bool) -> object:
-        names.extend(each.user for each in informations)
-        return valid_users(informations, served, trusted=trusted)  # type: ignore[arg-type]
+    def spy(users: list[UserGroupInformation], served: object, *, trusted: bool) -> object:
+        names.extend(each.user for each in users)
+        return valid_users(users, served, trusted=trusted)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bulk_validation, "valid_users", spy)
     return names
@@ -131,7 +131,7 @@ def test_retained_users_are_bounded(snapshot: Snapshot, monkeypatch: pytest.Monk
     checks = [check(f"user{number // 2}", ("dev" * 20,)) for number in range(20 * BLOCK)]
     reader = CheckReader(checks, snapshot, trusted=True)
     for start in range(0, len(checks), BLOCK):
-        assert None not in reader.queries(range(start, start + BLOCK))
+        assert None not in reader.read_many(range(start, start + BLOCK))
         retained = [user for users in reader._users.values() for user in users]
         assert retained
         assert sum(map(len, retained)) <= 2_000 + BLOCK * 100
