@@ -13,6 +13,8 @@ from queuegate_server.admission.queues.listed_kinds import (
     RESOURCES,
     REVISIONS,
     TEMPLATES,
+    ListedKinds,
+    in_status,
 )
 from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.places import build_places
@@ -46,24 +48,31 @@ def generate_queues() -> str:
 def generate_chart() -> str:
     """Return what the chart needs to make a configuration for /queues from its values."""
     schedulers = {}
-    label = KaiScheduler().label
+    own_keys = {KaiScheduler().label, KaiScheduler().node_pool_label}
     for name in (YUNIKORN, KUEUE, *FLAT):
         places = build_places(QueueChecks.model_validate({"schedulers": {name: {}}}))
         keys: dict[bool, set[str]] = {True: set(), False: set()}
         for place in (each for by_key in places.keys.values() for each in chain(*by_key.values())):
             keys[place.kinds is None] |= {place.key, place.joined_label} - {""}
-        keys[True].discard(label)  # the values set it
-        kinds = {kind: fields[0].path[0] for kind, fields in places.fields.items()}
+        keys[True] -= own_keys  # the values set them
+        fields = [each for found in places.fields.values() for each in found]
         schedulers[name] = {
             "keys": sorted(keys[True]),
             "certainKinds": sorted(keys[False]),
             "fields": [
                 {"resource": f"{kind[0]}/{RESOURCES[kind]}", "member": member}
-                for kind, member in sorted(kinds.items())
+                for kind, member in sorted(
+                    {(each.kind, each.path[0]) for each in fields if not in_status(each)}
+                )
+            ],
+            "statusChanges": [
+                conditions.status_changes(resource, path)
+                for resource, path in ListedKinds(places).statuses
             ],
         }
     data = {
-        "kaiLabel": label,
+        "kaiLabel": KaiScheduler().label,
+        "kaiNodePoolLabel": KaiScheduler().node_pool_label,
         "controllers": list(QueueChecks.model_fields["controllers"].default),
         "pods": _joined(POD_RESOURCES),
         "revisions": "/".join(REVISIONS),

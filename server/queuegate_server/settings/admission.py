@@ -108,6 +108,8 @@ class KaiScheduler(Scheduler):
 
     label: LabelKey = "kai.scheduler/queue"
     """The key of the label, as configured in the scheduler."""
+    node_pool_label: LabelKey = "kai.scheduler/node-pool"
+    """The key of the label for node pools, as configured in the scheduler."""
 
 
 class OwnPlace(Scheduler):

@@ -34,7 +34,7 @@ QUEUES: dict[str, dict[str, Any]] = {
             "yunikorn": {},
             "kueue": {"localqueues": "root.{namespace}.{queue}"},
             "volcano": {"mode": "warn"},
-            "kai": {"label": "example.com/kai"},
+            "kai": {"label": "example.com/kai", "node_pool_label": "example.com/pool"},
             "koordinator": {},
             "slurm-bridge": {},
             "places": [

@@ -165,6 +165,75 @@ def test_status_changes_no_queue(cluster: ApiServer, case: Mapping[str, Any]) ->
     assert answer.status_code in {200, 404}
 
 
+def test_finalizing_a_namespace_changes_no_queue(cluster: ApiServer) -> None:
+    """This subresource writes labels and annotations; its finalizers can be removed."""
+    annotations = {"scheduling.volcano.sh/queue-name": "open"}
+    namespace = {"metadata": {"name": "finalized", "annotations": annotations}}
+    created(cluster.ask("bob", "POST", "/api/v1/namespaces", namespace))
+    one = "/api/v1/namespaces/finalized"
+    thing = created(cluster.ask("bob", "GET", one))
+    thing["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = "closed"
+    answer = cluster.ask("bob", "PUT", f"{one}/finalize", thing)
+    assert "bob may not submit to root.closed" in refusal(answer)
+    thing["metadata"]["annotations"] = {**annotations, "unrelated": "x"}
+    thing["spec"]["finalizers"] = []
+    made = created(cluster.ask("bob", "PUT", f"{one}/finalize", thing))
+    assert made["metadata"]["annotations"] == {**annotations, "unrelated": "x"}
+    created(cluster.ask("bob", "DELETE", one))
+
+
+def test_the_status_of_a_workload_changes_no_queue(cluster: ApiServer) -> None:
+    """Kueue admits a Workload by writing its ClusterQueue there."""
+    workloads = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads"
+    workload = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "admitted"},
+        "spec": {"queueName": "team-open"},
+    }
+    created(cluster.ask("bob", "POST", workloads, workload))
+    status = f"{workloads}/admitted/status"
+
+    def admitted(queue: str) -> Any:
+        change = {"status": {"admission": {"clusterQueue": queue}}}
+        return cluster.ask("bob", "PATCH", status, change, "merge-patch+json")
+
+    assert "bob may not submit to root.clusterqueues.cluster-closed" in refusal(
+        admitted("cluster-closed")
+    )
+    created(admitted("cluster-open"))
+    assert "which status.admission.clusterQueue names" in refusal(admitted("cluster-closed"))
+    conditions = {"status": {"conditions": [{"type": "Finished"}]}}
+    created(cluster.ask("bob", "PATCH", status, conditions, "merge-patch+json"))
+    created(cluster.ask("bob", "DELETE", f"{workloads}/admitted"))
+
+
+def test_an_expression_is_refused(cluster: ApiServer) -> None:
+    """Argo would evaluate it after the check."""
+    workflow: dict[str, Any] = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": "evaluated"},
+        "spec": {"workflowMetadata": {"labelsFrom": {KUEUE: {"expression": "'team-open'"}}}},
+    }
+    assert "an expression gives the name" in refusal(
+        cluster.ask("bob", "POST", path_of(workflow), workflow)
+    )
+    workflow["spec"]["workflowMetadata"]["labelsFrom"] = {"other": {"expression": "'x'"}}
+    created(cluster.ask("bob", "POST", path_of(workflow), workflow))
+
+
+@pytest.mark.parametrize("pool", ["closed", "open"])
+def test_a_project_is_joined_with_a_node_pool_in_the_template(
+    cluster: ApiServer, pool: str
+) -> None:
+    """The queue `open-open` is missing, so that only the ACL of the root could allow it."""
+    thing = job(f"pool-{pool}", {"project": "open"})
+    thing["spec"]["template"]["metadata"] = {"labels": {"kai.scheduler/node-pool": pool}}
+    message = refusal(cluster.ask("bob", "POST", JOBS, thing))
+    assert f'bob may not submit to root.open-{pool}, which metadata.labels["project"]' in message
+
+
 def test_scale_and_eviction_name_no_queue(cluster: ApiServer) -> None:
     deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
     template = {"metadata": {"labels": {"a": "b", YUNIKORN: "root.closed"}}, "spec": SPEC}

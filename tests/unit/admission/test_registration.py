@@ -12,8 +12,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.admission.queues.listed_kinds import RESOURCES, TEMPLATES
-from queuegate_server.admission.queues.places import FIELDS, POD_KINDS
+from queuegate_server.admission.queues.listed_kinds import (
+    RESOURCES,
+    TEMPLATE_KINDS,
+    TEMPLATES,
+)
+from queuegate_server.admission.queues.places import FIELDS, POD_KINDS, WORKLOAD_KINDS
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
 from queuegate_server.admission.queues.yaml_writer import COMMENT, render, without_comments
 from queuegate_server.cli.admission import admission
@@ -23,6 +27,7 @@ SERVICE = Service("gates", "webhook")
 KUEUE: dict[str, Any] = {"kueue": {}}
 KUEUE_KEY = "kueue.x-k8s.io/queue-name"
 KAI_KEYS = ["a/q", "kai.scheduler/node-pool", "project"]
+OWN_POOL_KEYS = ["b/p", "kai.scheduler/queue", "project"]
 OWN: dict[str, Any] = {"places": [{"kind": "x.example.com/Run", "field": "data.queue"}]}
 
 
@@ -109,8 +114,29 @@ def test_no_kind_belongs_to_both_webhooks() -> None:
 
 def test_every_kind_of_the_places_has_a_resource() -> None:
     kinds = {each.kind for fields in FIELDS.values() for each in fields}
-    assert kinds | set(POD_KINDS) <= RESOURCES.keys()
+    assert kinds | {*POD_KINDS, *WORKLOAD_KINDS, *TEMPLATE_KINDS} <= RESOURCES.keys()
     assert len(set(TEMPLATES)) == len(TEMPLATES)
+    assert all(name == name.lower() for name in RESOURCES.values())
+
+
+def test_subresources_that_can_write_a_name() -> None:
+    listed, _ = webhooks(unqueued="deny")
+    found = {name.partition("/")[2] for name in resources(listed)}
+    assert {name for name in found if "/" in name and not name.endswith("/status")} == {
+        "namespaces/finalize",
+        "pods/binding",
+    }
+    assert {"pods/status", "namespaces/status", "jobs/status"} <= found
+
+
+def test_the_status_of_a_workload_counts_only_if_its_queue_changes() -> None:
+    field = '[?"status"][?"admission"][?"clusterQueue"]'
+    listed, others = webhooks()
+    expression = conditions(listed)["a-queue-may-change"]
+    assert f"oldObject != null && object{field} != oldObject{field}" in expression
+    assert 'object[?"status"] != oldObject' not in expression
+    assert field not in conditions(others)["a-queue-changes"]
+    assert field not in conditions(webhooks(schedulers={"volcano": {}})[0])["a-queue-may-change"]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +144,7 @@ def test_every_kind_of_the_places_has_a_resource() -> None:
     [
         (KUEUE, [KUEUE_KEY], [KUEUE_KEY]),
         ({"kai": {"label": "a/q"}}, KAI_KEYS, KAI_KEYS),
+        ({"kai": {"node_pool_label": "b/p"}}, OWN_POOL_KEYS, OWN_POOL_KEYS),
         ({"places": [{"label": "q"}]}, ["q"], ["q"]),
         ({**KUEUE, "kai": {"mode": "off"}}, [KUEUE_KEY], [KUEUE_KEY]),
     ],

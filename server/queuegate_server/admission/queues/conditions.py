@@ -10,7 +10,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from queuegate_server.admission.queues.listed_kinds import POD_RESOURCES, REVISIONS, ListedKinds
+from queuegate_server.admission.queues.listed_kinds import (
+    POD_RESOURCES,
+    REVISIONS,
+    ListedKinds,
+    Resource,
+)
 from queuegate_server.admission.queues.places import Kind, Places
 from queuegate_server.settings.admission import Mode, QueueChecks
 
@@ -84,7 +89,11 @@ def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKind
         ]
     members = "\n|| ".join(map(member_changes, kinds.members))
     searched = f"({is_resource(_joined(kinds.searched))}{_or_own(kinds)})"
-    alternatives += [f"{searched}\n&& (oldObject == null\n|| {members})", REVISION_CREATED]
+    alternatives += [
+        f"{searched}\n&& (oldObject == null\n|| {members})",
+        *(status_changes(resource, path) for resource, path in kinds.statuses),
+        REVISION_CREATED,
+    ]
     if settings.unqueued != "allow":
         alternatives.append(UNQUEUED_CREATED)
     return {"name": "a-queue-may-change", "expression": "\n|| ".join(alternatives)}
@@ -139,6 +148,15 @@ def member_changes(member: str) -> str:
     """Return the expression that a top-level member of an object changes."""
     name = json.dumps(member)
     return f"object[?{name}] != oldObject[?{name}]"
+
+
+def status_changes(resource: Resource, path: Sequence[str]) -> str:
+    """Return the expression that a field in the status of a resource changes."""
+    field = "".join(f"[?{json.dumps(each)}]" for each in path)
+    return (
+        f"{is_resource(_joined([resource]))}\n"
+        f"&& oldObject != null && object{field} != oldObject{field}"
+    )
 
 
 def _or_own(kinds: ListedKinds) -> str:

@@ -1,12 +1,26 @@
 """The resources of the kinds that the API server always asks about. Pure.
 
 A rule of a webhook names resources (`jobs`), while objects and settings name kinds (`Job`).
+
+The rules contain the subresources that can write labels, annotations or a field that is searched
+(`PrepareForUpdate` of each strategy in `kube-apiserver`): `status` of all kinds; `finalize` of
+Namespaces, which restores only the status; and `binding` of pods, whose metadata becomes the pod's.
+They do not contain `resize` and `ephemeralcontainers`, which restore the pod's metadata; `scale`,
+`eviction` and `token`, whose objects are of other kinds; and `exec`, `attach`, `portforward`,
+`proxy` and `log`, which write no object.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from queuegate_server.admission.queues.places import NAMESPACE, POD_KINDS, Kind, Places
+from queuegate_server.admission.queues.places import (
+    NAMESPACE,
+    POD_KINDS,
+    WORKLOAD_KINDS,
+    FieldPlace,
+    Kind,
+    Places,
+)
 from queuegate_server.settings.admission import Mode
 
 Resource = tuple[str, str]
@@ -21,45 +35,58 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("apps", "Deployment"): "deployments",
     ("apps", "ReplicaSet"): "replicasets",
     ("apps", "StatefulSet"): "statefulsets",
+    ("argoproj.io", "ClusterWorkflowTemplate"): "clusterworkflowtemplates",
+    ("argoproj.io", "CronWorkflow"): "cronworkflows",
+    ("argoproj.io", "Workflow"): "workflows",
+    ("argoproj.io", "WorkflowTemplate"): "workflowtemplates",
     ("batch", "CronJob"): "cronjobs",
     ("batch", "Job"): "jobs",
     ("batch.volcano.sh", "CronJob"): "cronjobs",
     ("batch.volcano.sh", "Job"): "jobs",
+    ("flink.apache.org", "FlinkDeployment"): "flinkdeployments",
+    ("flow.volcano.sh", "JobFlow"): "jobflows",
     ("flow.volcano.sh", "JobTemplate"): "jobtemplates",
+    ("jobset.x-k8s.io", "JobSet"): "jobsets",
+    ("kubeflow.org", "JAXJob"): "jaxjobs",
+    ("kubeflow.org", "MPIJob"): "mpijobs",
+    ("kubeflow.org", "PaddleJob"): "paddlejobs",
+    ("kubeflow.org", "PyTorchJob"): "pytorchjobs",
+    ("kubeflow.org", "TFJob"): "tfjobs",
+    ("kubeflow.org", "XGBoostJob"): "xgboostjobs",
     ("kueue.x-k8s.io", "ClusterQueue"): "clusterqueues",
     ("kueue.x-k8s.io", "Cohort"): "cohorts",
     ("kueue.x-k8s.io", "LocalQueue"): "localqueues",
     ("kueue.x-k8s.io", "Workload"): "workloads",
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkersets",
+    ("ray.io", "RayCluster"): "rayclusters",
+    ("ray.io", "RayJob"): "rayjobs",
+    ("ray.io", "RayService"): "rayservices",
     ("scheduling.run.ai", "PodGroup"): "podgroups",
     ("scheduling.run.ai", "Queue"): "queues",
     ("scheduling.volcano.sh", "PodGroup"): "podgroups",
     ("scheduling.volcano.sh", "Queue"): "queues",
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"): "scheduledsparkapplications",
     ("sparkoperator.k8s.io", "SparkApplication"): "sparkapplications",
+    ("sparkoperator.k8s.io", "SparkConnect"): "sparkconnects",
+    ("trainer.kubeflow.org", "ClusterTrainingRuntime"): "clustertrainingruntimes",
+    ("trainer.kubeflow.org", "TrainJob"): "trainjobs",
+    ("trainer.kubeflow.org", "TrainingRuntime"): "trainingruntimes",
+    ("training.volcano.sh", "HyperJob"): "hyperjobs",
+    ("workload.codeflare.dev", "AppWrapper"): "appwrappers",
 }
-"""The resource of each kind in the places of the schedulers."""
+"""The resource of each kind in the places of the schedulers, and of each kind with templates."""
 
-TEMPLATES: Final[Sequence[Resource]] = (
-    ("argoproj.io", "clusterworkflowtemplates"),
-    ("argoproj.io", "cronworkflows"),
-    ("argoproj.io", "workflows"),
-    ("argoproj.io", "workflowtemplates"),
-    ("flink.apache.org", "flinkdeployments"),
-    ("jobset.x-k8s.io", "jobsets"),
-    ("kubeflow.org", "jaxjobs"),
-    ("kubeflow.org", "mpijobs"),
-    ("kubeflow.org", "paddlejobs"),
-    ("kubeflow.org", "pytorchjobs"),
-    ("kubeflow.org", "tfjobs"),
-    ("kubeflow.org", "xgboostjobs"),
-    ("leaderworkerset.x-k8s.io", "leaderworkersets"),
-    ("ray.io", "rayclusters"),
-    ("ray.io", "rayjobs"),
-    ("ray.io", "rayservices"),
-    ("sparkoperator.k8s.io", "scheduledsparkapplications"),
-    ("sparkoperator.k8s.io", "sparkapplications"),
-    ("trainer.kubeflow.org", "trainjobs"),
-    ("workload.codeflare.dev", "appwrappers"),
+TEMPLATE_KINDS: Final[Sequence[Kind]] = (
+    ("argoproj.io", "ClusterWorkflowTemplate"),
+    ("argoproj.io", "WorkflowTemplate"),
+    ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
+    ("trainer.kubeflow.org", "TrainingRuntime"),
+)
+"""Custom kinds that become pods only when another object refers to them."""
+TEMPLATES: Final[Sequence[Resource]] = tuple(
+    sorted(
+        ((kind[0], RESOURCES[kind]) for kind in (*WORKLOAD_KINDS, *TEMPLATE_KINDS)), key="/".join
+    )
 )
 """Custom resources with templates of pods, whose labels a matchCondition cannot search."""
 
@@ -67,6 +94,9 @@ REVISIONS: Final[Resource] = ("apps", "controllerrevisions")
 """Contain templates of StatefulSets and DaemonSets; their data cannot change."""
 BINDINGS: Final[Sequence[Resource]] = (("", "bindings"), ("", "pods/binding"))
 """Write their annotations into the pod."""
+FINALIZE: Final[Resource] = ("", "namespaces/finalize")
+"""Writes the labels and annotations of a Namespace."""
+_STATUS: Final = "status"
 POD_RESOURCES: Final[Sequence[Resource]] = tuple(
     (kind[0], RESOURCES[kind]) for kind in (*POD_KINDS, NAMESPACE)
 )
@@ -87,13 +117,18 @@ class ListedKinds:
         """The kinds of own places whose resources are unknown, sorted."""
         self.members: list[str] = []
         """The top-level members of objects that may name a queue."""
+        self.statuses: list[tuple[Resource, tuple[str, ...]]] = []
+        """Fields of a status that name a queue, sorted. They change far less often than others."""
         searched = set(TEMPLATES)
         members = {"spec"}
         for kind, fields in places.fields.items():
             served = [each for each in fields if places.modes[each.scheduler] is not Mode.OFF]
             if not served:
                 continue
-            members.update(each.path[0] for each in served)
+            members.update(each.path[0] for each in served if not in_status(each))
+            self.statuses += [
+                ((kind[0], RESOURCES[kind]), each.path) for each in served if in_status(each)
+            ]
             if kind in RESOURCES:
                 searched.add((kind[0], RESOURCES[kind]))
             else:
@@ -101,6 +136,7 @@ class ListedKinds:
         self.searched = sorted(searched, key="/".join)
         self.own.sort(key="/".join)
         self.members = sorted(members)
+        self.statuses.sort()
 
     @property
     def resources(self) -> list[Resource]:
@@ -119,9 +155,14 @@ class ListedKinds:
             resources = ["*"] if group in own_groups else by_group[group]
             resources = [name for each in resources for name in (each, f"{each}/status")]
             rules.append(rule(["CREATE", "UPDATE"], group, resources))
-        rules.append(rule(["UPDATE"], "", ["pods/resize"]))
+        rules.append(rule(["UPDATE"], "", [FINALIZE[1]]))
         rules.append(rule(["CREATE"], "", [name for _, name in BINDINGS]))
         return rules
+
+
+def in_status(place: FieldPlace) -> bool:
+    """Return whether a field is part of a built-in kind's status. Only a scheduler writes it."""
+    return place.path[0] == _STATUS and place.kind in RESOURCES
 
 
 def rule(operations: list[str], group: str, resources: list[str]) -> dict[str, list[str]]:

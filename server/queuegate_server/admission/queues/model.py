@@ -7,6 +7,11 @@ from typing import Any, Final, NamedTuple
 from queuegate.policy.decision import Access, Decision
 from queuegate_server.settings.admission import Mode
 
+NOT_TEXT: Final = "{…}"
+"""Stands for a map or a list in place of a name. No queue has this name."""
+EXPRESSION: Final = "{expression}"
+"""Stands for a name that an expression will give. No queue has this name."""
+
 
 class QueueName(NamedTuple):
     """A name of a queue in an object."""

@@ -1,9 +1,10 @@
 """The places in Kubernetes objects where each scheduler reads the name of a queue. Pure.
 
 The places come from the schedulers' sources: YuniKorn's k8shim (`utils.go`), Kueue's
-`jobframework`, Volcano's `pg_controller_handler.go`, KAI-Scheduler's `default_grouper.go`,
-Koordinator's `elastic_quota.go`, slurm-bridge's `annotations.go`, the Spark operator's batch
-schedulers, and KubeRay.
+`jobframework` and `workload_types.go`, Volcano's `pg_controller_handler.go`, `jobflow_types.go` and
+`hyperjob.go`, KAI-Scheduler's `default_grouper.go` and `skiptopowner.go`, Koordinator's
+`elastic_quota.go`, slurm-bridge's `annotations.go`, the Spark operator's batch schedulers, KubeRay,
+and the `SchedulingPolicy` of Kubeflow's training operator and MPI operator.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,28 @@ POD_KINDS: Final[tuple[Kind, ...]] = (
     ("batch", "Job"),
 )
 """The built-in kinds that are pods or contain templates of pods."""
+TRAINING_KINDS: Final[tuple[Kind, ...]] = tuple(
+    ("kubeflow.org", kind)
+    for kind in ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+)
+"""Kubeflow's kinds whose gangs Volcano schedules."""
+WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
+    *TRAINING_KINDS,
+    ("argoproj.io", "CronWorkflow"),
+    ("argoproj.io", "Workflow"),
+    ("flink.apache.org", "FlinkDeployment"),
+    ("jobset.x-k8s.io", "JobSet"),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    ("ray.io", "RayCluster"),
+    ("ray.io", "RayJob"),
+    ("ray.io", "RayService"),
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
+    ("sparkoperator.k8s.io", "SparkApplication"),
+    ("sparkoperator.k8s.io", "SparkConnect"),
+    ("trainer.kubeflow.org", "TrainJob"),
+    ("workload.codeflare.dev", "AppWrapper"),
+)
+"""The custom kinds whose templates operators make into pods."""
 
 
 class KeyPlace(NamedTuple):
@@ -51,7 +74,8 @@ class KeyPlace(NamedTuple):
     """The kinds whose own metadata counts; None for all kinds, at any depth unless `in_pods`."""
     access: Access = SUBMIT
     in_pods: bool = False
-    """Whether only the object's own metadata and, in all kinds, that of pods' templates counts."""
+    """Whether only certain metadata counts: that of `kinds`, or of objects that own pods if `kinds`
+    is None, and that of pods' templates in all kinds."""
     overridden_by: tuple[tuple[str, str], ...] = ()
     """Keys, each with its map, that take precedence in the same metadata."""
     separator: str = ""
@@ -59,7 +83,8 @@ class KeyPlace(NamedTuple):
     is_read: bool = True
     """Whether the scheduler reads the key. If it ignores it, the name is only checked."""
     joined_label: str = ""
-    """A label that, beside the key, adds a name: the key's value, a hyphen, and the label's."""
+    """A label that, anywhere in the object, adds a name: the key's value, a hyphen, and the
+    label's."""
 
 
 class FieldPlace(NamedTuple):
@@ -74,6 +99,8 @@ class FieldPlace(NamedTuple):
     scheduler_field: tuple[str, ...] = ()
     """The field that names the scheduler, if the object has one. If set, it decides which scheduler
     reads the queue."""
+    is_override: bool = False
+    """Whether the object takes its queue from another object if it lacks the field."""
 
 
 def _field(
@@ -98,7 +125,6 @@ def _spark_fields(scheduler: str) -> Iterator[FieldPlace]:
 
 _QUOTA: Final = "quota.scheduling.koordinator.sh"
 _SLURM: Final = "slurmjob.slinky.slurm.net"
-_NODE_POOL: Final = "kai.scheduler/node-pool"
 _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _QUEUE: Final = "yunikorn.apache.org/queue"
 _POD_KINDS: Final = frozenset(POD_KINDS)
@@ -141,6 +167,12 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
 FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
     KUEUE: (
         _field(KUEUE, "kueue.x-k8s.io/Workload", "spec.queueName"),
+        _field(
+            KUEUE,
+            "kueue.x-k8s.io/Workload",
+            "status.admission.clusterQueue",
+            is_cluster_queue=True,
+        ),
         _field(KUEUE, "kueue.x-k8s.io/LocalQueue", "spec.clusterQueue", is_cluster_queue=True),
         *(
             _field(KUEUE, f"kueue.x-k8s.io/{kind}", path, ADMIN, is_cluster_queue=True)
@@ -155,9 +187,20 @@ FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
     "volcano": (
         _field("volcano", "batch.volcano.sh/Job", "spec.queue"),
         _field("volcano", "batch.volcano.sh/CronJob", "spec.jobTemplate.spec.queue"),
+        FieldPlace(
+            "volcano",
+            ("flow.volcano.sh", "JobFlow"),
+            ("spec", "flows", "patch", "jobSpec", "queue"),
+            is_override=True,
+        ),
         _field("volcano", "flow.volcano.sh/JobTemplate", "spec.queue"),
         _field("volcano", "scheduling.volcano.sh/PodGroup", "spec.queue"),
         _field("volcano", "scheduling.volcano.sh/Queue", "spec.parent", ADMIN),
+        _field("volcano", "training.volcano.sh/HyperJob", "spec.replicatedJobs.templateSpec.queue"),
+        *(
+            FieldPlace("volcano", kind, ("spec", "runPolicy", "schedulingPolicy", "queue"))
+            for kind in TRAINING_KINDS
+        ),
         *_spark_fields("volcano"),
     ),
     "kai": (
@@ -178,15 +221,20 @@ class Places:
     fields: Mapping[Kind, tuple[FieldPlace, ...]]
     modes: Mapping[str, Mode]
     """The mode of each scheduler; that of `admission.queues.places` is by position."""
+    joined_labels: frozenset[str]
+    """The labels with which names are joined."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The listed kinds: built-in kinds with pods, and kinds with a field of their own."""
-        return _POD_KINDS | {
-            kind
-            for kind, fields in self.fields.items()
-            if any(field.access is SUBMIT for field in fields)
-        }
+        """The kinds that should name a queue: those that become pods, and those with a field."""
+        return _POD_KINDS.union(
+            WORKLOAD_KINDS,
+            (
+                kind
+                for kind, fields in self.fields.items()
+                if any(each.access is SUBMIT and not each.is_override for each in fields)
+            ),
+        )
 
 
 def build_places(settings: QueueChecks) -> Places:
@@ -207,6 +255,12 @@ def build_places(settings: QueueChecks) -> Places:
         },
         {kind: tuple(places) for kind, places in fields.items()},
         modes,
+        frozenset(
+            each.joined_label
+            for found in keys[LABELS].values()
+            for each in found
+            if each.joined_label
+        ),
     )
 
 
@@ -235,9 +289,9 @@ def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace 
             "kai",
             "project",
             _LABELS,
-            in_pods=True,  # KAI reads it in pods and in their top owner, which may have any kind
+            in_pods=True,  # KAI reads it in pods and in their owners, which may have any kind
             overridden_by=((LABELS, kai.label),),
-            joined_label=_NODE_POOL,
+            joined_label=kai.node_pool_label,
         )
     for position, own in enumerate(settings.schedulers.places):
         name = own_scheduler(position)

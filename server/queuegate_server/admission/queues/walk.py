@@ -1,22 +1,29 @@
 """Finds the names of queues in an object. Pure.
 
 Labels and annotations are searched at every depth, because custom resources contain templates in
-places that only their controllers know.
+places that only their controllers know. Fields are searched in the object and in all objects
+within it, such as the components of an AppWrapper.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum, auto
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.names import CONTROL_CHARACTER
-from queuegate_server.admission.queues.model import QueueName
+from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, QueueName
 from queuegate_server.admission.queues.places import (
     ANNOTATIONS,
     LABELS,
     KeyPlace,
     Kind,
     Places,
+)
+from queuegate_server.admission.queues.roles import (
+    METADATA,
+    Role,
+    embedded_kind,
+    is_spark,
+    role_of,
 )
 
 MAX_NODES: Final = 100_000
@@ -25,22 +32,12 @@ MAX_DEPTH: Final = 100
 """The maximum number of nested maps and lists."""
 MAX_FOUND: Final = 1_000
 """The maximum number of names in an object, repetitions included."""
-NOT_TEXT: Final = "{…}"
-"""Stands for a map or a list in place of a name. No queue has this name."""
 _MAX_WHERE: Final = 500
-_SELECTORS: Final = ("selector", "Selector")
-"""How the names of members end whose labels describe other objects. Metadata below them counts: in
-some maps of templates, such as Kubeflow's `pytorchReplicaSpecs`, users choose the keys."""
-_METADATA: Final = "metadata"
-_METADATA_OF_PODS: Final = "Metadata"
-"""How the names of members end that are the metadata of pods, such as Argo's `podMetadata`."""
-_TEMPLATES: Final = ("template", "jobTemplate")
-_CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
 _MANAGED_FIELDS: Final = "managedFields"
-_SPARK_GROUP: Final = "sparkoperator.k8s.io"
-_SPARK_PODS: Final = frozenset({"driver", "executor"})
+_LABELS_FROM: Final = "labelsFrom"
+"""Argo's `workflowMetadata.labelsFrom`, labels whose values are expressions."""
 _SPARK_CONF: Final = "sparkConf"
-_MAPS: Final = frozenset({LABELS, ANNOTATIONS, _SPARK_CONF})
+_MAPS: Final = frozenset({LABELS, ANNOTATIONS, _LABELS_FROM, _SPARK_CONF})
 """Members whose entries may name queues."""
 _SPARK_KEY: Final = re.compile(
     r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
@@ -50,18 +47,6 @@ _SPARK_KEY: Final = re.compile(
 
 class TooComplex(ValueError):
     """Raised for an object that is too large or too deep to be searched."""
-
-
-class _Role(Enum):
-    """What a map's labels and annotations belong to."""
-
-    OTHER = auto()
-    OBJECT = auto()
-    """The object itself."""
-    POD = auto()
-    """Pods that may be created from a template."""
-    OTHERS_LABELS = auto()
-    """Other objects, which the map selects."""
 
 
 class _Trail(NamedTuple):
@@ -77,12 +62,23 @@ class _Node(NamedTuple):
     value: object
     trail: _Trail | None
     depth: int
-    role: _Role
+    role: Role
+    kind: Kind | None
+    """The kind of the object whose metadata the node is, if it is known."""
+    in_spark: bool
+    """Whether the node is in an object of the Spark operator."""
+
+
+class _Joins(NamedTuple):
+    """Names that are joined with labels, which may stand elsewhere in the object."""
+
+    names: list[tuple[KeyPlace, str, _Trail]]
+    labels: dict[str, dict[str, None]]
+    """The values of each label, in the order of the search."""
 
 
 def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
-    """Yield the names of queues in an object: first those in fields, then those in labels and
-    annotations.
+    """Yield the names of queues in an object, those in its own fields first.
 
     Args:
         kind: The object's group and kind.
@@ -92,22 +88,50 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
     Raises:
         TooComplex: The object has more than MAX_NODES entries, MAX_DEPTH levels or MAX_FOUND names.
     """
+    joins = _Joins([], {})
     found = 0
-    for search in (_in_fields, _in_keys):
-        for name in search(kind, value, places):
+    for names in (_search(kind, value, places, joins), _joined(joins)):
+        for name in names:
             found += 1
             if found > MAX_FOUND:
                 raise TooComplex(f"the object names queues in more than {MAX_FOUND} places")
             yield name
 
 
-def _in_fields(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
+def _search(
+    kind: Kind, value: Mapping[str, Any], places: Places, joins: _Joins
+) -> Iterator[QueueName]:
+    nodes = 0
+    waiting = [_Node(value, None, 0, Role.OTHER, None, is_spark(kind))]
+    while waiting:
+        node = waiting.pop()
+        if node.depth > MAX_DEPTH:
+            raise TooComplex(f"the object has more than {MAX_DEPTH} levels")
+        if isinstance(node.value, dict):
+            nodes += len(node.value)
+            of_object = kind if node.trail is None else embedded_kind(node.value)
+            if of_object is not None:
+                yield from _in_fields(of_object, node, places)
+            if not _MAPS.isdisjoint(node.value):
+                yield from _in_maps(node, node.value, places, joins)
+            children = _members(of_object, node, node.value)
+        elif isinstance(node.value, list):
+            nodes += len(node.value)
+            children = _items(node, node.value)
+        else:
+            continue
+        if nodes > MAX_NODES:
+            raise TooComplex(f"the object has more than {MAX_NODES} entries")
+        waiting.extend(reversed(children))
+
+
+def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName]:
     for place in places.fields.get(kind, ()):
         if place.scheduler_field:
-            chosen = [text for text, _ in _fields(value, place.scheduler_field, None) if text]
+            chosen = [text for text, _ in _fields(node.value, place.scheduler_field, None) if text]
             if chosen and place.scheduler not in chosen:
                 continue
-        for text, trail in _fields(value, place.path, None):
+        for text, trail in _fields(node.value, place.path, node.trail):
             if text:
                 yield QueueName(
                     place.scheduler, text, _where(trail), place.access, place.is_cluster_queue
@@ -131,105 +155,68 @@ def _fields(
         yield from _fields(value.get(path[0]), path[1:], _Trail(trail, path[0]))
 
 
-def _in_keys(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
-    nodes = 0
-    waiting = [_Node(value, None, 0, _Role.OTHER)]
-    while waiting:
-        node = waiting.pop()
-        if node.depth > MAX_DEPTH:
-            raise TooComplex(f"the object has more than {MAX_DEPTH} levels")
-        if isinstance(node.value, dict):
-            nodes += len(node.value)
-            if not _MAPS.isdisjoint(node.value):
-                yield from _in_map(kind, node, node.value, places)
-            children = _members(kind, node, node.value)
-        elif isinstance(node.value, list):
-            nodes += len(node.value)
-            children = _items(node, node.value)
-        else:
-            continue
-        if nodes > MAX_NODES:
-            raise TooComplex(f"the object has more than {MAX_NODES} entries")
-        waiting.extend(reversed(children))
-
-
-def _members(kind: Kind, node: _Node, members: Mapping[str, Any]) -> list[_Node]:
+def _members(kind: Kind | None, node: _Node, members: Mapping[str, Any]) -> list[_Node]:
+    """Return the members of a map that may contain names; `kind` is its kind if it is an object."""
     children = []
-    is_object = node.trail is None
+    is_root = node.trail is None
+    in_spark = node.in_spark or is_spark(kind)
+    above = _name_of(node.trail)
     for name, child in members.items():
         if not isinstance(child, dict | list):
             continue
-        role = _Role.OTHER
-        if name == _METADATA:
-            if is_object:
-                role = _Role.OBJECT
-            elif _may_be_of_pod(node, members):
-                role = _Role.POD
-        elif name.endswith(_METADATA_OF_PODS):
-            role = _Role.POD
-        elif name.endswith(_SELECTORS):
-            role = _Role.OTHERS_LABELS
-        elif name in _SPARK_PODS and kind[0] == _SPARK_GROUP:
-            role = _Role.POD
-        elif name == _MANAGED_FIELDS and node.role is _Role.OBJECT:
+        if name == _MANAGED_FIELDS and node.role is Role.OBJECT:
             continue  # large, and contains only names of fields
-        children.append(_Node(child, _Trail(node.trail, name), node.depth + 1, role))
+        role = role_of(name, members, kind, above, is_root=is_root, in_spark=in_spark)
+        of_object = kind if name == METADATA else None
+        trail = _Trail(node.trail, name)
+        children.append(_Node(child, trail, node.depth + 1, role, of_object, in_spark))
     return children
 
 
 def _items(node: _Node, items: Sequence[Any]) -> list[_Node]:
     return [
-        _Node(item, _Trail(node.trail, number), node.depth + 1, _Role.OTHER)
+        _Node(item, _Trail(node.trail, number), node.depth + 1, Role.OTHER, None, node.in_spark)
         for number, item in enumerate(items)
         if isinstance(item, dict | list)
     ]
 
 
-def _may_be_of_pod(node: _Node, members: Mapping[str, Any]) -> bool:
-    """Return whether metadata below the object's own may be that of a pod.
-
-    It is not if it certainly belongs to a volume claim, or to a Job or another object with a
-    template. Templates of pods have many names, and need not list containers.
-    """
-    spec = members.get("spec")
-    if isinstance(spec, dict):
-        if "containers" in spec:
-            return True
-        if any(isinstance(spec.get(name), dict) for name in _TEMPLATES):
-            return False
-    trail = node.trail
+def _name_of(trail: _Trail | None) -> str:
+    """Return the name of the member that a node is, or an item of which it is."""
     if trail is not None and isinstance(trail.step, int):
         trail = trail.above
-    return trail is None or trail.step not in _CLAIMS
+    return str(trail.step) if trail is not None else ""
 
 
-def _in_map(
-    kind: Kind, node: _Node, members: Mapping[str, Any], places: Places
+def _in_maps(
+    node: _Node, members: Mapping[str, Any], places: Places, joins: _Joins
 ) -> Iterator[QueueName]:
-    for map_name in (LABELS, ANNOTATIONS):
+    """Yield the names in the labels, annotations and properties of a map."""
+    for map_name in (LABELS, ANNOTATIONS, _LABELS_FROM):
         entries = members.get(map_name)
-        if not isinstance(entries, dict) or node.role is _Role.OTHERS_LABELS:
+        if not isinstance(entries, dict) or node.role is Role.OTHERS_LABELS:
             continue
-        for key, found in places.keys[map_name].items():
+        is_expression = map_name == _LABELS_FROM
+        for key, found in places.keys[LABELS if is_expression else map_name].items():
             if entries.get(key):
                 trail = _Trail(_Trail(node.trail, map_name), key)
-                counting = [
-                    place
-                    for place in found
-                    if _counts(place, kind, node.role) and not _is_overridden(place, members)
-                ]
-                yield from _named(entries[key], counting, trail, entries.items())
+                text = EXPRESSION if is_expression else _text(entries[key])
+                for place in found:
+                    if _counts(place, node) and not _is_overridden(place, members):
+                        yield from _named(text, place, trail, joins)
+        if map_name == LABELS and node.role is not Role.OTHER:
+            _note_labels(entries, places, joins)
     properties = members.get(_SPARK_CONF)
     if isinstance(properties, dict):
-        yield from _in_spark_conf(properties, _Trail(node.trail, _SPARK_CONF), places)
+        yield from _in_spark_conf(properties, _Trail(node.trail, _SPARK_CONF), places, joins)
 
 
-def _counts(place: KeyPlace, kind: Kind, role: _Role) -> bool:
-    if place.in_pods and role is _Role.POD:
+def _counts(place: KeyPlace, node: _Node) -> bool:
+    if place.in_pods and node.role is Role.POD:
         return True
-    if place.kinds is None:
-        return role is _Role.OBJECT or not place.in_pods
-    return role is _Role.OBJECT and kind in place.kinds
+    if place.kinds is not None:
+        return node.kind is not None and node.kind in place.kinds
+    return not place.in_pods or node.role in {Role.OBJECT, Role.OWNER}
 
 
 def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
@@ -242,35 +229,52 @@ def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
 
 
 def _in_spark_conf(
-    properties: Mapping[str, Any], trail: _Trail, places: Places
+    properties: Mapping[str, Any], trail: _Trail, places: Places, joins: _Joins
 ) -> Iterator[QueueName]:
-    matches = [(match, name) for name in properties if (match := _SPARK_KEY.fullmatch(name))]
-    labels = [(match[2], properties[name]) for match, name in matches if match[1] == "label"]
-    for match, name in matches:
-        found = places.keys[f"{match[1]}s"].get(match[2], ())
-        counting = [place for place in found if place.kinds is None or place.in_pods]
-        yield from _named(properties[name], counting, _Trail(trail, name), labels)
+    labels = {}
+    for name, value in properties.items():
+        match = _SPARK_KEY.fullmatch(name)
+        if match is None:
+            continue
+        map_name, key = f"{match[1]}s", match[2]
+        if map_name == LABELS:
+            labels[key] = value
+        for place in places.keys[map_name].get(key, ()):
+            if place.kinds is None or place.in_pods:
+                yield from _named(_text(value), place, _Trail(trail, name), joins)
+    _note_labels(labels, places, joins)
 
 
-def _named(
-    value: object,
-    places: Sequence[KeyPlace],
-    trail: _Trail,
-    beside: Iterable[tuple[str, object]],
-) -> Iterator[QueueName]:
-    """Yield the names in a value; `beside` are the keys and values in the same map."""
-    text = _text(value)
-    for place in places:
-        names = text.split(place.separator) if place.separator else [text]
-        if text and place.joined_label:
-            # Which of the names is read depends on the scheduler's settings.
-            joined = [_text(each) for key, each in beside if key == place.joined_label]
-            names += [f"{text}-{each}" for each in joined if each]
-        for name in names:
-            if name:  # an empty value names no queue
-                yield QueueName(
-                    place.scheduler, name, _where(trail), place.access, is_read=place.is_read
-                )
+def _note_labels(labels: Mapping[str, Any], places: Places, joins: _Joins) -> None:
+    """Note the labels with which names are joined."""
+    for key in places.joined_labels:
+        text = _text(labels.get(key))
+        if text:
+            joins.labels.setdefault(key, {})[text] = None
+
+
+def _named(text: str, place: KeyPlace, trail: _Trail, joins: _Joins) -> Iterator[QueueName]:
+    """Yield the names in a value."""
+    for name in text.split(place.separator) if place.separator else [text]:
+        if name:  # an empty value names no queue
+            yield QueueName(
+                place.scheduler, name, _where(trail), place.access, is_read=place.is_read
+            )
+            if place.joined_label and name != EXPRESSION:
+                joins.names.append((place, name, trail))
+
+
+def _joined(joins: _Joins) -> Iterator[QueueName]:
+    """Yield the joined names. Which of the names is read depends on the scheduler's settings."""
+    for place, name, trail in joins.names:
+        for value in joins.labels.get(place.joined_label, ()):
+            yield QueueName(
+                place.scheduler,
+                f"{name}-{value}",
+                _where(trail),
+                place.access,
+                is_read=place.is_read,
+            )
 
 
 def _text(value: object) -> str:
@@ -293,7 +297,7 @@ def _where(trail: _Trail | None) -> str:
     for step in reversed(steps):
         if isinstance(step, int):
             text += f"[{step}]"
-        elif above in (LABELS, ANNOTATIONS, _SPARK_CONF):
+        elif above in _MAPS:
             text += f'["{step}"]'
         else:
             text += f".{step}" if text else step

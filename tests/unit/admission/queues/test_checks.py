@@ -82,6 +82,14 @@ def cron(value: dict[str, Any]) -> dict[str, Any]:
     return {"spec": {"jobTemplate": template(value)}}
 
 
+def embedded(version: str, kind: str, spec: Any) -> dict[str, Any]:
+    """Return an object within another one."""
+    return {"apiVersion": version, "kind": kind, "spec": spec}
+
+
+CLUSTER_A = "root.clusterqueues.a"
+GANG = {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "dev"}}}}
+VOLCANO_JOB = ("batch.volcano.sh/v1alpha1", "Job", {"queue": "dev"})
 PLACES = [
     ("Pod", labels(kueue="a"), "root.namespaces.ml.a"),
     ("Pod", labels(yunikorn="root.dev"), "root.dev"),
@@ -105,6 +113,43 @@ PLACES = [
     ("batch.volcano.sh/Job", {"spec": {"queue": "dev"}}, "root.dev"),
     ("batch.volcano.sh/CronJob", {"spec": {"jobTemplate": {"spec": {"queue": "dev"}}}}, "root.dev"),
     ("flow.volcano.sh/JobTemplate", {"spec": {"queue": "dev"}}, "root.dev"),
+    (
+        "flow.volcano.sh/JobFlow",
+        {"spec": {"flows": [{"name": "a"}, {"patch": {"jobSpec": {"queue": "dev"}}}]}},
+        "root.dev",
+    ),
+    (
+        "training.volcano.sh/HyperJob",
+        {"spec": {"replicatedJobs": [{"templateSpec": {"queue": "dev"}}]}},
+        "root.dev",
+    ),
+    *(
+        (f"kubeflow.org/{kind}", GANG, "root.dev")
+        for kind in ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+    ),
+    *(
+        (f"trainer.kubeflow.org/{kind}", template(labels(volcano="dev")), "root.dev")
+        for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
+    ),
+    (
+        "sparkoperator.k8s.io/SparkConnect",
+        {"spec": {"server": template(labels(yunikorn="dev"))["spec"]}},
+        "root.dev",
+    ),
+    (
+        "kueue.x-k8s.io/Workload",
+        {"status": {"admission": {"clusterQueue": "a"}}},
+        "root.clusterqueues.a",
+    ),
+    *(
+        ("workload.codeflare.dev/AppWrapper", {"spec": {"components": [{"template": each}]}}, path)
+        for each, path in (
+            (embedded("batch.volcano.sh/v1alpha1", "Job", {"queue": "dev"}), "root.dev"),
+            (embedded("kubeflow.org/v1", "PyTorchJob", GANG["spec"]), "root.dev"),
+            (embedded("kueue.x-k8s.io/v1beta2", "LocalQueue", {"clusterQueue": "a"}), CLUSTER_A),
+            (embedded("v1", "List", {"items": [embedded(*VOLCANO_JOB)]}), "root.dev"),
+        )
+    ),
     ("scheduling.volcano.sh/PodGroup", {"spec": {"queue": "dev"}}, "root.dev"),
     ("scheduling.run.ai/PodGroup", {"spec": {"queue": "dev"}}, "root.dev"),
     (
@@ -123,6 +168,11 @@ PARENTS = [
     ("kueue.x-k8s.io/Cohort", {"spec": {"parentName": "a"}}, "root.clusterqueues.a"),
     ("scheduling.volcano.sh/Queue", {"spec": {"parent": "dev"}}, "root.dev"),
     ("scheduling.run.ai/Queue", {"spec": {"parentQueue": "dev"}}, "root.dev"),
+    (
+        "workload.codeflare.dev/AppWrapper",
+        {"spec": [embedded("scheduling.volcano.sh/v1beta1", "Queue", {"parent": "dev"})]},
+        "root.dev",
+    ),
     (
         "scheduling.sigs.k8s.io/ElasticQuota",
         {"metadata": {"labels": {"quota.scheduling.koordinator.sh/parent": "dev"}}},
@@ -163,6 +213,47 @@ def test_items_of_lists_may_move() -> None:
     old = {"spec": {"replicatedJobs": [first, second]}}
     new = {"spec": {"replicatedJobs": [second, first, labels(kueue="c")]}}
     assert paths(required("jobset.x-k8s.io/JobSet", new, old)) == ["root.namespaces.ml.c"]
+
+
+def test_a_further_item_with_a_name_that_is_there_is_not_new() -> None:
+    """As a higher number of replicas, it gives nobody another queue."""
+    first = labels(kueue="a")
+    old = {"spec": {"replicatedJobs": [first]}}
+    assert required("jobset.x-k8s.io/JobSet", {"spec": {"replicatedJobs": [first] * 3}}, old) == (
+        EMPTY
+    )
+    elsewhere = {"spec": {"replicatedJobs": [first], "other": [first]}}
+    assert paths(required("jobset.x-k8s.io/JobSet", elsewhere, old)) == ["root.namespaces.ml.a"]
+
+
+def test_the_type_of_an_object_within_an_object_may_change() -> None:
+    """Its fields are then those of another kind."""
+    old = {"spec": [embedded("batch/v1", "Job", {"queue": "dev"})]}
+    new = {"spec": [embedded(*VOLCANO_JOB)]}
+    assert paths(required("workload.codeflare.dev/AppWrapper", new, old)) == ["root.dev"]
+
+
+def test_a_node_pool_that_is_added_names_a_new_queue() -> None:
+    old = {"metadata": {"labels": {"project": "a"}}, "spec": {"template": {"metadata": {}}}}
+    pool = {"metadata": {"labels": {"kai.scheduler/node-pool": "gpu"}}}
+    assert paths(required("apps/Deployment", {**old, **template(pool)}, old)) == ["root.a-gpu"]
+
+
+@pytest.mark.parametrize(
+    ("key", "scheduler"),
+    [(KUEUE, "kueue"), (YUNIKORN, "yunikorn"), (VOLCANO, "volcano"), ("project", "kai")],
+)
+def test_a_name_from_an_expression_is_an_obstacle(key: str, scheduler: str) -> None:
+    """Argo evaluates it later, so that it may become any queue."""
+    source = {"expression": "workflow.parameters.queue"}
+    spec = {"workflowMetadata": {"labelsFrom": {key: source, "other": source}}}
+    found = required("argoproj.io/Workflow", {"spec": spec})
+    assert found.checks == ()
+    assert [(each.scheduler, each.where) for each in found.obstacles] == [
+        (scheduler, f'spec.workflowMetadata.labelsFrom["{key}"]')
+    ]
+    assert "an expression gives the name" in found.obstacles[0].message
+    assert required("argoproj.io/Workflow", {"spec": spec}, {"spec": spec}) == EMPTY
 
 
 def test_a_label_counts_once_no_longer_overridden() -> None:
@@ -209,6 +300,15 @@ def test_finalizers_of_objects_that_are_too_complex_can_be_removed() -> None:
         ("Pod", BARE, None, True),
         ("apps/Deployment", BARE, None, True),
         ("batch.volcano.sh/Job", BARE, None, True),
+        ("kubeflow.org/PyTorchJob", BARE, None, True),
+        ("ray.io/RayCluster", BARE, None, True),
+        ("workload.codeflare.dev/AppWrapper", BARE, None, True),
+        ("sparkoperator.k8s.io/SparkConnect", BARE, None, True),
+        ("training.volcano.sh/HyperJob", BARE, None, True),
+        # Their queues come from, or go into, other objects.
+        ("flow.volcano.sh/JobFlow", BARE, None, False),
+        ("argoproj.io/WorkflowTemplate", BARE, None, False),
+        ("trainer.kubeflow.org/TrainingRuntime", BARE, None, False),
         ("Service", BARE, None, False),
         ("Namespace", BARE, None, False),
         ("scheduling.volcano.sh/Queue", BARE, None, False),

@@ -6,7 +6,7 @@ import pytest
 
 from queuegate_server.admission.queues.conditions import other_names_change
 from queuegate_server.admission.queues.places import Kind, build_places
-from queuegate_server.admission.queues.walk import find_names
+from queuegate_server.admission.queues.walk import MAX_FOUND, TooComplex, find_names
 from queuegate_server.settings.admission import QueueChecks
 
 PLACES = build_places(QueueChecks.model_validate({"schedulers": {"yunikorn": {}, "kai": {}}}))
@@ -16,14 +16,33 @@ POOL = "kai.scheduler/node-pool"
 CONF = "spark.kubernetes.driver.label"
 
 
+POD = ["yunikorn", "kai"]
+OWNER = ["kai"]
+POD_OBJECT = {"apiVersion": "v1", "kind": "Pod"}
+JOB_OBJECT = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {}}}
+TRAIN_JOB_OBJECT = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+SPARK_OBJECT = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}
+
+
 def names(kind: Kind, value: dict[str, Any]) -> list[str]:
     """Return the names in an object."""
     return [each.name for each in find_names(kind, value, PLACES)]
 
 
+def schedulers(kind: Kind, value: dict[str, Any]) -> list[str]:
+    """Return the schedulers that read a name in an object."""
+    return [each.scheduler for each in find_names(kind, value, PLACES)]
+
+
 def labelled(key: str, value: object = "dev") -> dict[str, Any]:
     """Return an object with one label."""
     return {"metadata": {"labels": {key: value}}}
+
+
+def owned(project: str = "", pool: str = "") -> dict[str, Any]:
+    """Return metadata with KAI's labels."""
+    labels = {"project": project, POOL: pool}
+    return {"metadata": {"labels": {key: value for key, value in labels.items() if value}}}
 
 
 def pod_template(**labels: str) -> dict[str, Any]:
@@ -101,29 +120,75 @@ def test_keys_without_a_prefix_count_only_in_the_metadata_of_pods(
 
 
 @pytest.mark.parametrize(
-    ("spec", "counts"),
+    ("spec", "expected"),
     [
-        ({"podMetadata": BARE}, True),
-        ({"templates": [{"metadata": BARE, "container": {}}]}, True),
-        ({"templateDefaults": {"metadata": BARE}}, True),
-        ({"workflowSpec": {"podMetadata": BARE}}, True),
-        ({"podTemplate": {"metadata": BARE}}, True),
-        ({"taskManager": {"podTemplate": {"metadata": BARE, "spec": {}}}}, True),
-        ({"podTemplateOverrides": [{"metadata": BARE, "spec": {"nodeSelector": {}}}]}, True),
-        ({"template": {"metadata": BARE, "spec": {"template": "text"}}}, True),
-        ({"template": {"metadata": BARE, "spec": {"containers": [], "template": {}}}}, True),
-        ({"replicaSpecs": {"volumeClaimTemplates": {"template": {"metadata": BARE}}}}, True),
-        ({"template": {"metadata": BARE, "spec": {"template": {}}}}, False),
-        ({"components": [{"template": {"metadata": BARE, "spec": {"jobTemplate": {}}}}]}, False),
-        ({"volumeClaimTemplates": [{"metadata": BARE, "spec": {}}]}, False),
-        ({"volumes": [{"ephemeral": {"volumeClaimTemplate": {"metadata": BARE}}}]}, False),
-        ({"podSelector": BARE}, False),
+        ({"podMetadata": BARE}, POD),
+        ({"templates": [{"metadata": BARE, "container": {}}]}, POD),
+        ({"templateDefaults": {"metadata": BARE}}, POD),
+        ({"workflowSpec": {"podMetadata": BARE}}, POD),
+        ({"podTemplate": {"metadata": BARE}}, POD),
+        ({"taskManager": {"podTemplate": {"metadata": BARE, "spec": {}}}}, POD),
+        ({"podTemplateOverrides": [{"metadata": BARE, "spec": {"nodeSelector": {}}}]}, POD),
+        ({"template": {"metadata": BARE, "spec": {"template": "text"}}}, POD),
+        ({"template": {"metadata": BARE, "spec": {"containers": [], "template": {}}}}, POD),
+        ({"replicaSpecs": {"volumeClaimTemplates": {"template": {"metadata": BARE}}}}, POD),
+        ({"template": {"metadata": BARE, "spec": {"template": {}}}}, OWNER),
+        ({"components": [{"template": {"metadata": BARE, "spec": {"jobTemplate": {}}}}]}, OWNER),
+        ({"volumeClaimTemplates": [{"metadata": BARE, "spec": {}}]}, []),
+        ({"volumes": [{"ephemeral": {"volumeClaimTemplate": {"metadata": BARE}}}]}, []),
+        ({"podSelector": BARE}, []),
     ],
 )
 def test_nested_metadata_is_that_of_pods_unless_it_certainly_is_not(
-    spec: dict[str, Any], *, counts: bool
+    spec: dict[str, Any], expected: list[str]
 ) -> None:
-    assert names(("example.com", "Thing"), {"spec": spec}) == ["a", "a"] * counts
+    assert schedulers(("example.com", "Thing"), {"spec": spec}) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (("", "List"), {"items": [{**POD_OBJECT, "metadata": BARE}]}, POD),
+        (("", "List"), {"items": [{**JOB_OBJECT, "metadata": BARE}]}, OWNER),
+        # Whoever claims that a pod's template is a Job gains nothing.
+        (
+            ("", "List"),
+            {"items": [{"apiVersion": "batch/v1", "kind": "Job", "metadata": BARE}]},
+            POD,
+        ),
+        (("trainer.kubeflow.org", "TrainJob"), {"spec": BARE}, OWNER),
+        (("trainer.kubeflow.org", "TrainingRuntime"), {"spec": BARE}, []),
+        (("example.com", "Thing"), {"spec": BARE}, []),
+        (("", "Pod"), BARE, []),
+        (
+            ("workload.codeflare.dev", "AppWrapper"),
+            {"spec": {"components": [{"template": {**TRAIN_JOB_OBJECT, "spec": BARE}}]}},
+            OWNER,
+        ),
+        (
+            ("workload.codeflare.dev", "AppWrapper"),
+            {"spec": {"components": [{"template": {**SPARK_OBJECT, "spec": {"driver": BARE}}}]}},
+            POD,
+        ),
+        (("batch", "CronJob"), {"spec": {"jobTemplate": {**JOB_OBJECT, "metadata": BARE}}}, OWNER),
+        (
+            ("sparkoperator.k8s.io", "SparkConnect"),
+            {"spec": {"server": {"template": {"metadata": BARE}}}},
+            POD,
+        ),
+    ],
+)
+def test_objects_within_objects_are_those_of_their_kinds(
+    kind: Kind, value: dict[str, Any], expected: list[str]
+) -> None:
+    assert schedulers(kind, value) == expected
+
+
+def test_a_namespace_within_an_object_names_the_queue_of_its_pods() -> None:
+    value = {"metadata": {"annotations": {"yunikorn.apache.org/parentqueue": "a"}}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", **value}
+    assert names(("", "List"), {"items": [namespace]}) == ["a"]
+    assert names(("", "List"), {"items": [value, {**namespace, "kind": "Pod"}]}) == []
 
 
 @pytest.mark.parametrize(
@@ -143,6 +208,48 @@ def test_a_node_pool_beside_a_project_names_another_queue(
     assert names(("", "Pod"), metadata) == expected
     assert names(("example.com", "Thing"), metadata) == expected
     assert names(("example.com", "Thing"), {"spec": {"podTemplate": metadata}}) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({**owned("a"), "spec": {"template": owned(pool="gpu")}}, ["a", "a-gpu"]),
+        ({**owned(pool="gpu"), "spec": {"template": owned("a")}}, ["a", "a-gpu"]),
+        (
+            {**owned("a"), "spec": [owned(pool="gpu"), owned("b", "cpu"), owned(pool="gpu")]},
+            ["a", "b", "a-gpu", "a-cpu", "b-gpu", "b-cpu"],
+        ),
+        (
+            {"spec": {"jobTemplate": {**owned("a"), "spec": {"template": owned(pool="x")}}}},
+            ["a", "a-x"],
+        ),
+        ({**owned("a"), "spec": {"sparkConf": {f"{CONF}.{POOL}": "gpu"}}}, ["a", "a-gpu"]),
+        ({"spec": {"sparkConf": {f"{CONF}.project": "a"}, "x": owned(pool="gpu")}}, ["a", "a-gpu"]),
+        ({**owned("a"), "spec": {"nodeSelector": {POOL: "gpu"}}}, ["a"]),
+        ({**owned("a"), "spec": {"selector": {"labels": {POOL: "gpu"}}}}, ["a"]),
+        ({**owned("a"), "spec": {"labels": {POOL: "gpu"}}}, ["a"]),
+        ({**owned("a"), "spec": {"volumeClaimTemplates": [owned(pool="gpu")]}}, ["a"]),
+    ],
+)
+def test_a_project_is_joined_with_the_node_pools_of_the_whole_object(
+    value: dict[str, Any], expected: list[str]
+) -> None:
+    """KAI reads the project from the owner or the pod, and the node pool from the pod."""
+    assert names(("example.com", "Thing"), value) == expected
+
+
+def test_the_joined_names_are_bounded() -> None:
+    templates = [owned(f"p{number}", f"n{number}") for number in range(40)]
+    with pytest.raises(TooComplex, match=f"more than {MAX_FOUND} places"):
+        names(("example.com", "Thing"), {"spec": templates})
+
+
+def test_the_label_of_node_pools_is_a_setting() -> None:
+    kai = {"kai": {"node_pool_label": "example.com/pool"}}
+    places = build_places(QueueChecks.model_validate({"schedulers": kai}))
+    labels = {"project": "a", "example.com/pool": "gpu", POOL: "cpu"}
+    found = find_names(("", "Pod"), {"metadata": {"labels": labels}}, places)
+    assert [each.name for each in found] == ["a", "a-gpu"]
 
 
 def test_a_node_pool_in_the_properties_of_spark() -> None:

@@ -2,12 +2,10 @@
 
 import json
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from queuegate_server.admission.queues.places import Kind, build_places
 from queuegate_server.admission.queues.walk import (
@@ -236,128 +234,3 @@ def test_long_keys_need_little_memory() -> None:
 
 def test_positions_contain_no_control_characters() -> None:
     assert found(("", "Pod"), {"a\nb\x1b": labelled(KUEUE)})[0][2].startswith("a?b?.metadata")
-
-
-KEYS = st.sampled_from(
-    ["queue", "project", "x", YUNIKORN, KUEUE, "kai.scheduler/queue", "example.com/queue"]
-)
-SCALARS = st.sampled_from(["", "a", "root.b", None, 3])
-ENTRIES = st.dictionaries(KEYS, SCALARS | st.just(["a"]), max_size=4)
-CONF = st.dictionaries(KEYS.map("spark.kubernetes.driver.label.{}".format), SCALARS, max_size=3)
-
-
-def holders(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Return maps whose members are those that the search knows."""
-    return st.fixed_dictionaries(
-        {},
-        optional={
-            "labels": ENTRIES | inner,
-            "annotations": ENTRIES,
-            "metadata": st.fixed_dictionaries(
-                {}, optional={"labels": ENTRIES, "annotations": ENTRIES, "managedFields": inner}
-            ),
-            "sparkConf": CONF | inner,
-            **dict.fromkeys(("spec", "template", "containers", "selector", "driver"), inner),
-            "items": st.lists(inner, max_size=2),
-        },
-    )
-
-
-OBJECTS = holders(st.recursive(SCALARS, holders, max_leaves=15))
-KINDS = st.sampled_from(
-    [
-        ("", "Pod"),
-        ("", "Binding"),
-        ("apps", "Deployment"),
-        ("ray.io", "RayCluster"),
-        ("sparkoperator.k8s.io", "SparkApplication"),
-        RUN,
-    ]
-)
-
-
-@given(KINDS, OBJECTS)
-def test_random_objects_as_in_the_naive_search(kind: Kind, value: dict[str, Any]) -> None:
-    names = {
-        (each.scheduler, each.name, each.where)
-        for each in find_names(kind, value, PLACES)
-        if each.scheduler in {"yunikorn", "kueue", "kai", "places[0]"}
-    }
-    assert names == set(naive(kind, value, value, ()))
-
-
-def naive(
-    kind: Kind, root: dict[str, Any], value: object, path: tuple[str | int, ...]
-) -> Iterator[tuple[str, str, str]]:
-    """Search an object by the rules on the page, one node at a time and without any bound."""
-    if isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from naive(kind, root, item, (*path, number))
-    if not isinstance(value, dict):
-        return
-    if path == ("metadata", "managedFields"):
-        return
-    for name, child in value.items():
-        if name in {"labels", "annotations", "sparkConf"} and isinstance(child, dict):
-            for key, text in child.items():
-                for scheduler in naive_readers(kind, root, value, path, name, key):
-                    if text:
-                        where = f'{naive_where((*path, name))}["{key}"]'
-                        name_found = "{…}" if isinstance(text, dict | list) else str(text)
-                        yield scheduler, name_found, where
-        yield from naive(kind, root, child, (*path, name))
-
-
-def naive_readers(
-    kind: Kind, root: Any, holder: Any, path: tuple[str | int, ...], name: str, key: str
-) -> Iterator[str]:
-    """Yield the schedulers that read a key in a map."""
-    of_pod = naive_is_of_pod(kind, root, path)
-    if name == "sparkConf":
-        if not key.startswith("spark.kubernetes.driver.label."):
-            return
-        key, holder, of_pod = key.removeprefix("spark.kubernetes.driver.label."), {}, True
-        name = "labels"
-    elif path and isinstance(path[-1], str) and path[-1].endswith("selector"):
-        return
-    prefixed = {YUNIKORN: "yunikorn", KUEUE: "kueue", "example.com/queue": "places[0]"}
-    if key in prefixed:
-        yield prefixed[key]
-    if name != "labels":
-        return
-    maps = [holder.get(each) for each in ("labels", "annotations")]
-    labels, annotations = (each if isinstance(each, dict) else {} for each in maps)
-    is_object = path == ("metadata",)
-    if key == "kai.scheduler/queue" or (
-        key == "project" and (of_pod or is_object) and not labels.get("kai.scheduler/queue")
-    ):
-        yield "kai"
-    if key == "queue" and of_pod and not labels.get(YUNIKORN) and not annotations.get(YUNIKORN):
-        yield "yunikorn"
-
-
-def naive_is_of_pod(kind: Kind, root: Any, path: tuple[str | int, ...]) -> bool:
-    """Return whether the map at a position has the labels of pods."""
-    if path == ("metadata",):
-        return kind in {("", "Pod"), ("", "Binding")}
-    if path[-1:] == ("metadata",):
-        template = root
-        for step in path[:-1]:
-            template = template[step]
-        spec = template.get("spec")
-        spec = spec if isinstance(spec, dict) else {}
-        return "containers" in spec or not isinstance(spec.get("template"), dict)
-    return kind[0] == "sparkoperator.k8s.io" and path[-1:] == ("driver",)
-
-
-def naive_where(path: tuple[str | int, ...]) -> str:
-    """Return a position as text."""
-    text = ""
-    for number, step in enumerate(path):
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif number and path[number - 1] in {"labels", "annotations", "sparkConf"}:
-            text += f'["{step}"]'
-        else:
-            text += f".{step}" if text else step
-    return text

@@ -1,0 +1,96 @@
+"""Determines what the labels and annotations in a map belong to. Pure.
+
+The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator, and
+Kubeflow's Trainer, whose TrainJob has `spec.labels` for the JobSet and its Jobs
+(`trainjob_types.go`).
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any, Final
+
+from queuegate_server.admission.queues.places import Kind
+
+METADATA: Final = "metadata"
+_METADATA_OF_PODS: Final = "Metadata"
+"""How the names of members end that are the metadata of pods, such as Argo's `podMetadata`."""
+_SELECTORS: Final = ("selector", "Selector")
+"""How the names of members end whose labels describe other objects. Metadata below them counts: in
+some maps of templates, such as Kubeflow's `pytorchReplicaSpecs`, users choose the keys."""
+_SPEC: Final = "spec"
+_TEMPLATES: Final = ("template", "jobTemplate")
+_CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
+_SPARK_GROUP: Final = "sparkoperator.k8s.io"
+_SPARK_PODS: Final = frozenset({"driver", "executor"})
+_TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
+
+
+class Role(Enum):
+    """What a map's labels and annotations belong to."""
+
+    OTHER = auto()
+    OBJECT = auto()
+    """The object itself."""
+    OWNER = auto()
+    """Objects that own pods and may be created from a template."""
+    POD = auto()
+    """Pods that may be created from a template."""
+    OTHERS_LABELS = auto()
+    """Other objects, which the map selects."""
+
+
+def embedded_kind(members: Mapping[str, Any]) -> Kind | None:
+    """Return the kind of a map if it is an object, such as a component of an AppWrapper."""
+    version = members.get("apiVersion")
+    kind = members.get("kind")
+    if not (isinstance(version, str) and isinstance(kind, str) and version and kind):
+        return None
+    return version.rpartition("/")[0], kind
+
+
+def is_spark(kind: Kind | None) -> bool:
+    """Return whether objects of a kind contain the pods of a Spark application."""
+    return kind is not None and kind[0] == _SPARK_GROUP
+
+
+def role_of(
+    name: str,
+    members: Mapping[str, Any],
+    kind: Kind | None,
+    above: str,
+    *,
+    is_root: bool,
+    in_spark: bool,
+) -> Role:
+    """Return the role of a member of a map.
+
+    Args:
+        name: The member's name.
+        members: The map.
+        kind: The map's kind if it is an object.
+        above: The name of the member that the map is, or an item of which it is.
+        is_root: Whether the map is the whole object.
+        in_spark: Whether the map is in an object of the Spark operator.
+    """
+    if name == METADATA:
+        return Role.OBJECT if is_root else _role_of_metadata(members, above)
+    if name.endswith(_METADATA_OF_PODS) or (in_spark and name in _SPARK_PODS):
+        return Role.POD
+    if name.endswith(_SELECTORS):
+        return Role.OTHERS_LABELS
+    return Role.OWNER if name == _SPEC and kind == _TRAIN_JOB else Role.OTHER
+
+
+def _role_of_metadata(members: Mapping[str, Any], above: str) -> Role:
+    """Return the role of metadata below the object's own.
+
+    It is that of pods unless it certainly belongs to a volume claim, or to a Job or another object
+    with a template. Templates of pods have many names, and need not list containers.
+    """
+    spec = members.get(_SPEC)
+    if isinstance(spec, dict):
+        if "containers" in spec:
+            return Role.POD
+        if any(isinstance(spec.get(name), dict) for name in _TEMPLATES):
+            return Role.OWNER
+    return Role.OTHER if above in _CLAIMS else Role.POD
