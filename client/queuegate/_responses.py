@@ -47,6 +47,7 @@ _SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _results.Severity)
 _LISTS: Final = _names(access_pb2.ApplicationList, "APPLICATION_LIST_", ApplicationList)
 _SUBJECT_KINDS: Final = _names(access_pb2.SubjectKind, "SUBJECT_KIND_", SubjectKind)
 _REPLICA_STATES: Final = _names(policy_pb2.ReplicaState, "REPLICA_STATE_", _results.ReplicaState)
+_REPLICA_ROLES: Final = _names(policy_pb2.ReplicaRole, "REPLICA_ROLE_", _results.ReplicaRole)
 _ACCESSES: Final = _names(access_pb2.AccessType, "ACCESS_TYPE_", Access)
 _HEALTH: Final = {
     1: _results.HealthStatus.SERVING,
@@ -330,6 +331,14 @@ def _replica(replica: policy_pb2.FleetReplica) -> _results.Replica:
         replica.policy_checksum,
         replica.gates,
         replica.silent_seconds,
+        _REPLICA_ROLES.get(replica.role, _results.ReplicaRole.UNKNOWN),
+        tuple(map(_queue_decisions, replica.queue_decisions)),
+    )
+
+
+def _queue_decisions(row: policy_pb2.QueueDecisions) -> _results.QueueDecisions:
+    return _results.QueueDecisions(
+        row.scheduler, row.mode, row.allowed, row.denied, row.warned, row.failed
     )
 
 

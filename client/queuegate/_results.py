@@ -233,9 +233,40 @@ class ReplicaState(StrEnum):
     """The replica has just started and does not follow the fleet yet."""
 
 
+class ReplicaRole(StrEnum):
+    """What a replica of a fleet is."""
+
+    UNKNOWN = auto()
+    """The responding server does not tell, or tells a role unknown to this client."""
+    SERVER = auto()
+    """A gRPC server, or one of its workers."""
+    WEBHOOK = auto()
+    """An admission webhook."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDecisions:
+    """The decisions of a webhook about one scheduler's queues, since the webhook started."""
+
+    scheduler: str
+    """The scheduler, or another value of the label `scheduler` of the metric
+    `queuegate_admission_queue_decisions_total`."""
+    mode: str
+    """The current mode; empty if the settings have none. Places with different modes have several,
+    separated by commas."""
+    allowed: int
+    """The number of names that were allowed."""
+    denied: int
+    """The number of names that were denied."""
+    warned: int
+    """The number of names that were accepted with a warning, which the mode `deny` denies."""
+    failed: int
+    """The number of checks that ended with an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica in a fleet, either a server or a worker."""
+    """A replica in a fleet: a server, a worker or a webhook."""
 
     name: str
     """The replica's name, from the `fleet.replica` setting."""
@@ -255,6 +286,10 @@ class Replica:
     """The number of connected gates."""
     silent_seconds: float
     """The seconds since the last heartbeat."""
+    role: ReplicaRole = ReplicaRole.UNKNOWN
+    """What the replica is."""
+    queue_decisions: tuple[QueueDecisions, ...] = ()
+    """For a webhook, its decisions by scheduler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from queuegate._results import (
     FleetInfo,
     PolicyInfo,
     PolicyQueue,
+    ReplicaRole,
     ReplicaState,
     Severity,
 )
@@ -70,14 +71,22 @@ def fleet(answer: FleetInfo, colors: Colors) -> Iterator[str]:
             ReplicaState.STARTING: colors.doubtful,
         }.get(replica.state, colors.bad)
         yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
-        notes = [f"queuegate {escape(replica.version)}"]
-        if replica.state is not ReplicaState.SILENT:
+        notes = [] if replica.role is ReplicaRole.UNKNOWN else [str(replica.role)]
+        notes.append(f"queuegate {escape(replica.version)}")
+        has_gates = replica.role is not ReplicaRole.WEBHOOK
+        if has_gates and replica.state is not ReplicaState.SILENT:
             notes.append(_pluralize(replica.gates, "gate"))
         if replica.lag:
             notes.append(f"{_pluralize(replica.lag, 'change')} behind")
         checksum = escape(replica.policy_checksum[:_CHECKSUM_SHOWN]) or "none"
         notes.append(f"policy {checksum} revision {replica.policy_revision}")
         yield f"  {', '.join(notes)}"
+        for row in replica.queue_decisions:
+            mode = f" ({escape(row.mode)})" if row.mode else ""
+            yield (
+                f"  {escape(row.scheduler)}{mode}: {row.allowed} allowed, {row.denied} denied,"
+                f" {row.warned} warned, {row.failed} failed"
+            )
 
 
 def _pluralize(number: int, noun: str) -> str:

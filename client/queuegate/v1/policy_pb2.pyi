@@ -82,6 +82,30 @@ REPLICA_STATE_STARTING: ReplicaState.ValueType  # 4
 """The replica has just started and does not follow the fleet yet."""
 Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
 
+class _ReplicaRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ReplicaRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REPLICA_ROLE_UNSPECIFIED: _ReplicaRole.ValueType  # 0
+    """The responding server is older than this field."""
+    REPLICA_ROLE_SERVER: _ReplicaRole.ValueType  # 1
+    """A gRPC server, or one of its workers."""
+    REPLICA_ROLE_WEBHOOK: _ReplicaRole.ValueType  # 2
+    """An admission webhook."""
+
+class ReplicaRole(_ReplicaRole, metaclass=_ReplicaRoleEnumTypeWrapper):
+    """What a replica is."""
+
+REPLICA_ROLE_UNSPECIFIED: ReplicaRole.ValueType  # 0
+"""The responding server is older than this field."""
+REPLICA_ROLE_SERVER: ReplicaRole.ValueType  # 1
+"""A gRPC server, or one of its workers."""
+REPLICA_ROLE_WEBHOOK: ReplicaRole.ValueType  # 2
+"""An admission webhook."""
+Global___ReplicaRole: _TypeAlias = ReplicaRole  # noqa: Y015
+
 @_typing.final
 class Diagnostic(_message.Message):
     """An error or a warning about a configuration."""
@@ -544,6 +568,8 @@ class FleetReplica(_message.Message):
     POLICY_CHECKSUM_FIELD_NUMBER: _builtins.int
     GATES_FIELD_NUMBER: _builtins.int
     SILENT_SECONDS_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    QUEUE_DECISIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name (`fleet.replica`)."""
     state: Global___ReplicaState.ValueType
@@ -562,6 +588,12 @@ class FleetReplica(_message.Message):
     """The number of open SyncService streams."""
     silent_seconds: _builtins.float
     """The seconds since the last heartbeat."""
+    role: Global___ReplicaRole.ValueType
+    """What the replica is."""
+    @_builtins.property
+    def queue_decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueDecisions]:
+        """For a webhook, its decisions by scheduler."""
+
     def __init__(
         self_,  # pyright: ignore[reportSelfClsParameterName]
         *,
@@ -574,11 +606,59 @@ class FleetReplica(_message.Message):
         policy_checksum: _builtins.str = ...,
         gates: _builtins.int = ...,
         silent_seconds: _builtins.float = ...,
+        role: Global___ReplicaRole.ValueType = ...,
+        queue_decisions: _abc.Iterable[Global___QueueDecisions] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gates", b"gates", "lag", b"lag", "name", b"name", "policy_checksum", b"policy_checksum", "policy_revision", b"policy_revision", "self", b"self", "silent_seconds", b"silent_seconds", "state", b"state", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gates", b"gates", "lag", b"lag", "name", b"name", "policy_checksum", b"policy_checksum", "policy_revision", b"policy_revision", "queue_decisions", b"queue_decisions", "role", b"role", "self", b"self", "silent_seconds", b"silent_seconds", "state", b"state", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FleetReplica: _TypeAlias = FleetReplica  # noqa: Y015
+
+@_typing.final
+class QueueDecisions(_message.Message):
+    """The decisions of a webhook about one scheduler's queues, since the webhook started."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULER_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    DENIED_FIELD_NUMBER: _builtins.int
+    WARNED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    scheduler: _builtins.str
+    """The scheduler, as `admission.queues.schedulers` spells it, or another value of the label `scheduler` of
+    the metric `queuegate_admission_queue_decisions_total`.
+    """
+    mode: _builtins.str
+    """The current mode; empty if the settings have none. Places with different modes have several,
+    separated by commas.
+    """
+    allowed: _builtins.int
+    """The number of names that were allowed."""
+    denied: _builtins.int
+    """The number of names that were denied."""
+    warned: _builtins.int
+    """The number of names that were accepted with a warning, which the mode `deny` denies."""
+    failed: _builtins.int
+    """The number of checks that ended with an error."""
+    def __init__(
+        self,
+        *,
+        scheduler: _builtins.str = ...,
+        mode: _builtins.str = ...,
+        allowed: _builtins.int = ...,
+        denied: _builtins.int = ...,
+        warned: _builtins.int = ...,
+        failed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "denied", b"denied", "failed", b"failed", "mode", b"mode", "scheduler", b"scheduler", "warned", b"warned"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueDecisions: _TypeAlias = QueueDecisions  # noqa: Y015

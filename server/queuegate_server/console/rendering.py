@@ -93,14 +93,13 @@ def _short_time(text: str) -> str:
     return f"{day} {time_of_day.partition('.')[0]}"
 
 
-def _count(number: int) -> str:
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+def _count(number: int) -> Markup:
+    # Markup, because `_finalize` would show the narrow space as an escape sequence.
+    return Markup("\N{NARROW NO-BREAK SPACE}").join(f"{number:,}".split(","))
 
 
 def _finalize(value: Any) -> Any:
     """Make a value from a policy, directory or URL safe to display."""
     if not isinstance(value, str) or isinstance(value, Markup | Url | ExactText):
         return value
-    text = shortened(value, MAX_TEXT)
-    # `isprintable` rejects the narrow spaces in formatted numbers, but `printable` keeps them.
-    return text if text.isprintable() else printable(text)
+    return printable(shortened(value, MAX_TEXT))

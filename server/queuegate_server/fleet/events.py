@@ -13,6 +13,8 @@ from queuegate_server.fleet.keys import MAC_BYTES, LogPosition, Signer
 from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 MAX_STATUS_BYTES: Final = 64 * 1024
+MAX_SCHEDULERS: Final = 20
+"""The maximum number of schedulers in a status."""
 MAX_NAMES_BYTES: Final = 16 * 1024
 """The maximum size of the names in an event. Beyond it, the event covers the whole partition."""
 
@@ -104,6 +106,21 @@ def decode_event(
     return Event(position, previous, change)
 
 
+class QueueDecisions(NamedTuple):
+    """The decisions of a webhook about one scheduler's queues, since the webhook started."""
+
+    scheduler: str
+    """A scheduler, or another value of the label `scheduler` of the webhook's metric."""
+    mode: str
+    """The current mode; empty if the settings have none."""
+    allowed: int = 0
+    denied: int = 0
+    warned: int = 0
+    """The number of decisions that would have been denied in the mode `deny`."""
+    failed: int = 0
+    """The number of checks that ended with an error."""
+
+
 class LogState(NamedTuple):
     """The state of the fleet in Redis."""
 
@@ -149,6 +166,8 @@ class ReplicaStatus:
     clock: Clock | None = None
     problem: str = ""
     """Sentences about the commands that Redis refuses."""
+    queue_decisions: Sequence[QueueDecisions] = field(default_factory=list)
+    """The decisions of a webhook by scheduler; empty for a server."""
     is_starting: bool = False
     has_left: bool = False
     """Whether the replica has stopped and its lease and its gates' leases have ended."""
@@ -176,6 +195,16 @@ def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
             known["confirmed_through"] = (through[0], through[1])
         if clock := known.get("clock"):
             known["clock"] = (float(clock[0]), float(clock[1]))
+        if rows := known.get("queue_decisions"):
+            known["queue_decisions"] = [*map(_decode_decisions, rows[:MAX_SCHEDULERS])]
         return ReplicaStatus(**known)
     except (ValueError, TypeError, LookupError) as error:
         raise MalformedValue(f"a status cannot be read: {error}") from error
+
+
+def _decode_decisions(row: Sequence[Any]) -> QueueDecisions:
+    """Decode a row of decisions, without columns that newer versions may append."""
+    scheduler, mode, *counts = row[: len(QueueDecisions._fields)]
+    if any(count < 0 for count in counts):
+        raise ValueError("a count is negative")
+    return QueueDecisions(str(scheduler), str(mode), *map(int, counts))

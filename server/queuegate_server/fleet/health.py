@@ -63,6 +63,7 @@ def fleet_view(
             checksum=status.checksum,
             gates=status.gates,
             silent_seconds=silent,
+            queue_decisions=status.queue_decisions,
         )
         replicas.append(view)
     refused = [

@@ -9,13 +9,13 @@ for only a few seconds, because other replicas' invalidations do not reach it.
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 from queuegate_server.fleet import steps
 from queuegate_server.fleet.connection import StoreUnavailable
-from queuegate_server.fleet.events import Change, LogState, ReplicaStatus
+from queuegate_server.fleet.events import Change, LogState, QueueDecisions, ReplicaStatus
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.health import Mistakes, fleet_view
 from queuegate_server.fleet.keys import LogPosition
@@ -72,11 +72,19 @@ class FleetMember:
         self._heartbeat_done = asyncio.Event()
         self.follower: Final = Follower(session, stream, local, clock, self._wake.set)
         self._tasks: list[asyncio.Task[None]] = []
+        self._queue_decisions: Callable[[], Sequence[QueueDecisions]] = tuple
 
     def start(self) -> None:
         """Start following the fleet."""
         loops = self._heartbeats(), self.follower.run(), self._probes()
         self._tasks = [asyncio.create_task(each) for each in loops]
+
+    def report_decisions(self, read: Callable[[], Sequence[QueueDecisions]]) -> None:
+        """Report a webhook's decisions in each status.
+
+        `read` is called for each heartbeat, and returns at most MAX_SCHEDULERS rows.
+        """
+        self._queue_decisions = read
 
     def view(self) -> FleetView:
         """Return the fleet as seen by this replica."""
@@ -248,7 +256,7 @@ class FleetMember:
     def _own_state(self) -> steps.OwnState:
         policy, problem = self._local.policy, "; ".join(self._refusals.sentences)[:MAX_PROBLEM]
         served = (0, "") if policy is None else (policy.revision, policy.checksum)
-        return steps.OwnState(*served, self._local.gates, problem)
+        return steps.OwnState(*served, self._local.gates, problem, self._queue_decisions())
 
     def _set_error(self, error: StoreUnavailable | None) -> None:
         if error is None:

@@ -6,7 +6,7 @@ Functions and attributes named here belong to `FleetSession`.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from queuegate_server.fleet.events import Change, Event, ReplicaStatus
+from queuegate_server.fleet.events import Change, Event, QueueDecisions, ReplicaStatus
 from queuegate_server.fleet.fence import PendingInvalidation
 from queuegate_server.fleet.keys import LogPosition
 
@@ -18,6 +18,7 @@ class OwnState(NamedTuple):
     checksum: str = ""
     gates: int = 0
     problem: str = ""
+    queue_decisions: Sequence[QueueDecisions] = ()
 
 
 class Heartbeat(NamedTuple):

@@ -1,8 +1,12 @@
 """A replica's view of the fleet, for display and monitoring."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from queuegate_server.fleet.events import QueueDecisions
+
+WEBHOOK: Final = "webhook"
+"""The role of an admission webhook. That of a server is empty."""
 ReplicaState = Literal["following", "starting", "joining", "silent"]
 """A `following` replica receives all changes. A `starting` replica was just launched and does not
 follow the fleet yet, a `joining` replica sends heartbeats but does not follow, and a `silent`
@@ -26,6 +30,8 @@ class ReplicaView(NamedTuple):
     gates: int
     silent_seconds: float
     """Seconds since the last heartbeat."""
+    queue_decisions: Sequence[QueueDecisions] = ()
+    """The decisions of a webhook by scheduler; empty for a server."""
 
 
 class FleetView(NamedTuple):

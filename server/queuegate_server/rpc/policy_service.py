@@ -16,7 +16,7 @@ from queuegate.policy.tree import Cluster
 from queuegate.v1 import policy_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine
-from queuegate_server.fleet.view import ReplicaView
+from queuegate_server.fleet.view import WEBHOOK, ReplicaView
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, YUNIKORN, FormatOptions
 from queuegate_server.policystore import parser_process
@@ -34,6 +34,10 @@ MAX_VALIDATIONS: Final = 16
 """The maximum number of running and waiting validations. Only one runs at a time."""
 _CHUNK: Final = 100
 """The number of queues or diagnostics converted between two pauses."""
+_ROLES: Final = {
+    "": policy_pb2.REPLICA_ROLE_SERVER,
+    WEBHOOK: policy_pb2.REPLICA_ROLE_WEBHOOK,
+}
 _CONTENT_NAME: Final = ""
 """The file name that diagnostics use for a request's content."""
 
@@ -186,6 +190,10 @@ def _replica(replica: ReplicaView) -> policy_pb2.FleetReplica:
         policy_checksum=replica.checksum,
         gates=replica.gates,
         silent_seconds=replica.silent_seconds,
+        role=_ROLES.get(replica.role, policy_pb2.REPLICA_ROLE_UNSPECIFIED),
+        queue_decisions=[
+            policy_pb2.QueueDecisions(**each._asdict()) for each in replica.queue_decisions
+        ],
     )
 
 

@@ -24,6 +24,8 @@ from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
+from queuegate_server.fleet.events import QueueDecisions
+from queuegate_server.fleet.view import WEBHOOK
 from queuegate_server.observe import logs
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import run_on
@@ -84,7 +86,7 @@ class PolicyBackend:
             settings,
             settings,
             review=(None if admission.authorization is None else partial(review_policy, admission)),
-            role="webhook",
+            role=WEBHOOK,
         )
         fleet = core.fleet
         self._readiness = Readiness(
@@ -115,6 +117,8 @@ class PolicyBackend:
         if settings.authorization is None:
             return ()
         records = QueueRecords(core.decisions, registry, time.time)
+        if core.fleet is not None:
+            core.fleet.report_decisions(lambda: self._decisions(records))
         authorizer = QueueAuthorizer(core.engine, records, settings.authorization)
         endpoints = [Endpoint(authorize.PATH, authorizer)]
         if settings.queues is not None:
@@ -122,6 +126,9 @@ class PolicyBackend:
             self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
             endpoints.append(Endpoint(PATH, QueueEndpoint(reviewer)))
         return endpoints
+
+    def _decisions(self, records: QueueRecords) -> Sequence[QueueDecisions]:
+        return records.by_scheduler(self._config.settings.admission.queues)
 
     def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:
         """Return the requesters' groups for the annotation; see `Backend`."""

@@ -1,15 +1,18 @@
 """A webhook that is a replica of a fleet: waiting calls at a server cover it."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from queuegate import QueueDecisions, ReplicaRole
 from tests.support.console_http import Browser, words
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.admin_port import LISTEN, ops_address
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet, running_fleet
+from tests.support.servers.queuegate_server import running_server
 from tests.support.servers.webhook import Webhook, running_webhook
 
 QUEUES = {"mode": "deny", "schedulers": {"places": [{"label": "example.com/queue"}]}}
@@ -83,13 +86,47 @@ def test_a_webhook_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
         assert not fleet.clients["server"].invalidate(wait=True).waited_out
 
 
-def test_the_console_shows_the_webhook_and_the_mode(tmp_path: Path) -> None:
-    checks = "admission.queues={mode: warn, schedulers: {kueue: {mode: deny}, volcano: {}}}"
-    console = (*LISTEN, "--set", "console.enabled=true", "--set", checks)
-    with fleet_with_webhook(tmp_path, *console) as (fleet, _):
-        health = words(
-            Browser(f"http://{ops_address(fleet.servers['server'])}/console/").get("health")
+CHECKS = "admission.queues={mode: warn, schedulers: {kueue: {mode: deny}, volcano: {}}}"
+CONSOLE = (*LISTEN, "--set", "console.enabled=true")
+
+
+def test_the_console_and_the_command_show_what_the_webhook_decides(tmp_path: Path) -> None:
+    with fleet_with_webhook(tmp_path, *CONSOLE, "--set", CHECKS) as (fleet, webhook):
+        browser = Browser(f"http://{ops_address(fleet.servers['server'])}/console/")
+
+        def health() -> str:
+            return words(browser.get("health"))
+
+        assert "Queues in Kubernetes mode warn; kueue: deny" in health()
+        assert "webhook webhook 0.1.0 revision 1" in health()
+        assert "server this one 0.1.0 revision 1" in health()
+        eventually(lambda: "webhook places deny 0 0 0 0" in health(), expected=True)
+        assert may(webhook)
+        assert not may(webhook, "eve")
+        assert not may(webhook, queue="root..work")
+        eventually(lambda: "webhook places deny 1 2 0 0" in health(), expected=True)
+
+        warn = {"admission": {"queues": {**QUEUES, "mode": "warn"}}}
+        settings_file(tmp_path / "webhook", fleet.settings("webhook") | warn)
+        webhook.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "webhook places warn 1 2 0 0" in health(), expected=True)
+        assert may(webhook, "eve")
+        eventually(lambda: "webhook places warn 1 2 1 0" in health(), expected=True)
+
+        replicas = {each.name: each for each in fleet.clients["server"].get_fleet().replicas}
+        assert replicas["server"].role is ReplicaRole.SERVER
+        assert replicas["server"].queue_decisions == ()
+        assert replicas["webhook"].role is ReplicaRole.WEBHOOK
+        assert replicas["webhook"].queue_decisions == (
+            QueueDecisions("places", "warn", allowed=1, denied=2, warned=1, failed=0),
         )
-        assert "Queues in Kubernetes mode warn; kueue: deny" in health
-        assert "webhook webhook 0.1.0 revision 1" in health
-        assert "server this one 0.1.0 revision 1" in health
+
+
+def test_without_a_fleet_the_console_says_where_the_decisions_are(tmp_path: Path) -> None:
+    with running_server(*CONSOLE, "--set", CHECKS) as server:
+        health = words(Browser(f"http://{ops_address(server)}/console/").get("health"))
+        assert "Webhooks report their decisions through a fleet" in health
+        assert "queuegate_admission_queue_decisions_total" in health
+    with running_server(*CONSOLE) as server:
+        health = words(Browser(f"http://{ops_address(server)}/console/").get("health"))
+        assert "Webhooks" not in health

@@ -204,8 +204,21 @@ class Policy(policy_pb2_grpc.PolicyServiceServicer):
             policy_revision=REVISION,
             policy_checksum="C0FFEE",
             gates=2,
+            role=policy_pb2.REPLICA_ROLE_SERVER,
         )
-        return policy_pb2.GetFleetResponse(replicas=[replica], connected=True, agreed=True)
+        decisions = policy_pb2.QueueDecisions(
+            scheduler="kueue\x1b[2J", mode="warn", allowed=4, warned=3, failed=1
+        )
+        webhook = policy_pb2.FleetReplica(
+            name="w",
+            state=policy_pb2.REPLICA_STATE_FOLLOWING,
+            version="1.0",
+            policy_revision=REVISION,
+            policy_checksum="C0FFEE",
+            role=policy_pb2.REPLICA_ROLE_WEBHOOK,
+            queue_decisions=[decisions, policy_pb2.QueueDecisions(scheduler="kai", denied=2)],
+        )
+        return policy_pb2.GetFleetResponse(replicas=[replica, webhook], connected=True, agreed=True)
 
     def ReloadPolicy(self, request: Any, context: Any) -> Any:
         return policy_pb2.ReloadPolicyResponse(succeeded=True, revision=REVISION + 1)

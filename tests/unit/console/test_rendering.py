@@ -66,3 +66,8 @@ def test_templates_have_no_inline_scripts_or_styles() -> None:
         text = template.read_text(encoding="utf-8")
         assert not re.search(r"<style|\sstyle=|\son\w+=|hx-on|\|\s*safe|<script(?! src=)", text)
         assert not re.search(r"https?://", text)
+
+
+def test_large_numbers_have_narrow_spaces() -> None:
+    assert rendered("{{ name|count }}", name=1_204_000) == "1\u202f204\u202f000"
+    assert rendered("{{ name|count }}", name=7) == "7"

@@ -1,13 +1,16 @@
 """Events and statuses as they are written to Redis, which only replicas can write."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from queuegate_server.fleet.events import (
     MAX_NAMES_BYTES,
+    MAX_SCHEDULERS,
     Change,
     MalformedValue,
+    QueueDecisions,
     ReplicaStatus,
     decode_event,
     decode_status,
@@ -92,6 +95,7 @@ def test_a_status_is_read_as_it_was_written_and_not_otherwise() -> None:
         sequence=4,
         confirmed_through=(2, "ff"),
         confirmed={"aa": ["gate"]},
+        queue_decisions=[QueueDecisions("kueue", "deny", 4, 3, 2, 1)],
     )
     data = encode_status(SIGNER, status)
     assert decode_status(SIGNER, data) == status
@@ -107,3 +111,20 @@ def test_a_status_is_read_as_it_was_written_and_not_otherwise() -> None:
     unknown = b'{"surprise":1}'
     with pytest.raises(MalformedValue):
         decode_status(SIGNER, SIGNER.mac(unknown) + unknown)
+
+
+def _status(rows: object) -> bytes:
+    content = json.dumps({"instance": "i", "name": "a", "serial": 1, "queue_decisions": rows})
+    return SIGNER.mac(content.encode()) + content.encode()
+
+
+def test_decisions_are_bounded_and_read_as_far_as_they_are_known() -> None:
+    row = ["kai", "warn", 1, 2, 3, 4]
+    status = decode_status(SIGNER, _status([[*row, "of a later version"]] * (MAX_SCHEDULERS + 1)))
+    assert status.queue_decisions == [QueueDecisions("kai", "warn", 1, 2, 3, 4)] * MAX_SCHEDULERS
+
+
+@pytest.mark.parametrize("rows", [[["kai"]], [[]], [7], [["kai", "warn", "many"]], [[1, 2, -1]]])
+def test_decisions_that_are_no_decisions_are_refused(rows: object) -> None:
+    with pytest.raises(MalformedValue):
+        decode_status(SIGNER, _status(rows))

@@ -137,6 +137,59 @@ func (ReplicaState) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{1}
 }
 
+// What a replica is.
+type ReplicaRole int32
+
+const (
+	// The responding server is older than this field.
+	ReplicaRole_REPLICA_ROLE_UNSPECIFIED ReplicaRole = 0
+	// A gRPC server, or one of its workers.
+	ReplicaRole_REPLICA_ROLE_SERVER ReplicaRole = 1
+	// An admission webhook.
+	ReplicaRole_REPLICA_ROLE_WEBHOOK ReplicaRole = 2
+)
+
+// Enum value maps for ReplicaRole.
+var (
+	ReplicaRole_name = map[int32]string{
+		0: "REPLICA_ROLE_UNSPECIFIED",
+		1: "REPLICA_ROLE_SERVER",
+		2: "REPLICA_ROLE_WEBHOOK",
+	}
+	ReplicaRole_value = map[string]int32{
+		"REPLICA_ROLE_UNSPECIFIED": 0,
+		"REPLICA_ROLE_SERVER":      1,
+		"REPLICA_ROLE_WEBHOOK":     2,
+	}
+)
+
+func (x ReplicaRole) Enum() *ReplicaRole {
+	p := new(ReplicaRole)
+	*p = x
+	return p
+}
+
+func (x ReplicaRole) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReplicaRole) Descriptor() protoreflect.EnumDescriptor {
+	return file_queuegate_v1_policy_proto_enumTypes[2].Descriptor()
+}
+
+func (ReplicaRole) Type() protoreflect.EnumType {
+	return &file_queuegate_v1_policy_proto_enumTypes[2]
+}
+
+func (x ReplicaRole) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReplicaRole.Descriptor instead.
+func (ReplicaRole) EnumDescriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{2}
+}
+
 // An error or a warning about a configuration.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1000,8 +1053,12 @@ type FleetReplica struct {
 	Gates uint32 `protobuf:"varint,8,opt,name=gates,proto3" json:"gates,omitempty"`
 	// The seconds since the last heartbeat.
 	SilentSeconds float64 `protobuf:"fixed64,9,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What the replica is.
+	Role ReplicaRole `protobuf:"varint,10,opt,name=role,proto3,enum=queuegate.v1.ReplicaRole" json:"role,omitempty"`
+	// For a webhook, its decisions by scheduler.
+	QueueDecisions []*QueueDecisions `protobuf:"bytes,11,rep,name=queue_decisions,json=queueDecisions,proto3" json:"queue_decisions,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *FleetReplica) Reset() {
@@ -1097,6 +1154,113 @@ func (x *FleetReplica) GetSilentSeconds() float64 {
 	return 0
 }
 
+func (x *FleetReplica) GetRole() ReplicaRole {
+	if x != nil {
+		return x.Role
+	}
+	return ReplicaRole_REPLICA_ROLE_UNSPECIFIED
+}
+
+func (x *FleetReplica) GetQueueDecisions() []*QueueDecisions {
+	if x != nil {
+		return x.QueueDecisions
+	}
+	return nil
+}
+
+// The decisions of a webhook about one scheduler's queues, since the webhook started.
+type QueueDecisions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The scheduler, as `admission.queues.schedulers` spells it, or another value of the label `scheduler` of
+	// the metric `queuegate_admission_queue_decisions_total`.
+	Scheduler string `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
+	// The current mode; empty if the settings have none. Places with different modes have several,
+	// separated by commas.
+	Mode string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	// The number of names that were allowed.
+	Allowed uint64 `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// The number of names that were denied.
+	Denied uint64 `protobuf:"varint,4,opt,name=denied,proto3" json:"denied,omitempty"`
+	// The number of names that were accepted with a warning, which the mode `deny` denies.
+	Warned uint64 `protobuf:"varint,5,opt,name=warned,proto3" json:"warned,omitempty"`
+	// The number of checks that ended with an error.
+	Failed        uint64 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueDecisions) Reset() {
+	*x = QueueDecisions{}
+	mi := &file_queuegate_v1_policy_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueDecisions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueDecisions) ProtoMessage() {}
+
+func (x *QueueDecisions) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_policy_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueDecisions.ProtoReflect.Descriptor instead.
+func (*QueueDecisions) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *QueueDecisions) GetScheduler() string {
+	if x != nil {
+		return x.Scheduler
+	}
+	return ""
+}
+
+func (x *QueueDecisions) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *QueueDecisions) GetAllowed() uint64 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *QueueDecisions) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *QueueDecisions) GetWarned() uint64 {
+	if x != nil {
+		return x.Warned
+	}
+	return 0
+}
+
+func (x *QueueDecisions) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
 var File_queuegate_v1_policy_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_policy_proto_rawDesc = "" +
@@ -1171,7 +1335,7 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\breplicas\x18\x01 \x03(\v2\x1a.queuegate.v1.FleetReplicaR\breplicas\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x16\n" +
 	"\x06agreed\x18\x03 \x01(\bR\x06agreed\x12\x1a\n" +
-	"\bproblems\x18\x04 \x03(\tR\bproblems\"\xa3\x02\n" +
+	"\bproblems\x18\x04 \x03(\tR\bproblems\"\x99\x03\n" +
 	"\fFleetReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1a.queuegate.v1.ReplicaStateR\x05state\x12\x12\n" +
@@ -1181,7 +1345,17 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x0fpolicy_revision\x18\x06 \x01(\x04R\x0epolicyRevision\x12'\n" +
 	"\x0fpolicy_checksum\x18\a \x01(\tR\x0epolicyChecksum\x12\x14\n" +
 	"\x05gates\x18\b \x01(\rR\x05gates\x12%\n" +
-	"\x0esilent_seconds\x18\t \x01(\x01R\rsilentSeconds*N\n" +
+	"\x0esilent_seconds\x18\t \x01(\x01R\rsilentSeconds\x12-\n" +
+	"\x04role\x18\n" +
+	" \x01(\x0e2\x19.queuegate.v1.ReplicaRoleR\x04role\x12E\n" +
+	"\x0fqueue_decisions\x18\v \x03(\v2\x1c.queuegate.v1.QueueDecisionsR\x0equeueDecisions\"\xa4\x01\n" +
+	"\x0eQueueDecisions\x12\x1c\n" +
+	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x18\n" +
+	"\aallowed\x18\x03 \x01(\x04R\aallowed\x12\x16\n" +
+	"\x06denied\x18\x04 \x01(\x04R\x06denied\x12\x16\n" +
+	"\x06warned\x18\x05 \x01(\x04R\x06warned\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x04R\x06failed*N\n" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
@@ -1191,7 +1365,11 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x17REPLICA_STATE_FOLLOWING\x10\x01\x12\x19\n" +
 	"\x15REPLICA_STATE_JOINING\x10\x02\x12\x18\n" +
 	"\x14REPLICA_STATE_SILENT\x10\x03\x12\x1a\n" +
-	"\x16REPLICA_STATE_STARTING\x10\x042\xdc\x02\n" +
+	"\x16REPLICA_STATE_STARTING\x10\x04*^\n" +
+	"\vReplicaRole\x12\x1c\n" +
+	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13REPLICA_ROLE_SERVER\x10\x01\x12\x18\n" +
+	"\x14REPLICA_ROLE_WEBHOOK\x10\x022\xdc\x02\n" +
 	"\rPolicyService\x12L\n" +
 	"\tGetPolicy\x12\x1e.queuegate.v1.GetPolicyRequest\x1a\x1f.queuegate.v1.GetPolicyResponse\x12[\n" +
 	"\x0eValidatePolicy\x12#.queuegate.v1.ValidatePolicyRequest\x1a$.queuegate.v1.ValidatePolicyResponse\x12U\n" +
@@ -1211,54 +1389,58 @@ func file_queuegate_v1_policy_proto_rawDescGZIP() []byte {
 	return file_queuegate_v1_policy_proto_rawDescData
 }
 
-var file_queuegate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_queuegate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_queuegate_v1_policy_proto_goTypes = []any{
 	(Severity)(0),                  // 0: queuegate.v1.Severity
 	(ReplicaState)(0),              // 1: queuegate.v1.ReplicaState
-	(*Diagnostic)(nil),             // 2: queuegate.v1.Diagnostic
-	(*PolicyQueue)(nil),            // 3: queuegate.v1.PolicyQueue
-	(*QueueTemplate)(nil),          // 4: queuegate.v1.QueueTemplate
-	(*GetPolicyRequest)(nil),       // 5: queuegate.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),      // 6: queuegate.v1.GetPolicyResponse
-	(*ValidatePolicyRequest)(nil),  // 7: queuegate.v1.ValidatePolicyRequest
-	(*ValidatePolicyResponse)(nil), // 8: queuegate.v1.ValidatePolicyResponse
-	(*ReloadPolicyRequest)(nil),    // 9: queuegate.v1.ReloadPolicyRequest
-	(*ReloadPolicyResponse)(nil),   // 10: queuegate.v1.ReloadPolicyResponse
-	(*GetFleetRequest)(nil),        // 11: queuegate.v1.GetFleetRequest
-	(*GetFleetResponse)(nil),       // 12: queuegate.v1.GetFleetResponse
-	(*FleetReplica)(nil),           // 13: queuegate.v1.FleetReplica
-	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
-	(AccessType)(0),                // 15: queuegate.v1.AccessType
-	(*Cursor)(nil),                 // 16: queuegate.v1.Cursor
+	(ReplicaRole)(0),               // 2: queuegate.v1.ReplicaRole
+	(*Diagnostic)(nil),             // 3: queuegate.v1.Diagnostic
+	(*PolicyQueue)(nil),            // 4: queuegate.v1.PolicyQueue
+	(*QueueTemplate)(nil),          // 5: queuegate.v1.QueueTemplate
+	(*GetPolicyRequest)(nil),       // 6: queuegate.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),      // 7: queuegate.v1.GetPolicyResponse
+	(*ValidatePolicyRequest)(nil),  // 8: queuegate.v1.ValidatePolicyRequest
+	(*ValidatePolicyResponse)(nil), // 9: queuegate.v1.ValidatePolicyResponse
+	(*ReloadPolicyRequest)(nil),    // 10: queuegate.v1.ReloadPolicyRequest
+	(*ReloadPolicyResponse)(nil),   // 11: queuegate.v1.ReloadPolicyResponse
+	(*GetFleetRequest)(nil),        // 12: queuegate.v1.GetFleetRequest
+	(*GetFleetResponse)(nil),       // 13: queuegate.v1.GetFleetResponse
+	(*FleetReplica)(nil),           // 14: queuegate.v1.FleetReplica
+	(*QueueDecisions)(nil),         // 15: queuegate.v1.QueueDecisions
+	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
+	(AccessType)(0),                // 17: queuegate.v1.AccessType
+	(*Cursor)(nil),                 // 18: queuegate.v1.Cursor
 }
 var file_queuegate_v1_policy_proto_depIdxs = []int32{
 	0,  // 0: queuegate.v1.Diagnostic.severity:type_name -> queuegate.v1.Severity
-	14, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
-	3,  // 2: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
-	2,  // 3: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	14, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
-	2,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
-	4,  // 6: queuegate.v1.GetPolicyResponse.templates:type_name -> queuegate.v1.QueueTemplate
-	15, // 7: queuegate.v1.GetPolicyResponse.unenforced:type_name -> queuegate.v1.AccessType
-	2,  // 8: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	2,  // 9: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	16, // 10: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
-	13, // 11: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
+	16, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
+	4,  // 2: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
+	3,  // 3: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	16, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
+	3,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
+	5,  // 6: queuegate.v1.GetPolicyResponse.templates:type_name -> queuegate.v1.QueueTemplate
+	17, // 7: queuegate.v1.GetPolicyResponse.unenforced:type_name -> queuegate.v1.AccessType
+	3,  // 8: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	3,  // 9: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	18, // 10: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
+	14, // 11: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
 	1,  // 12: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
-	5,  // 13: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
-	7,  // 14: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
-	9,  // 15: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
-	11, // 16: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
-	6,  // 17: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
-	8,  // 18: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
-	10, // 19: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
-	12, // 20: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	2,  // 13: queuegate.v1.FleetReplica.role:type_name -> queuegate.v1.ReplicaRole
+	15, // 14: queuegate.v1.FleetReplica.queue_decisions:type_name -> queuegate.v1.QueueDecisions
+	6,  // 15: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
+	8,  // 16: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
+	10, // 17: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
+	12, // 18: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
+	7,  // 19: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
+	9,  // 20: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
+	11, // 21: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
+	13, // 22: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
+	19, // [19:23] is the sub-list for method output_type
+	15, // [15:19] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_policy_proto_init() }
@@ -1274,8 +1456,8 @@ func file_queuegate_v1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_policy_proto_rawDesc), len(file_queuegate_v1_policy_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   12,
+			NumEnums:      3,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

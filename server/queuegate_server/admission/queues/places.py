@@ -277,6 +277,17 @@ def listed_schedulers(schedulers: Schedulers) -> Iterator[tuple[str, Mode | None
             yield name, scheduler.mode
 
 
+def checked_schedulers(settings: QueueChecks) -> Iterator[tuple[str, Mode]]:
+    """Yield the schedulers and own places in the settings, each with the mode that applies."""
+    is_off = settings.mode is Mode.OFF
+    own = (
+        (own_scheduler(position), each.mode)
+        for position, each in enumerate(settings.schedulers.places)
+    )
+    for name, mode in (*listed_schedulers(settings.schedulers), *own):
+        yield name, Mode.OFF if is_off else mode or settings.mode
+
+
 def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace | FieldPlace]:
     for name, mode in listed_schedulers(settings.schedulers):
         modes[name] = mode or settings.mode

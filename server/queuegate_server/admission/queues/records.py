@@ -1,6 +1,6 @@
 """Counts the decisions about queues that objects name, and writes their audit records."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
@@ -12,6 +12,7 @@ from queuegate_server.admission.queues.model import (
     QueueReview,
     RequiredCheck,
 )
+from queuegate_server.admission.queues.places import checked_schedulers
 from queuegate_server.decisions.log import (
     ERROR,
     NUMBERS,
@@ -20,11 +21,14 @@ from queuegate_server.decisions.log import (
     DecisionLog,
     Record,
 )
+from queuegate_server.fleet.events import QueueDecisions
+from queuegate_server.settings.admission import Mode, QueueChecks
 
 METHOD: Final = "AdmissionReview"
 CALLER: Final = "webhook"
 _RECORD_BYTES: Final = 512
 """The approximate size of an audit record."""
+_DENIALS: Final = frozenset({"denied", "refused"})
 _MAX_TEXT: Final = 1_024
 """The maximum length of a text in an audit record."""
 
@@ -105,6 +109,42 @@ class QueueRecords:
             self._counter.labels(_label(check.scheduler), result, str(check.mode)).inc()
         for obstacle in obstacles:
             self._counter.labels(_label(obstacle.scheduler), "refused", str(obstacle.mode)).inc()
+
+    def by_scheduler(self, settings: QueueChecks | None) -> list[QueueDecisions]:
+        """Return the decisions about each scheduler that is checked now or was checked before."""
+        modes: dict[str, list[str]] = {}
+        for name, mode in () if settings is None else checked_schedulers(settings):
+            of_scheduler = modes.setdefault(_label(name), [])
+            if mode not in of_scheduler:
+                of_scheduler.append(mode)
+        counts = {
+            (each.labels["scheduler"], each.labels["outcome"], each.labels["mode"]): int(each.value)
+            for family in self._counter.collect()
+            for each in family.samples
+            if each.name.endswith("_total")
+        }
+        names = dict.fromkeys((*modes, *sorted(name for name, _, _ in counts)))
+        return [_row(name, ", ".join(modes.get(name, ())), counts) for name in names]
+
+
+def _row(name: str, mode: str, counts: Mapping[tuple[str, str, str], int]) -> QueueDecisions:
+    of_scheduler = [(key, count) for key, count in counts.items() if key[0] == name]
+
+    def total(outcomes: frozenset[str], *modes: Mode) -> int:
+        return sum(
+            count
+            for (_, outcome, mode), count in of_scheduler
+            if outcome in outcomes and (not modes or mode in modes)
+        )
+
+    return QueueDecisions(
+        name,
+        mode,
+        allowed=total(frozenset({"allowed"})),
+        denied=total(_DENIALS, Mode.DENY, Mode.OFF),
+        warned=total(_DENIALS, Mode.WARN),
+        failed=total(frozenset({"error"})),
+    )
 
 
 def _label(scheduler: str) -> str:

@@ -12,7 +12,7 @@ from queuegate_server.admission.queues.places import listed_schedulers
 from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
-from queuegate_server.fleet.view import FleetView
+from queuegate_server.fleet.view import WEBHOOK, FleetView
 from queuegate_server.observe.counters import Histogram
 from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.sync.hub import LAG_SECONDS
@@ -31,7 +31,8 @@ async def health(visit: Visit) -> View:
     fleet = None if member is None else member.view()
     gates = [(each.lag(now), each) for each in services.core.sync.leases]
     gates.sort(key=lambda each: (-each[0], each[1].name))
-    replicas = () if fleet is None else fleet.replicas
+    replicas = [] if fleet is None else [*fleet.replicas]
+    replicas.sort(key=lambda each: (not each.is_self, each.name))
     page = {
         **versions(),
         "phase": str(services.readiness.phase),
@@ -45,7 +46,8 @@ async def health(visit: Visit) -> View:
         "gates": gates[:MAX_GATES],
         "gates_not_shown": max(0, len(gates) - MAX_GATES),
         "fleet": fleet,
-        "replicas": sorted(replicas, key=lambda each: (not each.is_self, each.name))[:MAX_REPLICAS],
+        "replicas": replicas[:MAX_REPLICAS],
+        "webhooks": [each for each in replicas if each.role == WEBHOOK][:MAX_REPLICAS],
         "own_checksum": "" if member is None else member.status.checksum,
         "unsent": 0 if member is None else len(member.session.unsent),
         "certificates": [(each, (each.expires - wall) / _DAY) for each in services.certificates],
