@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from queuegate_server.fleet.keys import MAC_BYTES, LogPosition, Signer
+from queuegate_server.fleet.view import QueueDecisions
 from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 MAX_STATUS_BYTES: Final = 64 * 1024
@@ -104,21 +105,6 @@ def decode_event(
     except (KeyError, ValueError, TypeError) as error:
         raise MalformedEntry(entry_id, "cannot be read") from error
     return Event(position, previous, change)
-
-
-class QueueDecisions(NamedTuple):
-    """The decisions of a webhook about one scheduler's queues, since the webhook started."""
-
-    scheduler: str
-    """A scheduler, or another value of the label `scheduler` of the webhook's metric."""
-    mode: str
-    """The current mode; empty if the settings have none."""
-    allowed: int = 0
-    denied: int = 0
-    warned: int = 0
-    """The number of decisions that would have been denied in the mode `deny`."""
-    failed: int = 0
-    """The number of checks that ended with an error."""
 
 
 class LogState(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Final
 
 from queuegate_server.fleet import steps
 from queuegate_server.fleet.connection import StoreUnavailable
-from queuegate_server.fleet.events import Change, LogState, QueueDecisions, ReplicaStatus
+from queuegate_server.fleet.events import Change, LogState, ReplicaStatus
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.health import Mistakes, fleet_view
 from queuegate_server.fleet.keys import LogPosition
@@ -23,7 +23,7 @@ from queuegate_server.fleet.refusals import PROBE_INTERVAL, Refusals
 from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.stream import Stream
-from queuegate_server.fleet.view import FleetView
+from queuegate_server.fleet.view import FleetView, QueueDecisions
 from queuegate_server.sync.changes import LocalChanges
 
 _LOG = logging.getLogger("queuegate_server.fleet")

@@ -6,9 +6,10 @@ Functions and attributes named here belong to `FleetSession`.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from queuegate_server.fleet.events import Change, Event, QueueDecisions, ReplicaStatus
+from queuegate_server.fleet.events import Change, Event, ReplicaStatus
 from queuegate_server.fleet.fence import PendingInvalidation
 from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.view import QueueDecisions
 
 
 class OwnState(NamedTuple):

@@ -3,14 +3,27 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-from queuegate_server.fleet.events import QueueDecisions
-
 WEBHOOK: Final = "webhook"
 """The role of an admission webhook. That of a server is empty."""
 ReplicaState = Literal["following", "starting", "joining", "silent"]
 """A `following` replica receives all changes. A `starting` replica was just launched and does not
 follow the fleet yet, a `joining` replica sends heartbeats but does not follow, and a `silent`
 replica sends no heartbeats."""
+
+
+class QueueDecisions(NamedTuple):
+    """The decisions of a webhook about one scheduler's queues, since the webhook started."""
+
+    scheduler: str
+    """A scheduler, or another value of the label `scheduler` of the webhook's metric."""
+    mode: str
+    """The current mode; empty if the settings have none."""
+    allowed: int = 0
+    denied: int = 0
+    warned: int = 0
+    """The number of decisions that would have been denied in the mode `deny`."""
+    failed: int = 0
+    """The number of checks that ended with an error."""
 
 
 class ReplicaView(NamedTuple):

@@ -24,8 +24,7 @@ from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
-from queuegate_server.fleet.events import QueueDecisions
-from queuegate_server.fleet.view import WEBHOOK
+from queuegate_server.fleet.view import WEBHOOK, QueueDecisions
 from queuegate_server.observe import logs
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import run_on

@@ -6,12 +6,11 @@ from playwright.sync_api import Browser, expect
 
 from queuegate_server.fleet.events import (
     MAX_SCHEDULERS,
-    QueueDecisions,
     ReplicaStatus,
     encode_status,
 )
 from queuegate_server.fleet.keys import Keys, Signer
-from queuegate_server.fleet.view import WEBHOOK
+from queuegate_server.fleet.view import WEBHOOK, QueueDecisions
 from queuegate_server.settings.fleet import Fleet as FleetSettings
 from tests.e2e.console.harmless import assert_harmless
 from tests.support import xss_corpus

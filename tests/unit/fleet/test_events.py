@@ -10,7 +10,6 @@ from queuegate_server.fleet.events import (
     MAX_SCHEDULERS,
     Change,
     MalformedValue,
-    QueueDecisions,
     ReplicaStatus,
     decode_event,
     decode_status,
@@ -19,6 +18,7 @@ from queuegate_server.fleet.events import (
     event_parts,
 )
 from queuegate_server.fleet.keys import LogPosition, Signer
+from queuegate_server.fleet.view import QueueDecisions
 from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 SIGNER = Signer(b"s" * 32, "event")

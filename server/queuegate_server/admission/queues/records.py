@@ -21,7 +21,7 @@ from queuegate_server.decisions.log import (
     DecisionLog,
     Record,
 )
-from queuegate_server.fleet.events import QueueDecisions
+from queuegate_server.fleet.view import QueueDecisions
 from queuegate_server.settings.admission import Mode, QueueChecks
 
 METHOD: Final = "AdmissionReview"
