@@ -111,6 +111,20 @@ def test_a_name_in_a_template_of_any_kind_is_found(tmp_path: Path) -> None:
         assert where in answer["status"]["message"]
 
 
+def test_an_object_inside_another_is_checked_like_one_of_its_kind(tmp_path: Path) -> None:
+    options = {"batchScheduler": "yunikorn", "batchSchedulerOptions": {"queue": "prod"}}
+    application = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}
+    components = [{"template": {**application, "spec": options}}]
+    with checking(tmp_path) as webhook:
+        answer = webhook.review("/queues", review("alice", {}, spec={"components": components}))
+        assert not answer["allowed"]
+        where = "spec.components[0].template.spec.batchSchedulerOptions.queue"
+        assert f"root.prod, which {where} names" in answer["status"]["message"]
+        labels = {"labelsFrom": {KEY: {"expression": "workflow.parameters.queue"}}}
+        answer = webhook.review("/queues", review("bob", {}, spec={"workflowMetadata": labels}))
+        assert "an expression gives the name" in answer["status"]["message"]
+
+
 def test_ways_that_remain(tmp_path: Path) -> None:
     """Joining an application, and a name inside a string, name no queue."""
     manifest = json.dumps({"metadata": {"labels": {KEY: "prod"}}})
