@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import trustme
 import yaml
 
+from queuegate_server.admission.queues.names import FLAT, YUNIKORN
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created
 from tests.support.eventually import eventually
@@ -22,6 +24,7 @@ from tests.support.servers.webhook import announced, write_certificate
 NAMESPACE = "dev"
 KUEUE = "kueue.x-k8s.io/queue-name"
 OWN_KEY = "example.com/queue"
+DRY = "?dryRun=All"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 POLICY = """\
@@ -54,8 +57,8 @@ partitions:
                 adminacl: alice
 """
 SCHEDULERS: Mapping[str, Any] = {
-    **{name: {} for name in ("yunikorn", "kueue", "volcano", "kai", "koordinator")},
-    "slurm-bridge": {},
+    **{name: {} for name in (YUNIKORN, *FLAT)},
+    "kueue": {},
     "places": [
         {"label": OWN_KEY},
         {"kind": "batch.example.com/TrainingRun", "field": "spec.scheduling.queue"},
@@ -143,13 +146,29 @@ def register(cluster: ApiServer, config: Path, ca: trustme.CA, address: str) -> 
     return names
 
 
+def is_asked(cluster: ApiServer) -> bool:
+    """Whether the API server asks the webhook, which warns or refuses."""
+    answer = submit(cluster, "probe", "team-closed")
+    return answer.status_code == 403 or "Warning" in answer.headers
+
+
+def submit(cluster: ApiServer, name: str, queue: str, query: str = DRY) -> httpx2.Response:
+    """Submit a Job to a LocalQueue as bob, by default without storing it."""
+    return cluster.ask("bob", "POST", f"{JOBS}{query}", job(name, {KUEUE: queue}))
+
+
+def wait_until_enforced(cluster: ApiServer) -> None:
+    """Wait until the API server asks the webhook."""
+    eventually(lambda: is_asked(cluster), True)
+
+
 @contextmanager
 def enforced_by(
     cluster: ApiServer,
     config: Path,
     ca: trustme.CA,
     address: str,
-    is_asked: Callable[[ApiServer], bool],
+    is_asked: Callable[[ApiServer], bool] = is_asked,
 ) -> Iterator[None]:
     """Have the API server ask a webhook in a block.
 
@@ -169,12 +188,6 @@ def enforced_by(
             cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/{name}")
         # A webhook that has been removed is asked for a moment.
         eventually(lambda: is_asked(cluster), False)
-
-
-def wait_until_enforced(cluster: ApiServer) -> None:
-    """Wait until the API server asks the webhook."""
-    probe = job("probe", {KUEUE: "team-closed"})
-    eventually(lambda: cluster.ask("bob", "POST", f"{JOBS}?dryRun=All", probe).status_code, 403)
 
 
 def job(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -11,14 +11,12 @@ import pytest
 from tests.e2e.kube.cluster import KUEUE_MANAGER, ApiServer, program
 from tests.e2e.kube.kueue_manager import running_manager
 from tests.e2e.kube.queue_checks import (
-    CONFIGURATIONS,
     JOBS,
     KUEUE,
     NAMESPACE,
+    enforced_by,
     job,
-    register,
     serving,
-    wait_until_enforced,
     write_settings,
 )
 from tests.e2e.kube.reviews import created, make_namespaces, refusal
@@ -82,15 +80,8 @@ def enforced(
         "controllers": controllers,
     }
     config, ca = write_settings(folder, queues, POLICY)
-    with serving(config, ca) as running:
-        names = register(cluster, config, ca, running.address)
-        try:
-            if mode == "deny":
-                wait_until_enforced(cluster)
-            yield
-        finally:
-            for name in names:
-                created(cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/{name}"))
+    with serving(config, ca) as running, enforced_by(cluster, config, ca, running.address):
+        yield
 
 
 def kueue_object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -10,21 +10,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.queue_checks import (
     CONFIGURATIONS,
+    DRY,
     JOBS,
     KUEUE,
     NAMESPACE,
     QueueWebhook,
     enforced_by,
     job,
-    register,
     serving,
-    wait_until_enforced,
+    submit,
     write_settings,
 )
 from tests.e2e.kube.reviews import PODS, SPEC, created, make_namespaces, pod
@@ -36,7 +35,6 @@ YUNIKORN = "yunikorn.apache.org/queue"
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-DRY = "?dryRun=All"
 DRAIN = ("--drain-seconds", "2")
 """Less than in the manifests, to save time."""
 QUEUES: dict[str, Any] = {
@@ -59,19 +57,9 @@ def enforced(
     config, ca = write_settings(folder, queues)
     with (
         serving(config, ca) as running,
-        enforced_by(cluster, config, ca, running.address, is_asked),
+        enforced_by(cluster, config, ca, running.address),
     ):
         yield running
-
-
-def is_asked(cluster: ApiServer) -> bool:
-    """Whether the API server asks the webhook, which warns or refuses."""
-    answer = submit(cluster, "probe", "team-closed")
-    return answer.status_code == 403 or "Warning" in answer.headers
-
-
-def submit(cluster: ApiServer, name: str, queue: str, query: str = DRY) -> httpx2.Response:
-    return cluster.ask("bob", "POST", f"{JOBS}{query}", job(name, {KUEUE: queue}))
 
 
 def deployment(name: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -192,9 +180,7 @@ def replace_under_load(cluster: ApiServer, service: Proxy, folder: Path) -> None
     with ExitStack() as stack:
         old = stack.enter_context(ExitStack())
         service.target = port_of(old.enter_context(serving(config, ca, *DRAIN)))
-        for name in register(cluster, config, ca, f"127.0.0.1:{service.port}"):
-            stack.callback(cluster.ask, "admin", "DELETE", f"{CONFIGURATIONS}/{name}")
-        wait_until_enforced(cluster)
+        stack.enter_context(enforced_by(cluster, config, ca, f"127.0.0.1:{service.port}"))
         ends = threading.Event()
 
         def load(user: int) -> int:

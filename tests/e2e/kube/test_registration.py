@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
+from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
 from queuegate_server.admission.queues.yaml_writer import without_comments
 from queuegate_server.settings.admission import Admission
@@ -28,12 +29,7 @@ QUEUES: dict[str, Any] = {
     "mode": "deny",
     "exempt": ["^portal$"],
     "schedulers": {
-        "yunikorn": {},
-        "kueue": {},
-        "volcano": {},
-        "kai": {},
-        "koordinator": {},
-        "slurm-bridge": {},
+        **{name: {} for name in (YUNIKORN, KUEUE, *FLAT)},
         "places": [
             {"label": "example.com/queue"},
             {"kind": "example.com/Run", "field": "data.queue"},

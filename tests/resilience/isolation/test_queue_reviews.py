@@ -5,19 +5,19 @@ directory.
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.resilience.invariants import Record
-from tests.resilience.isolation.promise import Observation, expect_isolation, observed
+from tests.resilience.isolation.promise import Observation, expect_isolation
 from tests.resilience.isolation.webhook_floods import (
     MAX_NAMED,
     QUEUE,
     QUEUE_FLOODS,
     TEMPLATE,
     flooded,
+    observed_webhook,
 )
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.webhook import Webhook, running_webhook
@@ -50,17 +50,9 @@ def queue_webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]
 
 
 @pytest.fixture(scope="module")
-def authority(queue_webhook: Webhook) -> Path:
-    path = queue_webhook.files / "authority.pem"
-    queue_webhook.ca.cert_pem.write_to_path(str(path))
-    return path
-
-
-@pytest.fixture(scope="module")
-def found(queue_webhook: Webhook, authority: Path) -> Iterator[Observation]:
-    """The webhook, and a neighbour who asks it."""
-    with observed(queue_webhook.server, queue_webhook.address, authority) as found:
-        yield found
+def beside(queue_webhook: Webhook) -> Iterator[Observation]:
+    with observed_webhook(queue_webhook) as observation:
+        yield observation
 
 
 @pytest.mark.xfail(
@@ -69,21 +61,17 @@ def found(queue_webhook: Webhook, authority: Path) -> Iterator[Observation]:
     " neighbour's p99 reaches 0.2 to 2.4 s",
 )
 @pytest.mark.parametrize("flood", QUEUE_FLOODS)
-def test_flood(
-    queue_webhook: Webhook, authority: Path, found: Observation, record: Record, flood: str
-) -> None:
+def test_flood(queue_webhook: Webhook, beside: Observation, record: Record, flood: str) -> None:
     def act() -> None:
-        with flooded(queue_webhook, authority, flood):
+        with flooded(queue_webhook, flood):
             time.sleep(SECONDS)
 
-    expect_isolation(found, record, act)
+    expect_isolation(beside, record, act)
 
 
-def test_users_who_are_known_are_answered_beside_strangers(
-    queue_webhook: Webhook, authority: Path
-) -> None:
+def test_users_who_are_known_are_answered_beside_strangers(queue_webhook: Webhook) -> None:
     assert "bob may not submit to root.q0" in ask(queue_webhook, "bob")
-    with flooded(queue_webhook, authority, "strangers"):
+    with flooded(queue_webhook, "strangers"):
         started = time.monotonic()
         for _ in range(20):
             assert "bob may not submit to root.q0" in ask(queue_webhook, "bob")

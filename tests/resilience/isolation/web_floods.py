@@ -12,10 +12,10 @@ import re
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from queuegate_server.console.pages.change import MAX_CLAIMS_BYTES, MAX_FORM_BYTES
 from queuegate_server.console.views import SMALL_FORM_BYTES
@@ -180,7 +180,14 @@ class Flood:
 @contextlib.contextmanager
 def flooded(address: str, authority: Path | None, name: str) -> Iterator[None]:
     """Flood a port while the block runs."""
-    command = (sys.executable, "-m", __name__, address, str(authority or ""), name)
+    with flood_process(__name__, address, str(authority or ""), name):
+        yield
+
+
+@contextlib.contextmanager
+def flood_process(module: str, *arguments: str) -> Iterator[None]:
+    """Run a module, whose flood is under way while the block runs."""
+    command = (sys.executable, "-m", module, *arguments)
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"under way\n"
@@ -190,17 +197,22 @@ def flooded(address: str, authority: Path | None, name: str) -> Iterator[None]:
             process.kill()
 
 
-async def main(address: str, authority: str, name: str) -> None:
+async def run_flood(flood: Coroutine[Any, Any, None], started: asyncio.Event) -> None:
+    """Run a flood in a process of `flood_process`. `started` is set once it is under way."""
     # A flood comes from another machine, and takes no processor time from the server.
     os.nice(19)
-    context = ssl.create_default_context(cafile=authority) if authority else None
-    flood = Flood(address, context, FLOODS[name])
-    task = asyncio.create_task(flood.run())
-    started = asyncio.create_task(flood.started.wait())
-    await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
+    task = asyncio.create_task(flood)
+    waiting = asyncio.create_task(started.wait())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         print("under way", flush=True)
     await task
+
+
+async def main(address: str, authority: str, name: str) -> None:
+    context = ssl.create_default_context(cafile=authority) if authority else None
+    flood = Flood(address, context, FLOODS[name])
+    await run_flood(flood.run(), flood.started)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,16 @@ line once the flood is under way, and runs until it is killed.
 import asyncio
 import contextlib
 import json
-import os
 import random
 import ssl
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from queuegate_server.admission.review import MAX_REVISION_BYTES
+from tests.resilience.isolation.promise import Observation, observed
+from tests.resilience.isolation.web_floods import flood_process, run_flood
 from tests.support.servers.webhook import Webhook
 
 MAX_BODY = 3 * 1024 * 1024
@@ -239,30 +239,29 @@ QUEUE_FLOODS = (*QUEUE_BODIES, "strangers")
 
 
 @contextlib.contextmanager
-def flooded(webhook: Webhook, authority: Path, name: str) -> Iterator[None]:
+def observed_webhook(webhook: Webhook) -> Iterator[Observation]:
+    """Observe a neighbour who asks a webhook."""
+    with observed(webhook.server, webhook.address, authority_of(webhook)) as observation:
+        yield observation
+
+
+@contextlib.contextmanager
+def flooded(webhook: Webhook, name: str) -> Iterator[None]:
     """Flood a webhook while the block runs."""
-    command = (sys.executable, "-m", __name__)
-    with subprocess.Popen(
-        [*command, webhook.address, str(authority), name], stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == b"under way\n"
-        try:
-            yield
-        finally:
-            process.kill()
+    with flood_process(__name__, webhook.address, str(authority_of(webhook)), name):
+        yield
+
+
+def authority_of(webhook: Webhook) -> Path:
+    """Return a PEM file with the authority of a webhook's certificate."""
+    path = webhook.files / "authority.pem"
+    webhook.ca.cert_pem.write_to_path(str(path))
+    return path
 
 
 async def main(address: str, authority: str, name: str) -> None:
-    # A flood comes from another machine, and takes no processor time from the webhook.
-    os.nice(19)
     flood = Flood(address, ssl.create_default_context(cafile=authority))
-    task = asyncio.create_task(flood.run(name))
-    started = asyncio.create_task(flood.started.wait())
-    await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
-        print("under way", flush=True)
-    await task
+    await run_flood(flood.run(name), flood.started)
 
 
 if __name__ == "__main__":
