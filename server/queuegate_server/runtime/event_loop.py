@@ -13,13 +13,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Final, Self
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Final, Self, TypeVar
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
 PAUSE_SECONDS: Final = 0.001
 """The pause between two steps of long work, in seconds. gRPC's threads may share the core, and
 after `sleep(0)`, the next step would start before they could deliver a call."""
+STEP_SECONDS: Final = 0.002
+"""The approximate duration of a step in `run_with_pauses`, in seconds."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -123,6 +127,39 @@ def handle_signals(
         loop.add_signal_handler(number, on_stop, number)
     if reload is not None:
         loop.add_signal_handler(signal.SIGHUP, reload.set)
+
+
+def run_at_once(steps: Generator[None, None, T]) -> T:
+    """Run work without pauses, and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+async def run_with_pauses(steps: Generator[None, None, T]) -> T:
+    """Run work in steps, and return its result.
+
+    Each pause is as long as the step before it, so that the work takes at most about half of the
+    event loop's time. The work begins with a pause, because other work may have ended just now.
+
+    Args:
+        steps: The work, which may pause wherever it yields.
+    """
+    worked = 0.0
+    while True:
+        await asyncio.sleep(max(PAUSE_SECONDS, worked))
+        started = time.perf_counter()
+        worked = 0.0
+        while worked < STEP_SECONDS:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            worked = time.perf_counter() - started
 
 
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:

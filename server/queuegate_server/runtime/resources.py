@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 _LOG = logging.getLogger("queuegate_server.runtime.resources")
@@ -124,6 +125,18 @@ def configure_gc() -> None:
     cycles are freed immediately.
     """
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
+
+
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage while the block creates many objects, none of which becomes garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def shorten_thread_switches() -> None:

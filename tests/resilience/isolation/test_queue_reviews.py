@@ -55,11 +55,6 @@ def beside(queue_webhook: Webhook) -> Iterator[Observation]:
         yield observation
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="reviews of the largest objects are decoded and searched on the event loop, so a"
-    " neighbour's p99 reaches 0.2 to 2.4 s",
-)
 @pytest.mark.parametrize("flood", QUEUE_FLOODS)
 def test_flood(queue_webhook: Webhook, beside: Observation, record: Record, flood: str) -> None:
     def act() -> None:

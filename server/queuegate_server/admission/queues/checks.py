@@ -5,7 +5,7 @@ their place are checked, so that old objects stay editable and their finalizers 
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Any, Final
 
 from queuegate_server.admission.queues.model import (
@@ -46,25 +46,26 @@ _OBJECT: Final = "the object"
 
 
 def requirements(
-    review: QueueReview, settings: QueueChecks, places: Places, names: QueueNames
-) -> Requirements:
-    """Return what must hold before a request is accepted.
+    review: QueueReview, settings: QueueChecks, places: Places, names: Callable[[], QueueNames]
+) -> Generator[None, None, Requirements]:
+    """Determine in short steps what must hold before a request is accepted.
 
     Args:
         review: The request.
         settings: The settings, whose mode is not `off`.
         places: Where the schedulers read names.
-        names: The names of the policy's queues.
+        names: Returns the names of the policy's queues. Called only after the search, because the
+            policy may be replaced during a pause.
     """
     if review.operation not in (_CREATE, _UPDATE) or review.subresource in _UNCHECKED:
         return Requirements()
     kind = (review.group, review.kind)
     try:
-        found = list(find_names(kind, review.new or {}, places))
+        found = yield from _names(kind, review.new, places)
         before: list[QueueName] = []
         new = found
         if review.operation == _UPDATE:
-            before = _names_before(kind, review.old, places)
+            before = yield from _names_before(kind, review.old, places)
             known = {_identity(each) for each in before}
             new = [each for each in found if _identity(each) not in known]
         _limit_queues(new)
@@ -73,7 +74,7 @@ def requirements(
             return Requirements()
         mode = _strictest(settings, places)
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
-    checks = _checks(new, review.namespace, places, names)
+    checks = _checks(new, review.namespace, places, names())
     if _has_queue(found, places):
         return checks
     had_queue = _has_queue(before, places)
@@ -83,10 +84,24 @@ def requirements(
     )
 
 
-def _names_before(kind: Kind, old: Mapping[str, Any] | None, places: Places) -> list[QueueName]:
+def _names(
+    kind: Kind, value: Mapping[str, Any] | None, places: Places
+) -> Generator[None, None, list[QueueName]]:
+    """Return the names in an object. Raises TooComplex."""
+    found = []
+    for name in find_names(kind, value or {}, places):
+        if name is not None:
+            found.append(name)
+        yield
+    return found
+
+
+def _names_before(
+    kind: Kind, old: Mapping[str, Any] | None, places: Places
+) -> Generator[None, None, list[QueueName]]:
     """Return the names in the old object. If it cannot be searched, all names count as new."""
     try:
-        return list(find_names(kind, old or {}, places))
+        return (yield from _names(kind, old, places))
     except TooComplex:
         return []
 

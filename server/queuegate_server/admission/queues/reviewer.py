@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from queuegate.policy.decision import Decision
 from queuegate.policy.tree import Partition
@@ -28,7 +28,7 @@ from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic, quoted
 from queuegate_server.formats.yunikorn import go_regexp
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.event_loop import run_at_once, run_with_pauses
 from queuegate_server.settings.admission import ALLOW_OR_DENY, Authorization, Mode, QueueChecks
 from queuegate_server.settings.source_map import error_in
 
@@ -85,13 +85,12 @@ class QueueReviewer:
             MalformedReview: The body is not an AdmissionReview.
             CannotDecide: The request cannot be decided.
         """
+        steps = self._require(body)
         if len(body) <= SMALL_BODY_BYTES:
-            review, required = self._require(body)
+            review, required = run_at_once(steps)
         else:
             async with self._turn:
-                # Each large body takes many milliseconds, so let other tasks run in between.
-                await asyncio.sleep(PAUSE_SECONDS)
-                review, required = self._require(body)
+                review, required = await run_with_pauses(steps)
         if not required.checks and not required.obstacles:
             return review, ALLOWED
         return review, await self._decide(review, required, verified=verified, deadline=deadline)
@@ -101,12 +100,13 @@ class QueueReviewer:
         self._names = None
         self._usable.clear()
 
-    def _require(self, body: bytes) -> tuple[QueueReview, Requirements]:
+    def _require(self, body: bytes) -> Generator[None, None, tuple[QueueReview, Requirements]]:
         """Return the request without its objects, and what must hold before it is accepted."""
-        review = read_queue_review(body)
+        review = yield from read_queue_review(body)
         required = Requirements()
-        if self._settings.mode is not Mode.OFF and not self._is_exempt(review.user):
-            required = requirements(review, self._settings, self._places, self._current_names())
+        settings, places = self._settings, self._places
+        if settings.mode is not Mode.OFF and not self._is_exempt(review.user):
+            required = yield from requirements(review, settings, places, self._current_names)
         # Release the objects, which may be large, before waiting for lookups.
         return dataclasses.replace(review, new=None, old=None), required
 

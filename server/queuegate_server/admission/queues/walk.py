@@ -59,7 +59,7 @@ class _Trail(NamedTuple):
 
 
 class _Node(NamedTuple):
-    value: object
+    value: Mapping[str, Any] | list[Any]
     trail: _Trail | None
     depth: int
     role: Role
@@ -77,8 +77,10 @@ class _Joins(NamedTuple):
     """The values of each label, in the order of the search."""
 
 
-def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName]:
+def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator[QueueName | None]:
     """Yield the names of queues in an object, those in its own fields first.
+
+    Yield None after each short step without a name, so that the caller can pause a long search.
 
     Args:
         kind: The object's group and kind.
@@ -92,7 +94,7 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
     found = 0
     for names in (_search(kind, value, places, joins), _joined(joins)):
         for name in names:
-            found += 1
+            found += name is not None
             if found > MAX_FOUND:
                 raise TooComplex(f"the object names queues in more than {MAX_FOUND} places")
             yield name
@@ -100,51 +102,58 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
 
 def _search(
     kind: Kind, value: Mapping[str, Any], places: Places, joins: _Joins
-) -> Iterator[QueueName]:
+) -> Iterator[QueueName | None]:
     nodes = 0
-    waiting = [_Node(value, None, 0, Role.OTHER, None, is_spark(kind))]
+    # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
+    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind))])]
     while waiting:
-        node = waiting.pop()
+        node = next(waiting[-1], None)
+        yield None
+        if node is None:
+            waiting.pop()
+            continue
         if node.depth > MAX_DEPTH:
             raise TooComplex(f"the object has more than {MAX_DEPTH} levels")
-        if isinstance(node.value, dict):
-            nodes += len(node.value)
-            of_object = kind if node.trail is None else embedded_kind(node.value)
-            if of_object is not None:
-                yield from _in_fields(of_object, node, places)
-            if not _MAPS.isdisjoint(node.value):
-                yield from _in_maps(node, node.value, places, joins)
-            children = _members(of_object, node, node.value)
-        elif isinstance(node.value, list):
-            nodes += len(node.value)
-            children = _items(node, node.value)
-        else:
-            continue
+        nodes += len(node.value)
         if nodes > MAX_NODES:
             raise TooComplex(f"the object has more than {MAX_NODES} entries")
-        waiting.extend(reversed(children))
+        if isinstance(node.value, list):
+            waiting.append(_items(node, node.value))
+            continue
+        of_object = kind if node.trail is None else embedded_kind(node.value)
+        if of_object is not None:
+            yield from _in_fields(of_object, node, places)
+        if not _MAPS.isdisjoint(node.value):
+            yield from _in_maps(node, node.value, places, joins)
+        waiting.append(_members(of_object, node, node.value))
 
 
-def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName]:
+def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | None]:
     for place in places.fields.get(kind, ()):
         if place.scheduler_field:
-            chosen = [text for text, _ in _fields(node.value, place.scheduler_field, None) if text]
-            if chosen and place.scheduler not in chosen:
+            chosen = {""}
+            for text, _ in _fields(node.value, place.scheduler_field, None):
+                chosen.add(text)
+                yield None
+            if len(chosen) > 1 and place.scheduler not in chosen:
                 continue
         for text, trail in _fields(node.value, place.path, node.trail):
             if text:
                 yield QueueName(
                     place.scheduler, text, _where(trail), place.access, place.is_cluster_queue
                 )
+            else:
+                yield None
 
 
 def _fields(
     value: object, path: Sequence[str], trail: _Trail | None
 ) -> Iterator[tuple[str, _Trail | None]]:
-    """Yield the texts at a path. Each item of a list counts."""
+    """Yield the texts at a path. Each item of a list counts. Also yield an empty text per item."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             below = _Trail(trail, number)
+            yield "", below
             if isinstance(item, list):
                 yield NOT_TEXT, below
             else:
@@ -155,9 +164,8 @@ def _fields(
         yield from _fields(value.get(path[0]), path[1:], _Trail(trail, path[0]))
 
 
-def _members(kind: Kind | None, node: _Node, members: Mapping[str, Any]) -> list[_Node]:
-    """Return the members of a map that may contain names; `kind` is its kind if it is an object."""
-    children = []
+def _members(kind: Kind | None, node: _Node, members: Mapping[str, Any]) -> Iterator[_Node]:
+    """Yield the members of a map that may contain names; `kind` is its kind if it is an object."""
     is_root = node.trail is None
     in_spark = node.in_spark or is_spark(kind)
     above = _name_of(node.trail)
@@ -169,16 +177,14 @@ def _members(kind: Kind | None, node: _Node, members: Mapping[str, Any]) -> list
         role = role_of(name, members, kind, above, is_root=is_root, in_spark=in_spark)
         of_object = kind if name == METADATA else None
         trail = _Trail(node.trail, name)
-        children.append(_Node(child, trail, node.depth + 1, role, of_object, in_spark))
-    return children
+        yield _Node(child, trail, node.depth + 1, role, of_object, in_spark)
 
 
-def _items(node: _Node, items: Sequence[Any]) -> list[_Node]:
-    return [
-        _Node(item, _Trail(node.trail, number), node.depth + 1, Role.OTHER, None, node.in_spark)
-        for number, item in enumerate(items)
-        if isinstance(item, dict | list)
-    ]
+def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
+    for number, item in enumerate(items):
+        if isinstance(item, dict | list):
+            trail = _Trail(node.trail, number)
+            yield _Node(item, trail, node.depth + 1, Role.OTHER, None, node.in_spark)
 
 
 def _name_of(trail: _Trail | None) -> str:
@@ -190,7 +196,7 @@ def _name_of(trail: _Trail | None) -> str:
 
 def _in_maps(
     node: _Node, members: Mapping[str, Any], places: Places, joins: _Joins
-) -> Iterator[QueueName]:
+) -> Iterator[QueueName | None]:
     """Yield the names in the labels, annotations and properties of a map."""
     for map_name in (LABELS, ANNOTATIONS, _LABELS_FROM):
         entries = members.get(map_name)
@@ -230,9 +236,10 @@ def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
 
 def _in_spark_conf(
     properties: Mapping[str, Any], trail: _Trail, places: Places, joins: _Joins
-) -> Iterator[QueueName]:
+) -> Iterator[QueueName | None]:
     labels = {}
     for name, value in properties.items():
+        yield None
         match = _SPARK_KEY.fullmatch(name)
         if match is None:
             continue

@@ -12,6 +12,7 @@ from queuegate_server.admission.queues.model import QueueReview, Requirements
 from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.walk import MAX_NODES
+from queuegate_server.runtime.event_loop import run_at_once
 from queuegate_server.settings.admission import Mode, QueueChecks
 
 KUEUE = "kueue.x-k8s.io/queue-name"
@@ -57,7 +58,7 @@ def required(
         old=old,
     )
     names = QueueNames(PARTITION, checks.schedulers)
-    return requirements(review, checks, build_places(checks), names)
+    return run_at_once(requirements(review, checks, build_places(checks), lambda: names))
 
 
 def paths(requirements: Requirements) -> list[str]:

@@ -26,12 +26,12 @@ SPARK_OBJECT = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkAppl
 
 def names(kind: Kind, value: dict[str, Any]) -> list[str]:
     """Return the names in an object."""
-    return [each.name for each in find_names(kind, value, PLACES)]
+    return [each.name for each in find_names(kind, value, PLACES) if each]
 
 
 def schedulers(kind: Kind, value: dict[str, Any]) -> list[str]:
     """Return the schedulers that read a name in an object."""
-    return [each.scheduler for each in find_names(kind, value, PLACES)]
+    return [each.scheduler for each in find_names(kind, value, PLACES) if each]
 
 
 def labelled(key: str, value: object = "dev") -> dict[str, Any]:
@@ -249,7 +249,7 @@ def test_the_label_of_node_pools_is_a_setting() -> None:
     places = build_places(QueueChecks.model_validate({"schedulers": kai}))
     labels = {"project": "a", "example.com/pool": "gpu", POOL: "cpu"}
     found = find_names(("", "Pod"), {"metadata": {"labels": labels}}, places)
-    assert [each.name for each in found] == ["a", "a-gpu"]
+    assert [each.name for each in found if each] == ["a", "a-gpu"]
 
 
 def test_a_node_pool_in_the_properties_of_spark() -> None:

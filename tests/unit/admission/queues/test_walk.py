@@ -42,7 +42,9 @@ PLACES = build_places(SETTINGS)
 
 def found(kind: Kind, value: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the scheduler, the name and the position of each name."""
-    return [(each.scheduler, each.name, each.where) for each in find_names(kind, value, PLACES)]
+    return [
+        (each.scheduler, each.name, each.where) for each in find_names(kind, value, PLACES) if each
+    ]
 
 
 def labelled(key: str, value: object = "dev") -> dict[str, Any]:
