@@ -157,3 +157,9 @@ def test_wrong_settings_are_refused(chart: Helm) -> None:
     done = chart.run("template", "queuegate", "deploy/helm/queuegate", values=wrong)
     assert done.returncode != 0
     assert "webhook/settings/admission/queues/mode" in done.stderr
+
+
+def test_answers_without_checks_register_nothing_else(chart: Helm, tmp_path: Path) -> None:
+    settings = {"policy": POLICY_SETTINGS, "admission": {"authorize": {"groups": "kubernetes"}}}
+    made = registered(chart.template(values(settings)))
+    assert made == registered(printed(settings, tmp_path)) == registered(printed({}, tmp_path))
