@@ -4,15 +4,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, generate_latest
 
 from queuegate.policy.acl import AclNames
+from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS
 from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admin.readiness import Phase
@@ -34,6 +36,7 @@ from queuegate_server.files.watcher import WatchedValue
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.settings.listeners import HostPort
+from queuegate_server.settings.observability import Ops
 
 _LOG = logging.getLogger("queuegate_server.admission")
 GRACE_SECONDS: Final = 30.0
@@ -67,6 +70,8 @@ class AdmissionOptions:
     """How many seconds to continue serving reviews after /readyz starts to fail."""
     yunikorn_duties: bool = False
     """Whether new pods get what YuniKorn's own admission controller adds."""
+    ops: Ops = field(default_factory=Ops)
+    """The settings of the operations port, for its certificate."""
 
 
 class Backend(Protocol):
@@ -104,15 +109,17 @@ async def serve_admission(
     environment: Mapping[str, str],
     started: Callable[[str, str], None],
     backend: Backend | None = None,
+    middlewares: Sequence[Middleware] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT. A second signal terminates the process immediately.
 
     Args:
         options: The options.
         environment: The environment variables, possibly with legacy settings.
-        started: Called with the addresses of the webhook and of the operations port.
+        started: Called with the webhook's address and the operations port's URL.
         backend: Makes decisions with the policy, if the settings require them. /readyz fails until
             it has loaded the policy.
+        middlewares: Wrap the handlers of requests by accepted clients.
 
     Raises:
         AdmissionSettingsError: The settings are invalid.
@@ -144,15 +151,18 @@ async def serve_admission(
     )
     stop, reload = asyncio.Event(), asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)
-    server = WebhookServer(connections, webhook.routes())
+    server = WebhookServer(connections, webhook.routes(), middlewares)
     source = _AdminSource(metrics, backend)
-    admin = AdminServer(options.ops_listen, source)
+    ops_tls = ops_certificate(options.ops)
+    admin = AdminServer(options.ops_listen, source, ops_tls)
     handle_signals(stop, None if backend is None else reload)
     try:
         await admin.start()
         if backend is None or await backend.load(stop):
             async with asyncio.TaskGroup() as group:
                 watches = [group.create_task(certificate.watch())]
+                if ops_tls is not None:
+                    watches.append(group.create_task(ops_tls.watch()))
                 if options.config_maps:
                     watches.append(group.create_task(settings.watch()))
                 if backend is not None:
@@ -160,7 +170,8 @@ async def serve_admission(
                 await server.start()
                 source.set_phase(Phase.SERVING)
                 resources.freeze_gc()
-                started(connections.address, admin.address)
+                scheme = "http" if ops_tls is None else "https"
+                started(connections.address, f"{scheme}://{admin.address}")
                 await stop.wait()
                 _LOG.info("draining")
                 source.set_phase(Phase.DRAINING)
@@ -192,13 +203,18 @@ def _read_settings(
 class WebhookServer:
     """The webhook's HTTPS server. Limits the resources that clients can use."""
 
-    def __init__(self, connections: WebhookConnections, routes: list[web.RouteDef]) -> None:
+    def __init__(
+        self,
+        connections: WebhookConnections,
+        routes: list[web.RouteDef],
+        middlewares: Sequence[Middleware] = (),
+    ) -> None:
         self._connections = connections
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
-        app = web.Application(middlewares=[self._bounded])
+        app = web.Application(middlewares=[self._bounded, *middlewares])
         app.add_routes(routes)
         app.on_response_prepare.append(self._before_headers)
         self._runner = web.AppRunner(app, shutdown_timeout=TLS_SHUTDOWN_SECONDS)

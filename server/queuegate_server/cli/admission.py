@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -16,12 +16,16 @@ from queuegate_server.cli.command import FILE, Failure, config_option, overrides
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.resources import TooFewResources
-from queuegate_server.runtime.tcp import CannotListen
+from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import Override
+from queuegate_server.transports.registry import set_grpc_environment
+
+if TYPE_CHECKING:
+    from queuegate_server.observe.tracing import Tracer
 
 """The prefix of the variables of this command's options."""
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -61,7 +65,8 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "--ops-listen",
     default="127.0.0.1:9465",
     callback=_address,
-    help="The HTTP address of /livez, /readyz and /metrics, as host:port.",
+    help="The address of /livez, /readyz and /metrics, as host:port. Replaces ops.listen of the "
+    "settings.",
 )
 @_option(
     "--tls-cert",
@@ -205,11 +210,14 @@ def _serve(
     from queuegate_server.server.startup import CannotServe  # noqa: PLC0415 - slow
 
     webhook = server.AdmissionOptions(**options)
-    if settings is not None and read is not None and settings.admission.needs_policy:
-        from queuegate_server.server.webhook import serve_with_policy  # noqa: PLC0415 - slow
+    if settings is not None and read is not None:
+        from queuegate_server.server.webhook import serve_with_settings  # noqa: PLC0415 - slow
 
-        main = serve_with_policy(
-            webhook, os.environ, _announce, settings=settings, read_settings=read
+        main = serve_with_settings(
+            *(webhook, os.environ, _announce),
+            settings=settings,
+            read_settings=read,
+            tracer=_tracer(settings),
         )
     else:
         main = server.serve_admission(webhook, os.environ, _announce)
@@ -217,7 +225,7 @@ def _serve(
         run_in_loop(main)
     except AdmissionSettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
-    except (BadFile, TooFewResources) as error:
+    except (BadFile, TooFewResources, UnusableFile) as error:
         raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None
@@ -225,6 +233,18 @@ def _serve(
         raise Failure(f"cannot write the audit log {error}") from None
     except CannotServe as error:
         raise Failure(f"the policy cannot be served\n{error}") from None
+
+
+def _tracer(settings: Settings) -> "Tracer | None":
+    if not settings.tracing.enabled:
+        return None
+    set_grpc_environment(os.environ)
+    from queuegate_server.observe.tracing import Tracer, TracingNotInstalled  # noqa: PLC0415 - slow
+
+    try:
+        return Tracer(settings.tracing)
+    except TracingNotInstalled as error:
+        raise Failure(str(error)) from None
 
 
 def _settings(read: Callable[[], Settings]) -> Settings:
@@ -251,6 +271,8 @@ def _take_settings(settings: Settings, context: click.Context, options: dict[str
     """Replace the options that were not stated by the corresponding settings."""
     webhook = settings.admission
     found: dict[str, Any] = {"drain_seconds": settings.drain.delay}
+    if settings.ops.listen is not None:
+        found["ops_listen"] = parse_host_port(settings.ops.listen)
     if webhook.listen is not None:
         found["listen"] = parse_host_port(webhook.listen)
     if webhook.tls is not None:
@@ -261,11 +283,11 @@ def _take_settings(settings: Settings, context: click.Context, options: dict[str
             "client_names": frozenset(map(certificate_name, webhook.tls.client_names)),
         }
     options |= {name: value for name, value in found.items() if _stated(context, name) is None}
-    options["yunikorn_duties"] = webhook.yunikorn.enabled
+    options |= {"yunikorn_duties": webhook.yunikorn.enabled, "ops": settings.ops}
 
 
 admission.add_command(manifest)
 
 
-def _announce(address: str, ops_address: str) -> None:
-    click.echo(f"serving health on http://{ops_address}, reviews on https://{address}")
+def _announce(address: str, ops_url: str) -> None:
+    click.echo(f"serving health on {ops_url}, reviews on https://{address}")

@@ -1,4 +1,4 @@
-"""Tracing of calls and lookups, exported via OTLP in the background.
+"""Tracing of calls, reviews and lookups, exported via OTLP in the background.
 
 Only this module uses OpenTelemetry, and imports it only if tracing is enabled. Spans contain no
 names of users, groups or queues.
@@ -6,7 +6,7 @@ names of users, groups or queues.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -45,6 +45,8 @@ _SERVER_ERRORS: Final = frozenset(
         grpc.StatusCode.DATA_LOSS,
     }
 )
+_SERVER_ERROR: Final = 500
+"""The first HTTP status that is a server error."""
 _BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -94,6 +96,36 @@ class Tracer:
                     yield response
 
         return traced
+
+    @contextlib.contextmanager
+    def review(self, path: str, headers: Mapping[str, str]) -> Iterator[Callable[[int], None]]:
+        """Record a span for a request to the admission webhook.
+
+        `path` is an endpoint's path. Call the result with the status of the response.
+        """
+        carrier = {key: headers[key] for key in _PROPAGATED if key in headers}
+        span = self._tracer.start_span(
+            f"POST {path}",
+            context=self._propagator.extract(carrier, context=self._context.Context()),
+            kind=self._trace.SpanKind.SERVER,
+            attributes={"http.request.method": "POST", "http.route": path},
+        )
+        # The context must be restored, because requests on one connection share a task.
+        token = self._context.attach(self._trace.set_span_in_context(span))
+        status = 0
+
+        def note(code: int) -> None:
+            nonlocal status
+            status = code
+            span.set_attribute("http.response.status_code", code)
+
+        try:
+            yield note
+        finally:
+            self._context.detach(token)
+            if status == 0 or status >= _SERVER_ERROR:
+                span.set_status(self._trace.StatusCode.ERROR)
+            span.end()
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
         """Wrap a resolver to record a span for each lookup, as a child of the call's span."""

@@ -1,6 +1,6 @@
 """The webhook with a policy: builds what decides, and hands it to the webhook's endpoints.
 
-Does not import gRPC, which would take 20 MiB.
+Does not import gRPC, which would take 20 MiB; a tracer does.
 """
 
 import asyncio
@@ -8,8 +8,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry
 
 from queuegate_server.admin.readiness import Phase, Readiness
@@ -25,6 +27,7 @@ from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
 from queuegate_server.fleet.view import WEBHOOK, QueueDecisions
+from queuegate_server.identity.resolver import Resolver
 from queuegate_server.observe import logs
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import run_on
@@ -35,18 +38,22 @@ from queuegate_server.settings.admission import GroupSource, Mode
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import ConfigReloader, SettingsApplier, SettingsReader
 
+if TYPE_CHECKING:
+    from queuegate_server.observe.tracing import Tracer
+
 _LOG = logging.getLogger("queuegate_server.server.webhook")
 
 
-async def serve_with_policy(
+async def serve_with_settings(
     options: AdmissionOptions,
     environment: Mapping[str, str],
     started: Callable[[str, str], None],
     *,
     settings: Settings,
     read_settings: Callable[[], Settings],
+    tracer: "Tracer | None" = None,
 ) -> None:
-    """Serve the webhook with a policy until SIGTERM or SIGINT; SIGHUP reloads the settings.
+    """Serve the webhook until SIGTERM or SIGINT; with a policy, SIGHUP reloads the settings.
 
     Args:
         options: The webhook's options.
@@ -54,23 +61,55 @@ async def serve_with_policy(
         started: See `serve_admission`.
         settings: The settings at startup.
         read_settings: Rereads the settings. Raises SettingsError.
+        tracer: Records spans for reviews and lookups.
 
     Raises:
         CannotServe: The policy is invalid, or cannot be used with the settings.
         CannotAudit: The audit log is unusable.
         AdmissionSettingsError, BadFile, CannotListen, TooFewResources: See `serve_admission`.
     """
-    backend = PolicyBackend(
-        settings, read_settings, verifies_clients=options.client_ca_file is not None
-    )
-    await serve_admission(options, environment, started, backend)
+    backend = None
+    if settings.admission.needs_policy:
+        backend = PolicyBackend(
+            settings,
+            read_settings,
+            verifies_clients=options.client_ca_file is not None,
+            around=None if tracer is None else tracer.resolver,
+        )
+    middlewares = () if tracer is None else (_traced(tracer),)
+    try:
+        await serve_admission(options, environment, started, backend, middlewares)
+    finally:
+        if tracer is not None:
+            await tracer.close()
+
+
+def _traced(tracer: "Tracer") -> Middleware:
+    """Return a middleware that records a span for each request to an endpoint."""
+
+    @web.middleware
+    async def traced(request: web.Request, handler: Handler) -> web.StreamResponse:
+        resource = request.match_info.route.resource
+        if resource is None:
+            return await handler(request)
+        with tracer.review(resource.canonical, request.headers) as ended:
+            response = await handler(request)
+            ended(response.status)
+            return response
+
+    return traced
 
 
 class PolicyBackend:
     """Makes decisions in the webhook's process. Implements `admission.server.Backend`."""
 
     def __init__(
-        self, settings: Settings, read_settings: Callable[[], Settings], *, verifies_clients: bool
+        self,
+        settings: Settings,
+        read_settings: Callable[[], Settings],
+        *,
+        verifies_clients: bool,
+        around: Callable[[str, Resolver], Resolver] | None = None,
     ) -> None:
         """Build what decides on the running event loop. Raises CannotAudit.
 
@@ -78,6 +117,7 @@ class PolicyBackend:
             settings: The settings at startup.
             read_settings: Rereads the settings. Raises SettingsError.
             verifies_clients: Whether the webhook rejects clients without an accepted certificate.
+            around: Wraps each resolver, given its name and the resolver itself.
         """
         resources.shorten_thread_switches()
         admission = settings.admission
@@ -85,6 +125,7 @@ class PolicyBackend:
             settings,
             settings,
             review=(None if admission.authorization is None else partial(review_policy, admission)),
+            around=around,
             role=WEBHOOK,
         )
         fleet = core.fleet
