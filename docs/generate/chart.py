@@ -74,6 +74,8 @@ def _definitions() -> dict[str, Any]:
     used = _reachable("Settings", {**inner, **models})
     made = {name: _draft_7(schema) for name, schema in used.items()}
     made["Mode"] = {"enum": [*made["Mode"]["enum"], False]}  # Helm reads `off` as a boolean
+    for name in _reachable("Admission", used):
+        made[name] = _without_null(made[name])
     for kind, name in _KINDS.items():
         made[name] = {"type": [kind, "string"], "pattern": f"^(?:{_PATTERNS[name].pattern})$"}
     return {f"{_PREFIX}{name}": schema for name, schema in sorted(made.items())}
@@ -126,6 +128,18 @@ def _draft_7(schema: Any) -> Any:
         bounds = {_BOUNDS.get(key, key): value for key, value in made.items()}
         return {"allOf": [{"$ref": f"#/definitions/{_PREFIX}{kind}"}], **bounds}
     return made
+
+
+def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a section where only sections may be null, as the server reads it."""
+    properties = dict(schema.get("properties", {}))
+    for name, each in properties.items():
+        if each.get("anyOf", ())[1:] == [_NULL] and "$ref" in each["anyOf"][0]:
+            is_section = not each["anyOf"][0]["$ref"].endswith(f"{_PREFIX}Mode")
+            properties[name] = each if is_section else each["anyOf"][0]
+        elif "null" in each.get("type", ()):
+            properties[name] = {**each, "type": next(kind for kind in each["type"] if kind)}
+    return {**schema, "properties": properties} if properties else schema
 
 
 def _properties(properties: Mapping[str, Any]) -> dict[str, Any]:

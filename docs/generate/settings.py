@@ -21,8 +21,11 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import CHAIN, RESOLVER_TYPES, options_type
 from queuegate_server.settings.admission import (
     Admission,
+    CustomPlace,
+    KaiScheduler,
     KueueScheduler,
     QueueChecks,
+    Scheduler,
     Schedulers,
 )
 from queuegate_server.settings.callers import Rights
@@ -44,7 +47,8 @@ QUEUEGATE_DRAIN__GRACE=30s queuegate-server serve --set drain.grace=30s
 ```
 
 - Every key is optional unless its default is *required*. Unknown and duplicate keys are errors, and
-  every error is reported with file, line and column.
+  every error is reported with file, line and column. A key without a value counts as absent; in
+  `admission` it is an error, except that a section may be empty: `kueue:` means `kueue: {}`.
 - In a variable, two underscores separate levels. A list or a section is written on one line, as in
   YAML or JSON: `--set 'listen=[127.0.0.1:50051, unix:/run/q.sock]'`. It replaces the whole list or
   section of the file.
@@ -305,9 +309,15 @@ def _reloads(path: str, key: str) -> bool:
     keys = [each for each in keys if each]
     if keys[0] in {"resolvers", "listen", "policies"} or keys == ["partitions"]:
         return False
-    if keys[:2] == ["ops", "tls"]:  # it is not set by default
+    if keys[:2] == ["ops", "tls"] or keys[-1] == "places":  # not set by default, or a list
         return False
-    queues = QueueChecks(schedulers=Schedulers(kueue=KueueScheduler()))
+    schedulers = Schedulers(
+        yunikorn=Scheduler(),
+        kueue=KueueScheduler(),
+        kai=KaiScheduler(),
+        places=(CustomPlace(label="example.com/queue"),),
+    )
+    queues = QueueChecks(schedulers=schedulers)
     running = Settings(
         partitions={"default": PartitionSettings()}, admission=Admission(queues=queues)
     )
@@ -317,6 +327,7 @@ def _reloads(path: str, key: str) -> bool:
         return False
     found: Any = with_changes(running, read)
     for each in keys:
+        found = found[0] if isinstance(found, tuple) else found
         found = found[each] if isinstance(found, Mapping) else getattr(found, each)
     return found is marker
 
@@ -325,6 +336,8 @@ def _replaced(value: Any, keys: list[str], leaf: object) -> Any:
     """Return a copy with another value at the end of a path; None if a section is not set."""
     if not keys:
         return leaf
+    if isinstance(value, tuple):
+        return (_replaced(value[0], keys, leaf),) if value else None
     if not isinstance(value, Mapping | BaseModel):
         return None
     key, *rest = keys

@@ -16,6 +16,7 @@ from queuegate_server.cli.command import (
     overrides_option,
     read_or_fail,
 )
+from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.settings.load import NESTING, PREFIX, SettingsError, load_with_origins
 
 VARIABLES: Final = f"{PREFIX}ADMISSION"
@@ -77,7 +78,10 @@ def manifest(
     They tell the API server which requests the webhook reviews. Print and apply them again when
     admission.queues changes: its modes, schedulers, controllers, exempt users or `unqueued`.
 
-    Exit status: 0 printed, 2 incorrect usage or configuration.
+    Prints nothing for settings or a policy that the webhook would refuse. If the policy's files do
+    not exist on this machine, checks only the settings, and says so on standard error.
+
+    Exit status: 0 printed, 2 incorrect usage, configuration or policy.
     """
     # Imported here because they are slow to import, and not needed for --help.
     from queuegate_server.admission.queues.registration import (  # noqa: PLC0415
@@ -85,6 +89,10 @@ def manifest(
         webhook_configurations,
     )
     from queuegate_server.admission.queues.yaml_writer import render  # noqa: PLC0415
+    from queuegate_server.cli.start_checks import (  # noqa: PLC0415
+        absent_policy_files,
+        policy_diagnostics,
+    )
 
     try:
         # Only the webhook's pod has the files that the settings name.
@@ -93,6 +101,12 @@ def manifest(
         )
     except SettingsError as error:
         raise Failure.of("the settings are not valid", error.diagnostics) from None
+    if absent := absent_policy_files(settings):
+        click.echo(f"The policy was not checked: {absent[0]} does not exist here.", err=True)
+    else:
+        diagnostics = policy_diagnostics(settings)
+        if has_errors(diagnostics):
+            raise Failure.of("the policy cannot be used", diagnostics)
     namespace, service_name = service
     documents = webhook_configurations(
         settings.admission, Service(namespace, service_name, _ca_bundle(ca_file)), name

@@ -43,6 +43,7 @@ RESOLVER_KEY: Final = b"usergroupresolver"
 """The key contained in every policy that names a resolver."""
 
 _FOLDERS: Final = ("configs", "defaults")
+_POLICIES: Final = ("policy", "policies")
 _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 
 
@@ -92,11 +93,23 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
         diagnostics = [each for each in diagnostics if each not in reported]
         reported.update(diagnostics)
         if settings is not None:
-            # Imported here because it is slow to import and rarely needed.
-            from queuegate_server.policystore.reloader import check  # noqa: PLC0415
-
-            diagnostics += asyncio.run(check(settings, _policy_review(settings)))
+            diagnostics += policy_diagnostics(settings)
         yield name, diagnostics
+
+
+def policy_diagnostics(settings: Settings) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics for the policies that a server or webhook with the settings loads."""
+    # Imported here because it is slow to import and rarely needed.
+    from queuegate_server.policystore.reloader import check  # noqa: PLC0415
+
+    return asyncio.run(check(settings, _policy_review(settings)))
+
+
+def absent_policy_files(settings: Settings) -> list[Path]:
+    """Return the files and folders of the policies that do not exist on this machine."""
+    paths = [path for location, path in _files(settings) if location[0] in _POLICIES]
+    # Unlike `os.path.exists`, `Path.exists` can raise if a folder in the path cannot be entered.
+    return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
 
 
 def _policy_review(settings: Settings) -> "PolicyReview | None":
@@ -104,9 +117,12 @@ def _policy_review(settings: Settings) -> "PolicyReview | None":
     if settings.admission.authorization is None:
         return None
     # Imported here because it is slow to import, and needs the webhook's dependencies.
-    from queuegate_server.admission.queues.policy_review import review_policy  # noqa: PLC0415
+    from queuegate_server.admission.queues.policy_review import (  # noqa: PLC0415
+        NO_LIMIT,
+        review_policy,
+    )
 
-    return partial(review_policy, settings.admission)
+    return partial(review_policy, settings.admission, max_bytes=NO_LIMIT)
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
@@ -154,7 +170,7 @@ def _check(
         *_contradictions(settings, source_map),
         *_webhook_warnings(settings, source_map),
     ]
-    is_policy_missing = any(location[0] in {"policy", "policies"} for location in unreadable_keys)
+    is_policy_missing = any(location[0] in _POLICIES for location in unreadable_keys)
     return sort_diagnostics(diagnostics), None if is_policy_missing else settings
 
 

@@ -132,11 +132,9 @@ class PolicyLoader:
         """The formats by policy name. A policy keeps its format, since an accidental change of
         format could open closed queues."""
         self.texts: ParseJob | None = None
-        """The texts from the last load, kept for the console and for checks of YuniKorn's queues
-        unless they are large."""
-        queues = settings.admission.queues
-        checks_yunikorn = queues is not None and queues.schedulers.yunikorn is not None
-        self._keeps_texts = settings.console.enabled or checks_yunikorn
+        """The texts from the last load, kept for the console and for reviews by the webhook, unless
+        they are large."""
+        self._keeps_texts = settings.console.enabled or settings.admission.queues is not None
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
         """The policies' names, for display."""
 

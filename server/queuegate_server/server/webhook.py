@@ -8,40 +8,53 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry
 
+from queuegate.policy.tree import Partition
 from queuegate_server.admin.readiness import Phase, Readiness
 from queuegate_server.admission.endpoints import Endpoint
 from queuegate_server.admission.queues import authorize
 from queuegate_server.admission.queues.authorize import QueueAuthorizer
 from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
-from queuegate_server.admission.queues.policy_review import review_policy
+from queuegate_server.admission.queues.policy_review import review_policy, unqueued_faults
 from queuegate_server.admission.queues.records import QueueRecords
+from queuegate_server.admission.queues.registration import Service, webhook_configurations
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.queues.strangers import StrangerLookups
+from queuegate_server.admission.queues.yaml_writer import without_comments
 from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
 from queuegate_server.decisions.core import build_core
 from queuegate_server.fleet.view import WEBHOOK, QueueDecisions
+from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity.resolver import Resolver
 from queuegate_server.observe import logs
+from queuegate_server.policystore.parsing import ParseJob
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import run_on
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.server.core_metrics import CoreCollector
 from queuegate_server.server.startup import close_core, load_first
-from queuegate_server.settings.admission import GroupSource, Mode
+from queuegate_server.settings.admission import Admission, GroupSource, Mode
+from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.reload import ConfigReloader, SettingsApplier, SettingsReader
+from queuegate_server.settings.reload import (
+    ConfigReloader,
+    SettingsApplier,
+    SettingsReader,
+    differences,
+    with_changes,
+)
 
 if TYPE_CHECKING:
     from queuegate_server.observe.tracing import Tracer
 
 _LOG = logging.getLogger("queuegate_server.server.webhook")
+_APPLY: Final = "apply the output of `queuegate-server admission manifest` again"
 
 
 async def serve_with_settings(
@@ -120,11 +133,15 @@ class PolicyBackend:
             around: Wraps each resolver, given its name and the resolver itself.
         """
         resources.shorten_thread_switches()
-        admission = settings.admission
+        self._initial = settings
+        self._registered = self._wanted = settings.admission
+        """The settings that were last applied, and those that were last read."""
+        self._read_settings = read_settings
+        has_review = settings.admission.authorization is not None
         self._core = core = build_core(
             settings,
             settings,
-            review=(None if admission.authorization is None else partial(review_policy, admission)),
+            review=self._review if has_review else None,
             around=around,
             role=WEBHOOK,
         )
@@ -141,9 +158,9 @@ class PolicyBackend:
         self._config = ConfigReloader(
             settings,
             settings,
-            SettingsReader(read_settings),
+            SettingsReader(self._read),
             self._appliers,
-            self._readiness.report_settings,
+            self._report,
             self._notifier,
         )
         self._verifies_clients = verifies_clients
@@ -163,7 +180,8 @@ class PolicyBackend:
         endpoints = [Endpoint(authorize.PATH, authorizer)]
         if settings.queues is not None:
             reviewer = QueueReviewer(core.engine, settings.queues, records, self._strangers)
-            self._appliers.insert(0, lambda settings: _reconfigure(reviewer, settings))
+            self._appliers.insert(0, partial(_reconfigure, reviewer))
+            self._appliers.append(self._warn_of_registration)
             endpoints.append(Endpoint(PATH, QueueEndpoint(reviewer)))
         return endpoints
 
@@ -182,6 +200,49 @@ class PolicyBackend:
             registry,
             strangers=self._strangers,
         )
+
+    def _review(
+        self, partitions: Mapping[str, Partition], texts: ParseJob | None
+    ) -> list[Diagnostic]:
+        return review_policy(self._config.settings.admission, partitions, texts)
+
+    def _read(self) -> Settings:
+        """Read the settings. Raises SettingsError, also if they do not fit the served policy."""
+        read = self._read_settings()
+        queues = with_changes(self._initial, read).admission.queues
+        latest = self._core.engine.latest
+        served = None if latest is None or queues is None else latest.served.get(queues.partition)
+        if queues is not None and served is not None:
+            faults = [*unqueued_faults(queues, served.partition)]
+            if faults:
+                raise SettingsError(faults)
+        self._wanted = read.admission
+        return read
+
+    def _warn_of_registration(self, settings: Settings) -> None:
+        """Log if the webhook configurations in the cluster no longer fit the applied settings."""
+        before, now = self._registered, settings.admission
+        if _registration(before) != _registration(now):
+            changed = differences(
+                self._initial.model_copy(update={"admission": before}),
+                self._initial.model_copy(update={"admission": now}),
+            )
+            _LOG.warning(
+                f"{_APPLY}: the API server still calls the webhook as the old settings require",
+                extra={"keys": changed},
+            )
+        self._registered = now
+
+    def _report(self, diagnostics: Sequence[Diagnostic], pending: Sequence[str]) -> None:
+        """Report a reload of the settings, and log what else the pending ones need."""
+        self._readiness.report_settings(diagnostics, pending)
+        keys = [key for key in pending if key.startswith("admission.")]
+        if not keys:
+            return
+        applied = self._config.settings.admission
+        is_registered = _registration(self._wanted) != _registration(applied)
+        remedy = f"restart the webhook, and {_APPLY}" if is_registered else "restart the webhook"
+        _LOG.warning(f"{remedy}: changed settings are not applied", extra={"keys": keys})
 
     async def load(self, stop: asyncio.Event) -> bool:
         """Load the policy; see `Backend`. Raises CannotServe."""
@@ -222,6 +283,11 @@ class PolicyBackend:
 def _reconfigure(reviewer: QueueReviewer, settings: Settings) -> None:
     if (queues := settings.admission.queues) is not None:
         reviewer.reconfigure(queues)
+
+
+def _registration(settings: Admission) -> object:
+    """Return the webhook configurations that fit the settings, to compare them."""
+    return without_comments(webhook_configurations(settings, Service("", ""), ""))
 
 
 def _log_start(settings: Settings, *, verifies_clients: bool) -> None:

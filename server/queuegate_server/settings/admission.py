@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.config_fields import Section, check_with
@@ -51,6 +51,29 @@ def _label_key(text: str) -> str:
             f"{text} is not the key of a label: write example.com/queue, or a key without a prefix"
         )
     return text
+
+
+def _kind(text: str) -> str:
+    if not _KIND.fullmatch(text):
+        raise ValueError(
+            "not a kind: write group/Kind, such as batch.example.com/TrainingRun, or a kind alone"
+            " if it has no group, such as Pod"
+        )
+    return text
+
+
+def _field(text: str) -> str:
+    if not _FIELD.fullmatch(text):
+        raise ValueError(
+            "not the path of a field: write its names from the object down, with dots in between,"
+            " such as spec.scheduling.queue"
+        )
+    return text
+
+
+def _like(pattern: re.Pattern[str]) -> WithJsonSchema:
+    """Return the schema, for the values of the Helm chart, of text that must match a pattern."""
+    return WithJsonSchema({"type": "string", "pattern": f"^(?:{pattern.pattern})$"})
 
 
 def _pattern(text: str) -> str:
@@ -112,16 +135,16 @@ class KaiScheduler(Scheduler):
     """The key of the label for node pools, as configured in the scheduler."""
 
 
-class OwnPlace(Scheduler):
-    """Another place where objects name a queue by its full path: a label or annotation with a key,
-    at any depth of an object, or a field of a kind.
+class CustomPlace(Scheduler):
+    """A place of your own where objects name a queue by its full path: a label or annotation at
+    any depth of an object, or a field of one kind.
     """
 
     label: LabelKey | None = None
     """The key of a label or annotation."""
-    kind: Annotated[str, Field(pattern=f"^(?:{_KIND.pattern})$")] | None = None
+    kind: Annotated[str, AfterValidator(_kind), _like(_KIND)] | None = None
     """With `field`: the kind, as group/Kind, such as batch.example.com/TrainingRun."""
-    field: Annotated[str, Field(pattern=f"^(?:{_FIELD.pattern})$")] | None = None
+    field: Annotated[str, AfterValidator(_field), _like(_FIELD)] | None = None
     """With `kind`: the path of the field, such as spec.scheduling.queue."""
 
     @model_validator(mode="after")
@@ -133,7 +156,7 @@ class OwnPlace(Scheduler):
         return self
 
 
-class Schedulers(Section, populate_by_name=True):
+class Schedulers(Section):
     """The schedulers whose queue names are checked; each has its places built in."""
 
     yunikorn: Scheduler | None = None
@@ -146,16 +169,8 @@ class Schedulers(Section, populate_by_name=True):
     """Koordinator. Its quota names are flat: each is the last part of one path."""
     slurm_bridge: Annotated[Scheduler | None, Field(alias="slurm-bridge")] = None
     """slurm-bridge. Its partition names are flat: each is the last part of one path."""
-    places: tuple[OwnPlace, ...] = ()
-    """Other places."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _listed_without_keys(cls, value: object) -> object:
-        """Accept `kueue:` as `kueue: {}`, because an ignored scheduler would be unprotected."""
-        if not isinstance(value, dict):
-            return value
-        return {key: {} if each is None else each for key, each in value.items()}
+    places: tuple[CustomPlace, ...] = ()
+    """Places of your own."""
 
 
 Patterns = Annotated[tuple[Pattern, ...], Field(max_length=MAX_PATTERNS)]

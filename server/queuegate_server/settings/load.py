@@ -5,10 +5,11 @@ Command-line options override environment variables, which override the file.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import MIB
@@ -24,6 +25,7 @@ from queuegate_server.formats.registry import YUNIKORN, detect_file_format
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.registry import CHAIN
+from queuegate_server.settings.admission import Admission
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 from queuegate_server.settings.source_map import (
     OPTION,
@@ -33,6 +35,7 @@ from queuegate_server.settings.source_map import (
     Override,
     SourceMap,
     error_in,
+    fields_by_key,
     locate,
 )
 
@@ -66,6 +69,8 @@ _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
 _FOLDER_KEYS: Final = frozenset({"configs", "defaults", "group"})
 """The keys of a policy in ConfigMaps. A policy file on the command line replaces them."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
+_STRICT: Final = "admission"
+"""The section where a key without a value is an error. A default might switch off a check."""
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
 
@@ -132,6 +137,9 @@ def load_with_origins(
         # The file's values are unknown, so the other sources cannot be validated.
         raise SettingsError(diagnostics)
     tree = _without_nulls(tree)
+    if tree.get(_STRICT, {}) is None:
+        tree[_STRICT] = {}
+    diagnostics += _missing_values(tree.get(_STRICT), Admission, (_STRICT,), source_map)
     diagnostics += _replace_policy(tree, source_map)
     diagnostics += _wrong_names(tree, source_map)
     try:
@@ -207,14 +215,63 @@ def _other_file(content: bytes, root: Node | None) -> tuple[str, str] | None:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except under `resolvers` and `schedulers`, where they may be
-    valid.
+    """Drop keys without a value, except under `resolvers`, where they may be valid, and in the
+    strict section.
     """
     return {
-        key: _without_nulls(value, key) if isinstance(value, dict) else value
+        key: value
+        if not isinstance(value, dict) or (above, key) == ("", _STRICT)
+        else _without_nulls(value, key)
         for key, value in tree.items()
-        if value is not None or above in {"resolvers", "schedulers"}
+        if value is not None or above == "resolvers" or (above, key) == ("", _STRICT)
     }
+
+
+def _missing_values(
+    tree: object, model: type[BaseModel], location: Location, source_map: SourceMap
+) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each known key without a value, and drop the key.
+
+    A section may be empty: `kueue:` becomes `kueue: {}`.
+    """
+    if not isinstance(tree, dict):
+        return
+    for key, field in fields_by_key(model).items():
+        if key not in tree:
+            continue
+        value, here = tree[key], (*location, key)
+        section = _section(field.annotation)
+        is_list = get_origin(field.annotation) is tuple
+        if value is not None and section is not None:
+            for position, item in enumerate(value if isinstance(value, list) else ()):
+                yield from _missing_values(item, section, (*here, position), source_map)
+            yield from _missing_values(value, section, here, source_map)
+        elif value is None and section is not None and not is_list:
+            tree[key] = {}
+        elif value is None:
+            del tree[key]
+            choices = " or ".join(_choices(field.annotation))
+            remedy = f"write {choices or ('[]' if is_list else 'a value')}, or remove the key"
+            yield source_map.diagnostic(here, "has no value", remedy)
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """Return the type of the section, or of the sections in a list, that a key contains, if any."""
+    kinds = get_args(annotation) or (annotation,)
+    return next((each for each in kinds if _is_kind_of(each, BaseModel)), None)
+
+
+def _choices(annotation: Any) -> list[str]:
+    """Return the only values that a key may have; empty if they are not enumerated."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    if _is_kind_of(annotation, Enum):
+        return [str(value) for value in annotation]
+    return [choice for each in get_args(annotation) for choice in _choices(each)]
+
+
+def _is_kind_of(kind: Any, base: type) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base)
 
 
 def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
@@ -257,7 +314,7 @@ def from_environment(
     """Yield the settings in the environment, sorted by variable name.
 
     `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Keys that the file contains are matched ignoring
-    case; all others are converted to lower case.
+    case, with underscores for hyphens; all others are converted to lower case.
     """
     top_level = set(top_level)
     for name in sorted(variables):
@@ -314,7 +371,9 @@ def _spelled_as_in(tree: object, keys: list[str]) -> KeyPath:
     for key in keys:
         spelling = key.lower()
         if isinstance(tree, Mapping):
-            spelling = next((known for known in tree if known.lower() == spelling), spelling)
+            known = {each.lower().replace("-", "_"): each for each in tree}
+            known |= {each.lower(): each for each in tree}
+            spelling = known.get(spelling, spelling)
             tree = tree.get(spelling)
         path.append(spelling)
     return tuple(path)

@@ -11,15 +11,18 @@ from pydantic import BaseModel
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.runtime.sd_notify import Notifier
 from queuegate_server.runtime.threads import AbandonableThreadPool, StillRunning
-from queuegate_server.settings.admission import Admission
+from queuegate_server.settings.admission import Admission, Scheduler, Schedulers
 from queuegate_server.settings.load import SettingsError
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.source_map import error_in
+from queuegate_server.settings.source_map import error_in, fields_by_key
 
 _LOG = logging.getLogger("queuegate_server.settings.reload")
 T = TypeVar("T")
 READ_TIMEOUT: Final = 10.0
 """The time limit for reading the settings, in seconds."""
+
+_QUEUE_KEYS: Final = ("mode", "controllers", "exempt", "unqueued")
+"""The keys of `admission.queues` that change without a restart, besides the schedulers' modes."""
 
 SettingsApplier = Callable[[Settings], Awaitable[object] | None]
 """A function that applies the current settings to a part of the server."""
@@ -108,8 +111,9 @@ def with_changes(running: Settings, read: Settings) -> Settings:
     """Return the running settings, with the changes in `read` that require no restart.
 
     These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at startup, the `cache`
-    of partitions in the running settings, `callers` except for `token_file`, and the `mode`,
-    `controllers` and `exempt` of `admission.queues` if it is set at startup.
+    of partitions in the running settings, `callers` except for `token_file`, and, of
+    `admission.queues` if it is set at startup, `mode`, `controllers`, `exempt`, `unqueued` and the
+    modes of schedulers.
     """
     max_calls = min(read.limits.max_concurrent_calls, running.limits.max_concurrent_calls)
     partitions = {
@@ -134,8 +138,22 @@ def with_changes(running: Settings, read: Settings) -> Settings:
 def _with_queue_changes(running: Admission, read: Admission) -> Admission:
     if running.queues is None or read.queues is None:
         return running
-    changed = {key: getattr(read.queues, key) for key in ("mode", "controllers", "exempt")}
+    changed: dict[str, object] = {key: getattr(read.queues, key) for key in _QUEUE_KEYS}
+    changed["schedulers"] = _with_modes(running.queues.schedulers, read.queues.schedulers)
     return running.model_copy(update={"queues": running.queues.model_copy(update=changed)})
+
+
+def _with_modes(running: Schedulers, read: Schedulers) -> Schedulers:
+    """Return the running schedulers with the modes that `read` gives them."""
+    modes: dict[str, object] = {}
+    for name in type(running).model_fields:
+        old, new = getattr(running, name), getattr(read, name)
+        if isinstance(old, Scheduler) and isinstance(new, Scheduler):
+            modes[name] = old.model_copy(update={"mode": new.mode})
+    places = [each.model_copy(update={"mode": None}) for each in running.places]
+    if places == [each.model_copy(update={"mode": None}) for each in read.places]:
+        modes["places"] = read.places
+    return running.model_copy(update=modes)
 
 
 def differences(one: Settings, other: Settings) -> list[str]:
@@ -146,9 +164,7 @@ def differences(one: Settings, other: Settings) -> list[str]:
 def _differences(key: str, one: object, other: object) -> Iterator[str]:
     if one == other:
         return
-    first, second = (
-        dict(each) if isinstance(each, BaseModel | dict) else None for each in (one, other)
-    )
+    first, second = _by_key(one), _by_key(other)
     if first is None or second is None:
         yield key
         return
@@ -158,3 +174,12 @@ def _differences(key: str, one: object, other: object) -> Iterator[str]:
             yield from _differences(path, first[name], second[name])
         else:
             yield path
+
+
+def _by_key(value: object) -> dict[str, object] | None:
+    """Return the contents of a section or mapping by the keys that users write, or None."""
+    if isinstance(value, BaseModel):
+        kind = type(value)
+        names = zip(fields_by_key(kind), kind.model_fields, strict=True)
+        return {key: getattr(value, name) for key, name in names}
+    return value if isinstance(value, dict) else None

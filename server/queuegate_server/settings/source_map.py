@@ -238,6 +238,11 @@ def _written(location: Location) -> str:
     return text.removeprefix(".")
 
 
+def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return a section's fields by the keys that users write."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
 def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
     """Suggest a key similar to an unknown key, or list the known keys."""
     known = sorted(_fields_at(location[:-1], tree))
@@ -259,7 +264,7 @@ def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
         else:
             tree = tree.get(part) if isinstance(tree, Mapping) else None
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            kind = kind.model_fields[str(part)].annotation
+            kind = fields_by_key(kind)[str(part)].annotation
         else:
             kind = get_args(kind)[0 if isinstance(part, int) else -1]
         if isinstance(kind, UnionType):
@@ -271,7 +276,7 @@ def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
         # A one-item list may be written as a single section.
         kind = _plain(get_args(kind)[0])
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return kind.model_fields
+        return fields_by_key(kind)
     return {}
 
 

@@ -67,6 +67,15 @@ QUEUES: dict[str, dict[str, Any]] = {
     "fields alone": {"schedulers": {"places": [{"kind": "a.b/Run", "field": "spec.queue"}]}},
     "strictest": {"mode": "warn", "schedulers": {"kueue": {"mode": "deny"}, "kai": {}}},
     "off": {"mode": "off", "schedulers": {"kueue": {}}},
+    "off as YAML 1.1 reads it": {"mode": False, "schedulers": {"kueue": {"mode": "deny"}}},
+    "one off as YAML 1.1 reads it": {
+        "mode": "deny",
+        "schedulers": {
+            "kueue": {},
+            "kai": {"mode": False},
+            "places": [{"label": "example.com/queue", "mode": False}],
+        },
+    },
     "all off": {"mode": "deny", "schedulers": {"kueue": {"mode": "off"}}},
 }
 
@@ -92,7 +101,7 @@ def printed(settings: dict[str, Any], folder: Path) -> list[Manifest]:
     file.write_text(json.dumps(settings))
     done = CliRunner().invoke(admission, ["manifest", "--config", str(file)])
     assert done.exit_code == 0, done.output
-    return [each for each in yaml.safe_load_all(done.output) if each]
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
 
 
 def registered(manifests: list[Manifest]) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -152,11 +161,30 @@ def test_the_webhook_starts_with_its_settings(chart: Helm, tmp_path: Path) -> No
         pass
 
 
-def test_wrong_settings_are_refused(chart: Helm) -> None:
-    wrong = values(settings_of({"mode": "reject", "schedulers": {"kueue": {}}}))
+def test_a_scheduler_without_keys_is_listed(chart: Helm) -> None:
+    """The server reads `kueue:` as `kueue: {}`."""
+    queues: list[dict[str, Any]] = [{"schedulers": {"kueue": None}}, {"schedulers": {"kueue": {}}}]
+    empty, written = (registered(chart.template(values(settings_of(each)))) for each in queues)
+    assert empty == written
+    assert any(name.endswith("-queues") for _, name in empty)
+
+
+@pytest.mark.parametrize(
+    ("queues", "key"),
+    [
+        ({"mode": "reject", "schedulers": {"kueue": {}}}, "mode"),
+        ({"mode": None, "schedulers": {"kueue": {}}}, "mode"),
+        ({"schedulers": {"kueue": {"mode": None}}}, "schedulers/kueue/mode"),
+        ({"schedulers": {"kai": {"label": None}}}, "schedulers/kai/label"),
+        ({"schedulers": {"places": [{"label": "a/b", "mode": None}]}}, "schedulers/places/0/mode"),
+        ({"schedulers": {"kueue": {}}, "unqueued": None}, "unqueued"),
+    ],
+)
+def test_wrong_settings_are_refused(chart: Helm, queues: dict[str, Any], key: str) -> None:
+    wrong = values(settings_of(queues))
     done = chart.run("template", "queuegate", "deploy/helm/queuegate", values=wrong)
     assert done.returncode != 0
-    assert "webhook/settings/admission/queues/mode" in done.stderr
+    assert f"webhook/settings/admission/queues/{key}" in done.stderr
 
 
 def test_answers_without_checks_register_nothing_else(chart: Helm, tmp_path: Path) -> None:

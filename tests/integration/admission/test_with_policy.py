@@ -39,6 +39,7 @@ partitions:
 """
 DEV_FOR_BOB = POLICY.replace("alice", "bob,alice")
 TWO_OF_ONE_NAME = POLICY + "            queues: [{name: dev}]\n"
+AMBIGUOUS = 'queues.yaml:10:22: error: queue "root.prod.dev" has the same last level as "root.dev"'
 SETTINGS: Mapping[str, Any] = {"mode": "deny", "schedulers": {"volcano": {}}}
 JOB = {"group": "batch.volcano.sh", "version": "v1alpha1", "kind": "Job"}
 
@@ -109,7 +110,7 @@ def test_the_policy_is_followed(tmp_path: Path) -> None:
         policy = tmp_path / "queues.yaml"
         replace(policy, TWO_OF_ONE_NAME)
         found = webhook.server.wait_for_log("policy diagnostic")["diagnostic"]
-        assert "dev may be root.dev or root.prod.dev" in found
+        assert AMBIGUOUS in found
         assert not allowed(webhook, "bob")
         assert webhook.metric("queuegate_policy_last_reload_successful") == 0
         assert webhook.plain.get("/readyz").status_code == 200
@@ -126,11 +127,11 @@ def test_the_mode_is_switched_without_a_restart(tmp_path: Path) -> None:
     """SIGHUP applies the emergency switch; a setting that needs a restart is named in the log."""
     with webhook_of(tmp_path) as webhook:
         assert not allowed(webhook, "bob")
-        write_settings(tmp_path, {"mode": "off", "unqueued": "deny"})
+        write_settings(tmp_path, {"mode": "off", "groups": "both"})
         webhook.server.process.send_signal(signal.SIGHUP)
         eventually(lambda: allowed(webhook, "bob"), True)
         pending = webhook.server.wait_for_log("changed settings require a restart")
-        assert pending["keys"] == ["admission.queues.unqueued"]
+        assert pending["keys"] == ["admission.queues.groups"]
         write_settings(tmp_path, {"mode": "warn"})
         webhook.server.process.send_signal(signal.SIGHUP)
         eventually(lambda: "warnings" in webhook.review("/queues", review("bob")), True)
@@ -147,9 +148,59 @@ def test_the_mode_is_switched_without_a_restart(tmp_path: Path) -> None:
         assert webhook.plain.get("/readyz").json()["settings"]["valid"] is False
 
 
+MANIFEST = "apply the output of `queuegate-server admission manifest` again"
+APPLY = f"{MANIFEST}: the API server still calls the webhook as the old settings require"
+RESTART = "restart the webhook: changed settings are not applied"
+RESTART_AND_APPLY = f"restart the webhook, and {MANIFEST}: changed settings are not applied"
+
+
+@pytest.mark.parametrize(
+    ("admission", "event", "key"),
+    [
+        ({"queues": {"unqueued": "root.prod"}}, APPLY, "queues.unqueued"),
+        (
+            {"queues": {"schedulers": {"volcano": {"mode": "warn"}}}},
+            *(APPLY, "queues.schedulers.volcano.mode"),
+        ),
+        ({"queues": {"exempt": ["^ann$"]}}, APPLY, "queues.exempt"),
+        (
+            {"queues": {"schedulers": {"volcano": {}, "slurm-bridge": {}}}},
+            *(RESTART_AND_APPLY, "queues.schedulers.slurm-bridge"),
+        ),
+        ({"queues": {"groups": "both"}}, RESTART, "queues.groups"),
+        ({"user_info": {"groups": "directory"}}, RESTART, "user_info.groups"),
+    ],
+)
+def test_what_a_change_needs_is_logged(
+    tmp_path: Path, admission: dict[str, Any], event: str, key: str
+) -> None:
+    with webhook_of(tmp_path) as webhook:
+        queues = {**SETTINGS, **admission.pop("queues", {})}
+        write_settings(tmp_path, admission={"queues": queues, **admission})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        assert webhook.server.wait_for_log(event, seconds=20)["keys"] == [f"admission.{key}"]
+
+
+def test_modes_of_schedulers_and_unqueued_change_without_a_restart(tmp_path: Path) -> None:
+    with webhook_of(tmp_path) as webhook:
+        assert not allowed(webhook, "bob")
+        assert allowed(webhook, "bob", "")
+        volcano = {"schedulers": {"volcano": {"mode": "warn"}}}
+        write_settings(tmp_path, {**volcano, "unqueued": "root.Dev"})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        found = webhook.server.wait_for_log("settings diagnostic")["diagnostic"]
+        assert 'admission.queues.unqueued is "root.Dev", which is not a queue path' in found
+        assert not allowed(webhook, "bob")
+        write_settings(tmp_path, {**volcano, "unqueued": "root.dev"})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: allowed(webhook, "bob"), True)
+        assert not allowed(webhook, "bob", "")
+        assert allowed(webhook, "alice", "")
+
+
 def test_options_about_logs_survive_a_reload(tmp_path: Path) -> None:
     with webhook_of(tmp_path, "--log-level", "warning", log={"level": "info"}) as webhook:
-        write_settings(tmp_path, {"unqueued": "deny"})
+        write_settings(tmp_path, {"groups": "both"})
         webhook.server.process.send_signal(signal.SIGHUP)
         webhook.server.wait_for_log("changed settings require a restart")
         assert not allowed(webhook, "bob")
@@ -233,7 +284,7 @@ def test_placement_rules_that_ignore_named_queues_are_warned_about(tmp_path: Pat
     ("policy", "settings", "expected"),
     [
         (TWO_OF_ONE_NAME, {}, "the policy cannot be served\n"),
-        (TWO_OF_ONE_NAME, {}, "dev may be root.dev or root.prod.dev"),
+        (TWO_OF_ONE_NAME, {}, AMBIGUOUS),
         ("partitions: 1", {}, "the policy cannot be served\n"),
         (POLICY, {"partition": "gpu"}, "admission.queues.partition is gpu, but the policy has"),
         (POLICY, {"schedulers": {}}, "schedulers is empty"),

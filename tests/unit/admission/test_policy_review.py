@@ -2,8 +2,7 @@
 
 import pytest
 
-from queuegate_server.admission.queues import policy_review
-from queuegate_server.admission.queues.policy_review import review_policy
+from queuegate_server.admission.queues.policy_review import MAX_READ_BYTES, review_policy
 from queuegate_server.formats.registry import DEFAULT_OPTIONS, load_policy
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.settings.admission import Admission
@@ -13,15 +12,19 @@ POLICY = f"partitions:\n  - name: default\n{QUEUES}"
 TWO = POLICY.replace("{name: gpu}", "{name: gpu}, {name: dev}")
 
 
-def reviewed(policy: str, schedulers: dict[str, object], partition: str = "default") -> list[str]:
+def reviewed(
+    policy: str,
+    schedulers: dict[str, object],
+    partition: str = "default",
+    max_bytes: int = MAX_READ_BYTES,
+) -> list[str]:
     loaded = load_policy("yunikorn", policy.encode(), "queues.yaml")
     assert loaded.partitions
     text = PolicyText(File("queues.yaml", policy.encode()), "", DEFAULT_OPTIONS)
     settings = Admission.model_validate(
         {"queues": {"schedulers": schedulers, "partition": partition}}
     )
-    found = review_policy(settings, loaded.partitions, ParseJob((text,), ""))
-    assert found == review_policy(settings, loaded.partitions, None) or "yunikorn" in schedulers
+    found = review_policy(settings, loaded.partitions, ParseJob((text,), ""), max_bytes)
     return [str(each) for each in found]
 
 
@@ -42,7 +45,42 @@ def test_two_queues_of_one_flat_name(schedulers: dict[str, object], *, refused: 
     found = reviewed(TWO, schedulers)
     assert bool(found) is refused
     if refused:
-        assert "dev may be root.dev or root.ml.dev" in found[0]
+        (error,) = found
+        assert error == (
+            'queues.yaml:3:82: error: queue "root.ml.dev" has the same last level as "root.dev"'
+            f" (queues.yaml:3:36), and {next(iter(schedulers))} knows queues only by the last level"
+            " of their path (rename one of them, here and in the scheduler)"
+        )
+
+
+def test_lines_of_yarn_queues() -> None:
+    """The queues of a YARN cluster are found in its scheduler's file."""
+    text = """<allocations><queue name="root">
+  <queue name="dev"/>
+  <queue name="ml"><queue name="dev"/></queue>
+</queue></allocations>
+"""
+    loaded = load_policy("fair-scheduler", text.encode(), "fair-scheduler.xml")
+    file = File("fair-scheduler.xml", text.encode())
+    job = ParseJob((PolicyText(file, "", DEFAULT_OPTIONS),), "")
+    settings = Admission.model_validate({"queues": {"schedulers": {"kai": {}}}})
+    (found,) = map(str, review_policy(settings, loaded.partitions, job))
+    assert found.startswith("fair-scheduler.xml:3:")
+    assert '"root.dev" (fair-scheduler.xml:2:' in found
+
+
+def test_many_queues_of_one_name() -> None:
+    queues = ", ".join(f"{{name: q{number}, queues: [{{name: dev}}]}}" for number in range(13))
+    policy = f"partitions:\n  - name: default\n    queues: [{{name: root, queues: [{queues}]}}]\n"
+    found = reviewed(policy, {"kai": {}, "volcano": {}})
+    assert len(found) == 11
+    assert "and volcano and kai know queues only by the last level" in found[0]
+    assert found[-1] == "policy: error: 2 more queues have the last level of another queue"
+
+
+def test_a_text_that_is_not_read_again_has_no_lines() -> None:
+    (found,) = reviewed(TWO, {"kai": {}}, max_bytes=len(TWO) - 1)
+    assert found.startswith('policy: error: queue "root.ml.dev" has the same last level as "root.')
 
 
 def test_a_partition_that_the_policy_lacks() -> None:
@@ -92,8 +130,7 @@ def test_the_first_placement_rule(rules: str, *, warned: bool) -> None:
     assert reviewed(policy, {"kueue": {}}) == []
 
 
-def test_large_texts_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_texts_are_not_read() -> None:
     policy = f"{POLICY}    placementrules: [{{name: user, create: true}}]\n"
     assert reviewed(policy, {"yunikorn": {}})
-    monkeypatch.setattr(policy_review, "MAX_READ_BYTES", len(policy) - 1)
-    assert reviewed(policy, {"yunikorn": {}}) == []
+    assert reviewed(policy, {"yunikorn": {}}, max_bytes=len(policy) - 1) == []

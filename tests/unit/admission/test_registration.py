@@ -245,7 +245,8 @@ def test_command(tmp_path: Path) -> None:
     file.write_bytes(leaf.private_key_pem.bytes() + ca.cert_pem.bytes())
     options = ("--service", "gates/hook", "--name", "q", "--ca-file", str(file))
     code, out, err = run(tmp_path, SETTINGS, *options)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == "The policy was not checked: /policy/queues.yaml does not exist here.\n"
     (document,) = yaml.safe_load_all(out)
     assert document["metadata"]["name"] == "q-queues"
     client = document["webhooks"][0]["clientConfig"]
@@ -261,8 +262,35 @@ def test_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("queues", "status", "said"),
+    [
+        ("{name: a, queues: [{name: b}]}, {name: c}", 0, ""),
+        (
+            "{name: a, queues: [{name: b}]}, {name: b}",
+            2,
+            'queues.yaml:2:82: error: queue "root.b" has the same last level as "root.a.b"',
+        ),
+        ("{name: a}, {name: a}", 2, "defined twice"),
+    ],
+)
+def test_a_policy_that_the_webhook_would_refuse(
+    tmp_path: Path, queues: str, status: int, said: str
+) -> None:
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(
+        f"partitions:\n- {{name: default, queues: [{{name: root, queues: [{queues}]}}]}}\n"
+    )
+    settings = SETTINGS.replace("/policy/queues.yaml", str(policy)).replace("kueue", "kai")
+    code, out, err = run(tmp_path, settings)
+    assert code == status
+    assert said in err
+    assert bool(out) is (status == 0)
+
+
+@pytest.mark.parametrize(
     ("settings", "arguments", "said"),
     [
+        (SETTINGS.replace("deny", ""), (), "admission.queues.mode: has no value"),
         (SETTINGS, ("--service", "hook"), "'hook': write NAMESPACE/NAME"),
         (SETTINGS, ("--name", "A_B"), "'A_B': use lower case letters"),
         (SETTINGS, ("--ca-file", "/dev/null"), "/dev/null"),

@@ -31,9 +31,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def validated(queues: dict[str, Any] | None, **tls: Any) -> tuple[int, list[str]]:
     files = {"certificate_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
+    webhook = {"queues": queues, "tls": {**files, **tls}}
     settings = {
         "policy": {"path": "queues.yaml"},
-        "admission": {"queues": queues, "tls": {**files, **tls}},
+        "admission": {
+            key: {name: each for name, each in section.items() if each is not None}
+            for key, section in webhook.items()
+            if section is not None
+        },
     }
     Path("queuegate.yaml").write_text(json.dumps(settings, indent=1))
     done = CliRunner().invoke(command_group(), ["validate", "--config", "queuegate.yaml"])

@@ -1,13 +1,19 @@
 """The section `admission`: its values, their faults, and what they change elsewhere."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.settings.admission import Mode
-from queuegate_server.settings.load import load_settings
+from queuegate_server.admission.queues.names import FLAT
+from queuegate_server.settings.admission import Admission, Mode
+from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
+from queuegate_server.settings.source_map import fields_by_key
 from tests.support.settings_faults import faults
 
 QUEUES = "admission:\n  queues:\n    schedulers: {kueue: {}}\n"
@@ -17,6 +23,16 @@ def loaded(tmp_path: Path, text: str, *options: str) -> Settings:
     file = tmp_path / "queuegate.yaml"
     file.write_text(text)
     return load_settings(file, {}, options)
+
+
+def faults_of(file: Path, text: str) -> list[str]:
+    """Return the errors; none if the settings are valid."""
+    file.write_text(text)
+    try:
+        load_settings(file)
+    except SettingsError as error:
+        return list(map(str, error.diagnostics))
+    return []
 
 
 @pytest.mark.parametrize("text", ["off", "'off'", "Off", "false"])
@@ -63,15 +79,31 @@ def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
         ),
         (
             "admission: {queues: {schedulers: {places: [{kind: x y/Job, field: spec.queue}]}}}",
-            "admission.queues.schedulers.places[0].kind: must match the pattern",
+            "places[0].kind: not a kind: write group/Kind, such as batch.example.com/TrainingRun,",
+        ),
+        (
+            "admission: {queues: {schedulers: {places: [{kind: pod, field: spec.queue}]}}}",
+            "1:51: error: admission.queues.schedulers.places[0].kind: not a kind: write group/Kind",
+        ),
+        (
+            "admission: {queues: {schedulers: {places: [{kind: x/Job, field: queue}]}}}",
+            "admission.queues.schedulers.places[0].field: not the path of a field: write its names",
+        ),
+        (
+            "admission: {queues: {schedulers: {slurm_bridge: {}}}}",
+            "schedulers.slurm_bridge: unknown key (did you mean slurm-bridge?)",
+        ),
+        (
+            "admission: {queues: {schedulers: {slurm-bridge: {label: a}}}}",
+            "schedulers.slurm-bridge.label: unknown key (known keys are mode)",
+        ),
+        (
+            "admission: {queues: {schedulers: {airflow: {}}}}",
+            "known keys are kai, koordinator, kueue, places, slurm-bridge, volcano, yunikorn)",
         ),
         (
             "admission: {queues: {schedulers: {places: [{kind: x/Job}]}}}",
             "kind and field belong together: set both",
-        ),
-        (
-            "admission: {queues: {schedulers: {places: }}}",
-            "admission.queues.schedulers.places: must be a list",
         ),
         (
             f"{QUEUES}    mode: strict",
@@ -94,6 +126,80 @@ def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
 def test_faults(tmp_path: Path, text: str, expected: str) -> None:
     (found,) = faults(tmp_path / "queuegate.yaml", text)
     assert expected in found
+
+
+def _sections(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of a section's keys, at every depth; that of a list's items has a 0."""
+    for key, field in fields_by_key(model).items():
+        yield (*path, key)
+        kinds = get_args(field.annotation) or (field.annotation,)
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                item = ("0",) if get_origin(field.annotation) is tuple else ()
+                yield from _sections(kind, (*path, key, *item))
+
+
+KEYS = [*_sections(Admission, ("admission",))]
+EMPTY = {
+    "admission": [],
+    "admission.queues": ["admission.queues: schedulers is empty: list a scheduler"],
+    "admission.queues.schedulers": ["admission.queues: schedulers is empty: list a scheduler"],
+    "admission.tls": [
+        "admission.tls.certificate_file: is required",
+        "admission.tls.key_file: is required",
+    ],
+    "admission.authorize": [],
+    "admission.user_info": [],
+    "admission.yunikorn": [],
+    **{f"admission.queues.schedulers.{name}": [] for name in (*FLAT, "kueue", "yunikorn")},
+}
+"""The faults of sections without keys: none if the section may be empty."""
+
+
+@pytest.mark.parametrize("path", [("admission",), *KEYS], ids=".".join)
+def test_keys_without_a_value(tmp_path: Path, path: tuple[str, ...]) -> None:
+    """Such a key never selects a default: it is an empty section, or an error that names it."""
+    value: object = None
+    for part in reversed(path):
+        value = [value] if part == "0" else {part: value}
+    found = faults_of(tmp_path / "queuegate.yaml", json.dumps(value))
+    name = ".".join(path).replace(".0.", "[0].")
+    if name in EMPTY:
+        assert len(found) == len(EMPTY[name])
+        for text, expected in zip(found, EMPTY[name], strict=True):
+            assert f"error: {expected}" in text
+    else:
+        assert any(f"error: {name}: has no value (write " in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            f"{QUEUES}    mode:",
+            "4:5: error: admission.queues.mode: has no value (write off or warn",
+        ),
+        (f"{QUEUES}    controllers:", "controllers: has no value (write [], or remove the key)"),
+        ("admission: {listen: }", "1:13: error: admission.listen: has no value (write a value, or"),
+        (
+            "admission: {user_info: {on_outage: }}",
+            "on_outage: has no value (write refuse or kubernetes, or remove the key)",
+        ),
+    ],
+)
+def test_the_remedy_for_a_key_without_a_value(tmp_path: Path, text: str, expected: str) -> None:
+    (found,) = faults(tmp_path / "queuegate.yaml", text)
+    assert expected in found
+
+
+def test_a_variable_has_underscores_for_hyphens(tmp_path: Path) -> None:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text("admission: {queues: {schedulers: {slurm-bridge: {}}}}")
+    name = "QUEUEGATE_ADMISSION__QUEUES__SCHEDULERS__SLURM_BRIDGE__MODE"
+    queues = load_settings(file, {name: "deny"}).admission.queues
+    assert queues is not None
+    assert queues.schedulers.slurm_bridge is not None
+    assert queues.schedulers.slurm_bridge.mode is Mode.DENY
 
 
 @pytest.mark.parametrize(

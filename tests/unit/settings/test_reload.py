@@ -12,6 +12,7 @@ from queuegate_server.settings.admission import (
     Admission,
     KueueScheduler,
     QueueChecks,
+    Scheduler,
     Schedulers,
 )
 from queuegate_server.settings.load import SettingsError
@@ -24,6 +25,8 @@ AT_ONCE = {
     "admission.queues.controllers",
     "admission.queues.exempt",
     "admission.queues.mode",
+    "admission.queues.schedulers.kueue.mode",
+    "admission.queues.unqueued",
     "callers.certificates",
     "callers.loopback.assert_groups",
     "callers.loopback.roles",
@@ -58,6 +61,8 @@ def changed(value: object, path: list[str]) -> object:
         return {**value, name: changed(value[name], rest)}
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value - 1
+    if isinstance(value, tuple):
+        return (*value, Scheduler())
     return f"other than {value}"
 
 
@@ -67,6 +72,7 @@ def test_a_change_applies_or_is_reported(key: str) -> None:
     assert isinstance(read, Settings)
     holding = with_changes(RUNNING, read)
     at_once = key in AT_ONCE
+    key = key.replace("slurm_bridge", "slurm-bridge")  # as users write it
     assert differences(RUNNING, holding) == ([key] if at_once else [])
     assert differences(holding, read) == ([] if at_once else [key])
 
@@ -89,6 +95,50 @@ def test_checks_of_queues_start_and_end_with_the_process(
     holding = with_changes(before, after)
     assert holding == before
     assert differences(holding, after) == ["admission.queues"]
+
+
+@pytest.mark.parametrize(
+    ("running", "read", "at_once", "pending"),
+    [
+        ([{"label": "a/b"}], [{"label": "a/b", "mode": "deny"}], True, False),
+        ([{"label": "a/b"}], [{"label": "a/c", "mode": "deny"}], False, True),
+        ([{"label": "a/b"}], [], False, True),
+        ([], [{"label": "a/b"}], False, True),
+    ],
+)
+def test_only_the_modes_of_places_change_without_a_restart(
+    running: list[object], read: list[object], *, at_once: bool, pending: bool
+) -> None:
+    before, after = (
+        Settings.model_validate(
+            {"admission": {"queues": {"schedulers": {"kueue": {}, "places": places}}}}
+        )
+        for places in (running, read)
+    )
+    holding = with_changes(before, after)
+    key = "admission.queues.schedulers.places"
+    assert differences(before, holding) == ([key] if at_once else [])
+    assert differences(holding, after) == ([key] if pending else [])
+
+
+@pytest.mark.parametrize(
+    ("running", "read"),
+    [
+        ({"kueue": {}}, {"kueue": {}, "slurm-bridge": {"mode": "deny"}}),
+        ({"kueue": {}, "slurm-bridge": {"mode": "deny"}}, {"kueue": {}}),
+    ],
+    ids=["listed", "not listed"],
+)
+def test_schedulers_are_listed_at_startup(
+    running: dict[str, object], read: dict[str, object]
+) -> None:
+    before, after = (
+        Settings.model_validate({"admission": {"queues": {"schedulers": each}}})
+        for each in (running, read)
+    )
+    holding = with_changes(before, after)
+    assert holding == before
+    assert differences(holding, after) == ["admission.queues.schedulers.slurm-bridge"]
 
 
 def test_added_and_removed_partitions_need_a_restart() -> None:

@@ -4,7 +4,7 @@ Kubernetes names may contain dots, which would add levels to a path. As in YuniK
 name becomes `_dot_`; no Kubernetes name contains an underscore, so the result is unambiguous.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR
@@ -33,7 +33,29 @@ _FULL_PATH: Final = f"write its full path, such as {ROOT}{SEPARATOR}dev"
 
 
 class AmbiguousNames(ValueError):
-    """Raised for a policy in which a flat name would refer to several queues."""
+    """Raised for a policy in which a flat name would refer to several queues.
+
+    Args:
+        schedulers: The schedulers with flat names.
+        queues: The paths of the queues with a name, parents first, by name.
+    """
+
+    def __init__(self, schedulers: Sequence[str], queues: Mapping[str, Sequence[str]]) -> None:
+        self.queues = queues
+        self.reason = (
+            f"{' and '.join(schedulers)} {'knows' if len(schedulers) == 1 else 'know'} queues only"
+            " by the last level of their path"
+        )
+        names = [
+            f"{name} may be {_alternatives(paths)}"
+            for name, paths in sorted(queues.items())[:MAX_LISTED]
+        ]
+        more = len(queues) - len(names)
+        if more:
+            names.append(f"and {more} more {'name' if more == 1 else 'names'}")
+        super().__init__(
+            f"{self.reason}, and {'; '.join(names)}: rename all but one queue of each name"
+        )
 
 
 class InvalidQueueName(ValueError):
@@ -131,24 +153,10 @@ def _last_levels(partition: Partition, schedulers: list[str]) -> Mapping[str, st
         if first != path:
             repeated.setdefault(name, [first]).append(path)
     if repeated:
-        lines = [
-            f"{name} may be {_alternatives(same)}"
-            for name, same in sorted(repeated.items())[:MAX_LISTED]
-        ]
-        more = len(repeated) - len(lines)
-        if more:
-            lines.append(f"and {more} more {'name' if more == 1 else 'names'}")
-        raise AmbiguousNames(
-            f"{_who_knows(schedulers)} queues only by the last level of their path, and"
-            f" {'; '.join(lines)}: rename all but one queue of each name"
-        )
+        raise AmbiguousNames(schedulers, repeated)
     return paths
 
 
-def _alternatives(paths: list[str]) -> str:
+def _alternatives(paths: Sequence[str]) -> str:
     more = len(paths) - MAX_LISTED
     return " or ".join([*paths[:MAX_LISTED], *([f"{more} more queues"] if more > 0 else [])])
-
-
-def _who_knows(schedulers: list[str]) -> str:
-    return f"{' and '.join(schedulers)} {'knows' if len(schedulers) == 1 else 'know'}"

@@ -2,10 +2,9 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 
 from queuegate.policy.decision import Decision
-from queuegate.policy.tree import Partition
 from queuegate_server.admission.bodies import SMALL_BODY_BYTES
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
@@ -26,11 +25,9 @@ from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
 from queuegate_server.engine import Engine, Snapshot
-from queuegate_server.formats.diagnostics import Diagnostic, quoted
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.runtime.event_loop import run_at_once, run_with_pauses
-from queuegate_server.settings.admission import ALLOW_OR_DENY, Authorization, Mode, QueueChecks
-from queuegate_server.settings.source_map import error_in
+from queuegate_server.settings.admission import Mode, QueueChecks
 
 
 class QueueReviewer:
@@ -153,49 +150,6 @@ class QueueReviewer:
             warnings = (*response.warnings, f"the queue cannot be checked: {failure}")
             return dataclasses.replace(response, warnings=warnings)
         return response
-
-
-def unknown_partition(
-    settings: Authorization, partitions: Mapping[str, Partition]
-) -> list[Diagnostic]:
-    """Return an error if the policies lack the partition in the settings; otherwise nothing."""
-    if settings.partition in partitions:
-        return []
-    known = ", ".join(sorted(partitions)) or "none"
-    return [
-        error_in(
-            "settings",
-            f"{settings.key}.partition is {settings.partition}, but the policy has {known}",
-            "correct the name",
-        )
-    ]
-
-
-def ambiguities(settings: QueueChecks, partitions: Mapping[str, Partition]) -> list[Diagnostic]:
-    """Return why policies cannot be used with the settings; empty if they can.
-
-    Args:
-        settings: The checks.
-        partitions: The partitions of all policies.
-    """
-    if unknown := unknown_partition(settings, partitions):
-        return unknown
-    partition = partitions[settings.partition]
-    unqueued = settings.unqueued
-    if unqueued not in ALLOW_OR_DENY and partition.path(unqueued) != unqueued:
-        return [
-            error_in(
-                "settings",
-                f"admission.queues.unqueued is {quoted(unqueued)}, which is not a queue path in the"
-                " policy's spelling",
-                "write allow, deny, or a path as in the policy, such as root.default",
-            )
-        ]
-    try:
-        QueueNames(partition, settings.schedulers)
-    except AmbiguousNames as error:
-        return [error_in("policy", str(error), "see admission.queues.schedulers in the settings")]
-    return []
 
 
 def _response(
