@@ -1,8 +1,8 @@
 """Determines what the labels and annotations in a map belong to. Pure.
 
-The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator, and
-Kubeflow's Trainer, whose TrainJob has `spec.labels` for the JobSet and its Jobs
-(`trainjob_types.go`).
+The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator
+(`AppWrapperPodSetInfo`), and Kubeflow's Trainer, whose TrainJob has `spec.labels` for the JobSet
+and its Jobs (`trainjob_types.go`).
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,8 @@ _TEMPLATES: Final = ("template", "jobTemplate")
 _CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
 _SPARK_GROUP: Final = "sparkoperator.k8s.io"
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
+_SETS_OF_PODS: Final = "podSetInfos"
+"""A list in an AppWrapper, whose items have labels for pods."""
 _TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
 
 
@@ -79,6 +81,11 @@ def role_of(
     if name.endswith(_SELECTORS):
         return Role.OTHERS_LABELS
     return Role.OWNER if name == _SPEC and kind == _TRAIN_JOB else Role.OTHER
+
+
+def role_of_items(name: str) -> Role:
+    """Return the role of the items of a list."""
+    return Role.POD if name == _SETS_OF_PODS else Role.OTHER
 
 
 def _role_of_metadata(members: Mapping[str, Any], above: str) -> Role:

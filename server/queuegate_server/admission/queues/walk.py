@@ -24,6 +24,7 @@ from queuegate_server.admission.queues.roles import (
     embedded_kind,
     is_spark,
     role_of,
+    role_of_items,
 )
 
 MAX_NODES: Final = 100_000
@@ -181,10 +182,11 @@ def _members(kind: Kind | None, node: _Node, members: Mapping[str, Any]) -> Iter
 
 
 def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
+    role = role_of_items(_name_of(node.trail))
     for number, item in enumerate(items):
         if isinstance(item, dict | list):
             trail = _Trail(node.trail, number)
-            yield _Node(item, trail, node.depth + 1, Role.OTHER, None, node.in_spark)
+            yield _Node(item, trail, node.depth + 1, role, None, node.in_spark)
 
 
 def _name_of(trail: _Trail | None) -> str:

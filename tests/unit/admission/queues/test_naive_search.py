@@ -75,7 +75,9 @@ def holders(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
             "queue": SCALARS,
             "sparkConf": CONF | inner,
             **dict.fromkeys(("spec", "template", "containers", "selector", "driver"), inner),
-            **dict.fromkeys(("items", "volumeClaimTemplates"), st.lists(inner, max_size=2)),
+            **dict.fromkeys(
+                ("items", "podSetInfos", "volumeClaimTemplates"), st.lists(inner, max_size=2)
+            ),
         },
     )
     return plain | st.builds(
@@ -218,7 +220,7 @@ class Naive:
 
     def is_of_pod(self, path: Path) -> bool:
         """Return whether the map at a position has the labels of pods in a template."""
-        if path[-1:] == ("workflowMetadata",):
+        if path[-1:] == ("workflowMetadata",) or path[-2:-1] == ("podSetInfos",):
             return True
         if path[-1:] == ("driver",):
             above = [self.kind_at(path[:length]) for length in range(len(path))]

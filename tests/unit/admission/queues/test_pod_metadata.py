@@ -136,6 +136,8 @@ def test_keys_without_a_prefix_count_only_in_the_metadata_of_pods(
         ({"components": [{"template": {"metadata": BARE, "spec": {"jobTemplate": {}}}}]}, OWNER),
         ({"volumeClaimTemplates": [{"metadata": BARE, "spec": {}}]}, []),
         ({"volumes": [{"ephemeral": {"volumeClaimTemplate": {"metadata": BARE}}}]}, []),
+        ({"components": [{"podSetInfos": [BARE]}]}, POD),
+        ({"podSetInfos": BARE}, []),
         ({"podSelector": BARE}, []),
     ],
 )
