@@ -107,6 +107,3 @@ class RecentGroups:
         now = self._clock()
         lists = self._users.get(user, {}).items()
         return frozenset(groups for groups, until in lists if now < until) or None
-
-
-"""The maximum number of different sets of groups that are remembered for a user."""

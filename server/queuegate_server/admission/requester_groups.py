@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.annotation_groups import RecentGroups, UsableGroups
+from queuegate_server.admission.annotation_groups import RecentGroups, Selection, UsableGroups
 from queuegate_server.admission.queues.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.admission.rules import AdmissionRequest, OwnGroups
 from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
@@ -92,27 +92,31 @@ class RequesterGroups:
         """
         settings = self._settings
         served, usable = await self._policy()
-        stated = self._selected(usable, request.groups)
+        stated = usable.select(request.groups)
         directory = await self._directory(served, request.user, deadline, verified=verified)
         if isinstance(directory, str):
             return self._without_directory(request.user, stated, directory, writes=writes)
-        written = self._selected(usable, directory)
-        if settings.groups is GroupSource.BOTH:
-            written = tuple(dict.fromkeys((*written, *stated)))
+        is_both = settings.groups is GroupSource.BOTH
+        selection = usable.select((*directory, *request.groups) if is_both else directory)
+        written = selection.groups
+        if writes:
+            self._note_omitted(selection.refused)
         self._recent.add(request.user, written, self._lifetime())
         accepted = {written, *(self._recent.find(request.user) or ())}
         if settings.on_outage == "kubernetes":
             # Another process may have written these while the directory did not answer.
-            accepted.add(stated)
+            accepted.add(stated.groups)
         return OwnGroups(written, frozenset(accepted))
 
     def _without_directory(
-        self, user: str, stated: tuple[str, ...], reason: str, *, writes: bool
+        self, user: str, stated: Selection, reason: str, *, writes: bool
     ) -> OwnGroups:
         recent = None if writes else self._recent.find(user)
         if self._settings.on_outage == "kubernetes":
             self._unavailable.labels("kubernetes").inc()
-            return OwnGroups(stated, frozenset({stated, *(recent or ())}))
+            if writes:
+                self._note_omitted(stated.refused)
+            return OwnGroups(stated.groups, frozenset({stated.groups, *(recent or ())}))
         if recent is not None:
             self._unavailable.labels("recent").inc()
             return OwnGroups((), recent)
@@ -168,11 +172,10 @@ class RequesterGroups:
             return f"resolver {groups.resolver_name!r} is unavailable; see the webhook's log"
         return outcome.groups if isinstance(outcome, KnownUser) else ()
 
-    def _selected(self, usable: UsableGroups, groups: Iterable[str]) -> tuple[str, ...]:
-        """Return the groups to write; count and log those that the parser would refuse."""
-        selection = usable.select(groups)
-        self._omitted.inc(len(selection.refused))
-        for name in selection.refused:
+    def _note_omitted(self, names: Sequence[str]) -> None:
+        """Count and log the groups that are not written, because the parser would refuse them."""
+        self._omitted.inc(len(names))
+        for name in names:
             if name not in self._logged and len(self._logged) < MAX_LOGGED_NAMES:
                 self._logged.add(name)
                 _LOG.warning(
@@ -180,7 +183,6 @@ class RequesterGroups:
                     " users with its name: rename the group, or remove it from the policy",
                     extra={"group": quoted(name)},
                 )
-        return selection.groups
 
 
 def _has_failed(task: "asyncio.Task[UsableGroups]") -> bool:
