@@ -131,3 +131,8 @@ def test_hostile_bodies_take_linear_time(unit: bytes) -> None:
     with pytest.raises(MalformedReview):
         decoded(content)
     assert time.process_time() - started < 2
+
+
+def test_a_long_body_is_read_in_steps() -> None:
+    content = body("alice", {"spec": ",[{" * (MAX_BODY_BYTES // 4)})
+    assert sum(1 for _ in read_queue_review(content)) > 20

@@ -45,6 +45,24 @@ async def test_a_search_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (list(found.paths), found.is_complete) == ([], False)
 
 
+async def test_a_search_without_an_end_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition, queues = partition_of(dict(TREE)), UsableQueues()
+    monkeypatch.setattr(usable_queues, "SECONDS", -1.0)
+    assert not (await queues.find(partition, "eve", ["staff"])).is_complete
+    monkeypatch.undo()
+    expected = await UsableQueues().find(partition, "eve", ["staff"])
+    assert expected.is_complete
+    assert await queues.find(partition, "eve", ["staff"]) == expected
+
+
+async def test_simultaneous_searches_find_each_queue_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usable_queues, "SECONDS", 60.0)
+    tree = {"root": ""} | {f"root.q{number}": "" for number in range(3_000)}
+    partition, queues = partition_of(tree | {"root.q2999": "alice"}), UsableQueues()
+    found = await asyncio.gather(*(queues.find(partition, "alice", []) for _ in range(3)))
+    assert all(list(each.paths) == ["root.q2999"] and each.is_complete for each in found)
+
+
 async def test_others_run_during_a_search() -> None:
     tree = {"root": ""} | {f"root.q{number}": "" for number in range(5_000)}
     turns = 0

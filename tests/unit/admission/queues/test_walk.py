@@ -236,3 +236,18 @@ def test_long_keys_need_little_memory() -> None:
 
 def test_positions_contain_no_control_characters() -> None:
     assert found(("", "Pod"), {"a\nb\x1b": labelled(KUEUE)})[0][2].startswith("a?b?.metadata")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (("", "Pod"), {"spec": [[]] * 5_000}),
+        (("", "Pod"), {"spec": [{"labels": {}}] * 5_000}),
+        (("kueue.x-k8s.io", "Workload"), {"spec": [0] * 5_000}),
+        (("", "Pod"), {"spec": {"sparkConf": {f"spark.{number}": "" for number in range(5_000)}}}),
+    ],
+)
+def test_a_long_search_can_be_paused(kind: Kind, value: dict[str, Any]) -> None:
+    steps = list(find_names(kind, value, PLACES))
+    assert set(steps) == {None}
+    assert len(steps) >= 5_000
