@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.admission.bodies import (
     JSON,
     LARGE_BODIES,
@@ -50,6 +49,7 @@ from queuegate_server.admission.settings import AdmissionSettings
 from queuegate_server.admission.yunikorn_duties import add_duties
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.watcher import WatchedValue
+from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
@@ -136,8 +136,8 @@ class Webhook:
     namespaces: NamespaceCache | None
     """The cache of namespace annotations; None to ignore namespace annotations."""
     metrics: AdmissionMetrics
-    acl_names: AclNames
-    """Which names are allowed in queue ACLs."""
+    policy_options: FormatOptions
+    """How to read the policies in ConfigMaps."""
     endpoints: Sequence[Endpoint]
     """Further endpoints."""
     verifies_clients: bool
@@ -200,7 +200,7 @@ class Webhook:
         self, request: AdmissionRequest, _: float
     ) -> AdmissionResponse:
         async with self._checks:
-            return await check_config_map(request, self.acl_names)
+            return await check_config_map(request, self.policy_options)
 
     def _review_route(self, path: str, review: _Review) -> web.RouteDef:
         return self._route(path, partial(self._respond, review))

@@ -2,10 +2,10 @@
 
 import asyncio
 import base64
+import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.admission.rules import (
     ALLOWED,
     UPDATE,
@@ -33,11 +33,11 @@ _CHECKED_OPERATIONS: Final = frozenset({"CREATE", UPDATE})
 _MAX_LINES: Final = 20
 
 
-async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> AdmissionResponse:
+async def check_config_map(request: AdmissionRequest, options: FormatOptions) -> AdmissionResponse:
     """Validate a scheduler ConfigMap. Other ConfigMaps are allowed without inspection.
 
-    If there are errors, the response is a denial that lists them. Raises OSError if the parser
-    process cannot be started.
+    The options say how to read policies. If there are errors, the response is a denial that lists
+    them. Raises OSError if the parser process cannot be started.
     """
     if (
         request.kind != "ConfigMap"
@@ -63,7 +63,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
     # Check all keys, because the scheduler's other ConfigMap may select any of them.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
     # Reject manifests and gzip data, because the scheduler does not accept them as values.
-    options = FormatOptions(acl_names, is_bare=True)
+    options = dataclasses.replace(options, is_bare=True)
     job = CheckJob(YUNIKORN, files, options, with_lint=False)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))

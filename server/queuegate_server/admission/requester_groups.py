@@ -9,9 +9,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.annotation_groups import RecentGroups, Selection, UsableGroups
+from queuegate_server.admission.queues.decider import name_fault
 from queuegate_server.admission.queues.strangers import StrangerLookups, TooManyStrangers
 from queuegate_server.admission.rules import AdmissionRequest, OwnGroups
 from queuegate_server.engine import Engine, NotReady, ServedPartition, UnknownPartition
@@ -22,8 +22,6 @@ from queuegate_server.settings.admission import GroupSource, UserInfoAnnotation
 _LOG = logging.getLogger("queuegate_server.admission")
 MAX_LOGGED_NAMES: Final = 1_000
 """The maximum number of omitted names that are logged, each of them once."""
-MAX_USER_BYTES: Final = 1_024
-"""The maximum size of a user name, as in gRPC requests."""
 
 
 class CannotResolve(Exception):
@@ -149,10 +147,8 @@ class RequesterGroups:
         self, served: ServedPartition, user: str, deadline: float, *, verified: bool
     ) -> Sequence[str] | str:
         """Return the resolver's groups of a user, or a string that says why they are unknown."""
-        if not user or len(user.encode("utf-8", "replace")) > MAX_USER_BYTES:
-            return f"a user name has 1 to {MAX_USER_BYTES} bytes"
-        if CONTROL_CHARACTER.search(user):
-            return "the user name contains control characters"
+        if fault := name_fault(user):
+            return f"the user name {fault}"
         groups = served.groups
         entry = groups.known(user)
         if entry is None:

@@ -19,11 +19,10 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 _MAX_MESSAGE: Final = 8 * 1024
 _MAX_WARNING: Final = 256
-_MAX_WARNINGS: Final = 4096
-"""The maximum lengths of one warning and of all warnings. The API server truncates or drops the
-rest."""
-_REST: Final = 32
-"""The length reserved for a final warning with the number of omitted warnings."""
+_MAX_WARNINGS: Final = 5
+"""The maximum length and number of warnings, followed by the number of the others. kubectl prints
+each. If the warnings of all webhooks exceed 4096 characters, the API server truncates each to 256,
+and drops the rest (`recorder.AddWarning` in apiserver's `pkg/endpoints/filters/warning.go`)."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries in a map. Lists may have twice as many."""
@@ -219,16 +218,12 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return as many warnings as the API server accepts, followed by the number omitted."""
-    written: list[str] = []
-    left = _MAX_WARNINGS - _REST
-    for warning in warnings:
-        text = _shortened(warning, _MAX_WARNING)
-        left -= len(text)
-        if left < 0:
-            return [*written, f"and {len(warnings) - len(written)} more"]
-        written.append(text)
-    return written
+    """Return the first warnings, followed by the number omitted."""
+    written = [_shortened(warning, _MAX_WARNING) for warning in warnings[:_MAX_WARNINGS]]
+    more = len(warnings) - len(written)
+    return (
+        [*written, f"and {more} more {'warning' if more == 1 else 'warnings'}"] if more else written
+    )
 
 
 def _shortened(text: str, length: int = _MAX_MESSAGE) -> str:

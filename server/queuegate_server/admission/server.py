@@ -13,7 +13,6 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry, generate_latest
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.admin.certificate import ops_certificate
 from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS
 from queuegate_server.admin.http import AdminServer, Handler
@@ -33,6 +32,7 @@ from queuegate_server.admission.settings_lint import lint_settings
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
+from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals
 from queuegate_server.settings.listeners import HostPort
@@ -65,7 +65,8 @@ class AdmissionOptions:
     """The URL of the Kubernetes API."""
     service_account: Path
     """The folder that contains `token` and `ca.crt`."""
-    acl_names: AclNames
+    policy_options: FormatOptions
+    """How to read the policies in ConfigMaps."""
     drain_seconds: float
     """How many seconds to continue serving reviews after /readyz starts to fail."""
     yunikorn_duties: bool = False
@@ -143,7 +144,7 @@ async def serve_admission(
         settings=lambda: settings.value,
         namespaces=namespaces,
         metrics=metrics,
-        acl_names=options.acl_names,
+        policy_options=options.policy_options,
         endpoints=() if backend is None else backend.register(metrics.registry),
         verifies_clients=options.client_ca_file is not None,
         has_yunikorn_duties=options.yunikorn_duties,

@@ -1,5 +1,6 @@
 """`queuegate-server admission`: serves the admission webhook."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from click.core import ParameterSource
 from queuegate.policy.acl import AclNames
 from queuegate_server.cli.admission_manifest import VARIABLES, manifest, settings_variables
 from queuegate_server.cli.command import FILE, Failure, config_option, overrides_option
+from queuegate_server.formats.registry import FormatOptions
+from queuegate_server.identity.registry import types
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.resources import TooFewResources
@@ -122,7 +125,8 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "--acl-names",
     type=click.Choice([names.value for names in AclNames]),
     default=AclNames.YUNIKORN.value,
-    help="Which names the ACLs of a queues.yaml may list.",
+    help="Which names the ACLs of a queues.yaml may list. If omitted, the settings of --config "
+    "decide.",
 )
 @_option(
     "--drain-seconds",
@@ -188,7 +192,7 @@ def admission(
         {
             **options,
             "config_maps": tuple(folder for folder in (defaults, configs) if folder is not None),
-            "acl_names": AclNames(acl_names),
+            "policy_options": _policy_options(context, AclNames(acl_names), settings),
         },
         settings,
         read,
@@ -252,6 +256,17 @@ def _settings(read: Callable[[], Settings]) -> Settings:
         return read()
     except SettingsError as error:
         raise Failure(f"the settings are not valid\n{error}") from None
+
+
+def _policy_options(
+    context: click.Context, acl_names: AclNames, settings: Settings | None
+) -> FormatOptions:
+    """Return how to read the policies in ConfigMaps: as a server with the settings does."""
+    if settings is None:
+        return FormatOptions(acl_names)
+    options = settings.format_options(settings.sources[0], None, types())
+    stated = _stated(context, "acl_names") is not None
+    return dataclasses.replace(options, acl_names=acl_names) if stated else options
 
 
 def _stated(context: click.Context, name: str) -> Any:

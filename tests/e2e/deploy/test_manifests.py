@@ -9,8 +9,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.admission.app import Webhook as WebhookApp
+from queuegate_server.formats.registry import DEFAULT_OPTIONS
 from tests.support.manifests import (
     VERSIONS,
     Manifest,
@@ -112,7 +112,7 @@ def test_webhooks_ask_what_is_served() -> None:
         settings=never,
         namespaces=None,
         metrics=never,
-        acl_names=AclNames.YUNIKORN,
+        policy_options=DEFAULT_OPTIONS,
         endpoints=(),
         verifies_clients=False,
         has_yunikorn_duties=False,

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import RequestRefusal
 from queuegate_server.admission.endpoints import Answer, Endpoint, Handle
 from queuegate_server.admission.review import MalformedReview
+from queuegate_server.formats.registry import DEFAULT_OPTIONS
 
 NEVER = cast("Any", SimpleNamespace(reloads=1, failures=0, expires=0.0))
 
@@ -33,7 +33,7 @@ def answered(
             settings=cast("Any", None),
             namespaces=None,
             metrics=metrics,
-            acl_names=AclNames.YUNIKORN,
+            policy_options=DEFAULT_OPTIONS,
             endpoints=[Endpoint("/own", handle)],
             verifies_clients=verifies,
             has_yunikorn_duties=False,

@@ -207,6 +207,37 @@ def test_options_about_logs_survive_a_reload(tmp_path: Path) -> None:
         assert {each["level"] for each in webhook.server.logs} == {"warning"}
 
 
+@pytest.mark.parametrize(
+    ("names", "options", "is_warned"),
+    [
+        (None, (), False),  # all names, because no YuniKorn reads the policy
+        ("any", (), False),
+        ("extended", (), True),
+        ("any", ("--acl-names", "extended"), True),
+    ],
+)
+def test_config_maps_are_read_as_the_policy_is(
+    tmp_path: Path, names: str | None, options: tuple[str, ...], *, is_warned: bool
+) -> None:
+    """/validate-conf and `validate --config` agree about the names in ACLs."""
+    text = POLICY.replace("submitacl: bob", 'submitacl: "oidc|bob"')
+    (tmp_path / "queues.yaml").write_text(text)
+    partitions = {} if names is None else {"default": {"acl_names": names}}
+    with webhook_of(tmp_path, *options, partitions=partitions) as webhook:
+        asked = review("root")
+        asked["request"] |= {
+            "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+            "name": "yunikorn-configs",
+            "object": {"kind": "ConfigMap", "data": {"queues.yaml": text}},
+        }
+        warnings = webhook.review("/validate-conf", asked).get("warnings", [])
+    assert bool(warnings) is is_warned
+    assert all('"oidc|bob"' in each for each in warnings)
+    if not options:
+        checked = run("validate", "--config", str(tmp_path / "queuegate.yaml"))
+        assert ('"oidc|bob"' in checked.stdout) is is_warned
+
+
 def test_the_memory_is_bounded(tmp_path: Path) -> None:
     # A forked process would share the memory of modules that the webhook does not import.
     with forking(forks=False), webhook_of(tmp_path) as webhook:

@@ -7,9 +7,9 @@ from textwrap import indent
 
 import pytest
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.rules import AdmissionRequest
+from queuegate_server.formats.registry import DEFAULT_OPTIONS
 from queuegate_server.policystore import parser_process, parsing
 
 POLICY = "partitions: [{name: default, queues: [{name: root}]}]\n"
@@ -27,7 +27,7 @@ async def test_a_parser_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch)
     request = AdmissionRequest(
         "ConfigMap", "UPDATE", "yunikorn", "bob", (), config_map, name="yunikorn-configs"
     )
-    response = await check_config_map(request, AclNames.YUNIKORN)
+    response = await check_config_map(request, DEFAULT_OPTIONS)
     assert not response.allowed
     assert response.message.startswith(
         "a.yaml, queues.yaml: error: parsing takes more than 512 MiB of memory"
@@ -42,7 +42,7 @@ async def test_the_scheduler_opens_no_envelope_in_a_key() -> None:
             {"data": {"queues.yaml": value}},
             name="yunikorn-configs",
         )
-        response = await check_config_map(request, AclNames.YUNIKORN)
+        response = await check_config_map(request, DEFAULT_OPTIONS)
         assert response.allowed is is_policy
 
 
@@ -78,6 +78,6 @@ async def test_a_policy_group_without_its_key(
 ) -> None:
     config_map = {"data": data, "binaryData": binary}
     request = AdmissionRequest("ConfigMap", "UPDATE", "yunikorn", "bob", (), config_map, name=name)
-    response = await check_config_map(request, AclNames.YUNIKORN)
+    response = await check_config_map(request, DEFAULT_OPTIONS)
     assert response.allowed
     assert response.warnings == (() if warning is None else (warning,))

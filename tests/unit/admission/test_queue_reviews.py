@@ -1,6 +1,7 @@
 """Reviews of objects that name queues, decided by a real engine."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from queuegate.policy.acl import AclNames
 from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
+from queuegate_server.admission.review import write_review
 from queuegate_server.admission.rules import ALLOWED
 from tests.support.fakes.loop import run_ready_callbacks
 from tests.support.queue_reviews import PLACE, Reviewing, snapshot
@@ -262,12 +264,25 @@ async def test_a_slow_directory_is_an_error_at_the_deadline() -> None:
     await run_ready_callbacks()
 
 
+async def test_the_shortest_warnings_come_first() -> None:
+    """Only the first few are sent, and long ones may be truncated."""
+    reviewing = Reviewing(mode="warn")
+    response = await reviewing.review(
+        "eve", *(f"root.dev.{'q' * size}" for size in range(9, 1, -1))
+    )
+    lengths = list(map(len, response.warnings))
+    assert lengths == sorted(lengths)
+    assert len(lengths) == 8
+    written = json.loads(write_review("u", response))["response"]["warnings"]
+    assert written == [*response.warnings[:5], "and 3 more warnings"]
+
+
 @pytest.mark.parametrize(
     ("user", "names", "settings", "message"),
     [
-        ("x" * 1_025, AclNames.ANY, {}, "more than 1024 bytes"),
-        ("é" * 513, AclNames.ANY, {}, "more than 1024 bytes"),
-        ("e\nve", AclNames.ANY, {}, "a control character"),
+        ("x" * 1_025, AclNames.ANY, {}, "the user name has more than 1024 bytes$"),
+        ("é" * 513, AclNames.ANY, {}, "the user name has more than 1024 bytes$"),
+        ("e\nve", AclNames.ANY, {}, "the user name has a control character$"),
         ("oidc|eve", AclNames.EXTENDED, KUBERNETES, "acl_names to any"),
         ("oidc|eve", AclNames.EXTENDED, BOTH, "acl_names to any"),
     ],

@@ -163,8 +163,8 @@ class Decider:
 
     def _fault(self, user: str, served: ServedPartition) -> str:
         """Return why a user name cannot be decided about; empty if it can."""
-        if not _is_name(user):
-            return f"the user name has more than {MAX_NAME_BYTES} bytes, or a control character"
+        if fault := name_fault(user):
+            return f"the user name {fault}"
         if self._uses_request and not served.partition.accepts_user(user):
             return (
                 "the user name is not one that YuniKorn accepts with groups: set"
@@ -174,12 +174,17 @@ class Decider:
         return ""
 
 
-def _is_name(text: str) -> bool:
+def name_fault(text: str) -> str:
+    """Return why a text cannot be the name of a user or group, such as `is empty`, or ""."""
     if len(text) <= _MAX_SHORT and text.isprintable():
-        return bool(text)
-    return len(
-        text.encode("utf-8", "surrogatepass")
-    ) <= MAX_NAME_BYTES and not CONTROL_CHARACTER.search(text)
+        return "" if text else "is empty"
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        return f"has more than {MAX_NAME_BYTES} bytes"
+    return "has a control character" if CONTROL_CHARACTER.search(text) else ""
+
+
+def _is_name(text: str) -> bool:
+    return not name_fault(text)
 
 
 def _message(failure: Exception) -> str:

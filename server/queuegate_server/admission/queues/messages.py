@@ -7,11 +7,14 @@ import shlex
 from typing import Final
 
 from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
 
 MAX_USABLE: Final = 5
 """The maximum number of usable queues in a message."""
+MAX_WARNING: Final = 256
+"""The maximum length of a warning that the API server never truncates."""
 _VERBS: Final = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 _REASONS: Final = {
     Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
@@ -32,24 +35,25 @@ def reason_text(decision: Decision) -> str:
 
 
 def denial(
-    user: str, check: RequiredCheck, decision: Decision, more: int, usable: Usable = NO_QUEUES
+    user: str,
+    check: RequiredCheck,
+    decision: Decision,
+    partition: str = DEFAULT_PARTITION,
+    *,
+    more: int = 0,
+    usable: Usable = NO_QUEUES,
 ) -> str:
-    """Return why an object is refused, or would be.
+    """Return why an object is refused.
 
     Args:
         user: The requester.
         check: The first check that failed.
         decision: Its decision.
+        partition: The partition of the policy.
         more: The number of further checks that failed.
         usable: Queues that the requester may use, possibly more than MAX_USABLE.
     """
-    place = (
-        "which applies to objects that name no queue"
-        if check.scheduler == UNQUEUED
-        else f"which {check.where} names"
-    )
-    refused = action(check.access, check.path)
-    parts = [f"{user} may not {refused}, {place}: {reason_text(decision)}"]
+    parts = [_reason_sentence(user, check, decision)]
     if more:
         parts.append(f"{more} more {'queue is' if more == 1 else 'queues are'} denied")
     if usable.paths:
@@ -58,9 +62,41 @@ def denial(
         at_least = "" if usable.is_complete else "at least "
         more_queues = f" ({at_least}{rest} more)" if rest > 0 else ""
         parts.append(f"Queues you may use: {listed}{more_queues}")
-    access = "" if check.access is Access.SUBMIT else f" --access {check.access}"
-    parts.append(f"Ask: queuegate explain {shlex.quote(user)} {check.path}{access}")
-    return ". ".join(parts)
+    return ". ".join([*parts, _hint(user, check, partition)])
+
+
+def denial_warning(
+    user: str, check: RequiredCheck, decision: Decision, partition: str = DEFAULT_PARTITION
+) -> str:
+    """Return why an object would be refused, without the hint if a warning has no room for it.
+
+    The arguments are those of `denial`.
+    """
+    reason = _reason_sentence(user, check, decision)
+    warning = f"{reason}. {_hint(user, check, partition)}"
+    return warning if len(warning) <= MAX_WARNING else reason
+
+
+def _reason_sentence(user: str, check: RequiredCheck, decision: Decision) -> str:
+    place = (
+        "which applies to objects that name no queue"
+        if check.scheduler == UNQUEUED
+        else f"which {check.where} names"
+    )
+    refused = action(check.access, check.path)
+    return f"{user} may not {refused}, {place}: {reason_text(decision)}"
+
+
+def _hint(user: str, check: RequiredCheck, partition: str) -> str:
+    """Return the command that explains a decision, for a POSIX shell."""
+    words = ["queuegate", "explain"]
+    if partition != DEFAULT_PARTITION:
+        words += ["--partition", partition]
+    if check.access is not Access.SUBMIT:
+        words += ["--access", str(check.access)]
+    if user.startswith("-"):
+        words.append("--")
+    return f"Ask: {shlex.join([*words, user, check.path])}"
 
 
 def refusal(obstacle: Obstacle) -> str:

@@ -144,16 +144,18 @@ class QueueReviewer:
         if verified and is_denied and not is_refused:
             groups = self._decider.known_groups(served, requester)
             usable = await self._usable.find(served.partition, review.user, groups)
-        response = _response(review.user, required.obstacles, denied, usable)
+        partition = served.partition.name
+        response = _response(review.user, partition, required.obstacles, denied, usable)
         if failure and response.allowed:
             # Only schedulers in warn mode are affected, so the object is not refused.
-            warnings = (*response.warnings, f"the queue cannot be checked: {failure}")
+            warnings = (f"the queue cannot be checked: {failure}", *response.warnings)
             return dataclasses.replace(response, warnings=warnings)
         return response
 
 
 def _response(
     user: str,
+    partition: str,
     obstacles: Sequence[Obstacle],
     denied: Sequence[tuple[RequiredCheck, Decision]],
     usable: Usable,
@@ -165,9 +167,11 @@ def _response(
     denials = [each for each in denied if each[0].mode is Mode.DENY]
     if denials:
         check, decision = denials[0]
-        return deny(messages.denial(user, check, decision, len(denials) - 1, usable))
+        more = len(denials) - 1
+        return deny(messages.denial(user, check, decision, partition, more=more, usable=usable))
     warnings = [
         *(messages.refusal(obstacle) for obstacle in obstacles),
-        *(messages.denial(user, check, decision, 0) for check, decision in denied),
+        *(messages.denial_warning(user, check, decision, partition) for check, decision in denied),
     ]
-    return AdmissionResponse(allowed=True, warnings=tuple(warnings))
+    # Long ones may be truncated, and only the first few are sent.
+    return AdmissionResponse(allowed=True, warnings=tuple(sorted(warnings, key=len)))

@@ -1,7 +1,10 @@
 """The messages about queues that people read."""
 
+import subprocess
+
 import pytest
 
+from queuegate.cli.commands import explain
 from queuegate.policy.decision import NO_MATCH, OUTCOMES, UNKNOWN_USER, Access, Decision
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.checks import UNQUEUED
@@ -34,32 +37,63 @@ REASON = "no ACL from the queue up to the root lists the user or a group of the 
     ],
 )
 def test_a_denial(more: int, usable: Usable, parts: str) -> None:
-    message = messages.denial("bob", CHECK, NO_MATCH, more, usable)
+    message = messages.denial("bob", CHECK, NO_MATCH, more=more, usable=usable)
     assert message == f"{NAMED}{REASON}{parts}. Ask: queuegate explain bob root.a"
 
 
 def test_other_denials() -> None:
     admin = CHECK._replace(access=Access.ADMIN)
-    assert messages.denial("bob", admin, UNKNOWN_USER, 0) == (
+    assert messages.denial("bob", admin, UNKNOWN_USER) == (
         f"bob may not administer root.a, which {WHERE} names: the access depends on groups, and the"
-        " directory does not know the user. Ask: queuegate explain bob root.a --access admin"
+        " directory does not know the user. Ask: queuegate explain --access admin bob root.a"
     )
     unqueued = CHECK._replace(scheduler=UNQUEUED)
-    assert messages.denial("bob", unqueued, NO_MATCH, 0) == (
+    assert messages.denial("bob", unqueued, NO_MATCH) == (
         f"bob may not submit to root.a, which applies to objects that name no queue: {REASON}. Ask:"
         " queuegate explain bob root.a"
     )
 
 
-def test_the_command_can_be_pasted_into_a_shell() -> None:
-    message = messages.denial("oidc:bob; rm -rf /", CHECK, NO_MATCH, 0)
-    assert message.endswith("queuegate explain 'oidc:bob; rm -rf /' root.a")
+@pytest.mark.parametrize(
+    ("user", "path", "access", "partition"),
+    [
+        ("bob", "root.a", Access.SUBMIT, "default"),
+        ("oidc:bob; rm -rf /", "root.a", Access.SUBMIT, "default"),
+        ("bob", "root.a#b", Access.ADMIN, "gpu pool"),
+        ("$(id)", "root.~b", Access.ADMIN, "default"),
+        ("-x", "root.a", Access.ADMIN, "gpu"),
+        ("--help", "root.a", Access.SUBMIT, "default"),
+        ("it's", "root.a", Access.SUBMIT, "default"),
+    ],
+)
+def test_the_command_can_be_pasted_into_a_shell(
+    user: str, path: str, access: Access, partition: str
+) -> None:
+    check = CHECK._replace(path=path, access=access)
+    message = messages.denial(user, check, NO_MATCH, partition)
+    line = message.rpartition("Ask: queuegate explain ")[2]
+    words = subprocess.run(
+        ["sh", "-c", f'printf "%s\\0" {line}'], capture_output=True, text=True, check=True
+    ).stdout.split("\0")[:-1]
+    with explain.make_context("explain", words) as context:
+        given = context.params
+    assert (given["user"], given["queue"]) == (user, path)
+    assert given["access"] == str(access)
+    assert given["partition"] == partition
+
+
+def test_a_warning_has_the_hint_only_if_it_fits() -> None:
+    warning = messages.denial_warning("bob", CHECK, NO_MATCH)
+    assert warning == messages.denial("bob", CHECK, NO_MATCH)
+    long = messages.denial_warning("b" * 60, CHECK, NO_MATCH)
+    assert long == f"{'b' * 60}{NAMED[3:]}{REASON}"
+    assert len(long) <= messages.MAX_WARNING
 
 
 def test_groups_are_not_named() -> None:
     for reason, outcome in OUTCOMES.items():
         if not outcome.grants:
-            message = messages.denial("bob", CHECK, Decision(False, reason, "root", "secret"), 0)
+            message = messages.denial("bob", CHECK, Decision(False, reason, "root", "secret"))
             assert message.startswith(NAMED)
             assert "secret" not in message
 
