@@ -1,10 +1,10 @@
 """Policies, and their partitions with queue trees."""
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate.policy import acl
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, yunikorn_grammar
@@ -57,6 +57,15 @@ class Cluster:
     level is that name."""
 
 
+class LastLevels(NamedTuple):
+    """Queues by the last level of their path."""
+
+    paths: Mapping[str, str]
+    """The first path with each last level, parents first."""
+    repeated: Mapping[str, Sequence[str]]
+    """All paths with a last level that several have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """A partition's queues. Immutable. Built by a PartitionBuilder."""
@@ -95,6 +104,10 @@ class Partition:
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
     """The nearest existing ancestor of each missing queue that has a cached chain."""
+    _last_levels: list[LastLevels] = field(
+        init=False, repr=False, compare=False, default_factory=list
+    )
+    """Has one item after the first use."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
@@ -216,6 +229,27 @@ class Partition:
         """Return the chain of a short name shared by several queues."""
         above = self._admin_chains[CLUSTER]
         return above if above.otherwise is ACLS_DISABLED else _NOBODY
+
+    @property
+    def last_levels(self) -> LastLevels:
+        """The queues by last level."""
+        for _ in self.index_last_levels():
+            pass
+        return self._last_levels[0]
+
+    def index_last_levels(self) -> Iterator[None]:
+        """Prepare `last_levels` in short steps, unless it has been used before."""
+        if self._last_levels:
+            return
+        paths: dict[str, str] = {}
+        repeated: dict[str, list[str]] = {}
+        for path in self.queues:
+            name = path.rpartition(SEPARATOR)[2]
+            first = paths.setdefault(name, path)
+            if first != path:
+                repeated.setdefault(name, [first]).append(path)
+            yield
+        self._last_levels.append(LastLevels(paths, repeated))
 
     def parts(self) -> list[object]:
         """Return the partition's queues and chains, for freeing a large partition in steps."""

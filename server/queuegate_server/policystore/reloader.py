@@ -11,7 +11,7 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,7 +32,7 @@ from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.runtime import resources
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS, run_with_pauses
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import error_in
 
@@ -50,9 +50,11 @@ FREED_AT_ONCE: Final = 500
 """The number of queues freed per step after a policy is replaced. A step takes 1 ms."""
 
 
-PolicyReview = Callable[[Mapping[str, Partition], ParseJob | None], Sequence[Diagnostic]]
+PolicyReview = Callable[
+    [Mapping[str, Partition], ParseJob | None], Generator[None, None, Sequence[Diagnostic]]
+]
 """Returns errors if this process cannot use the partitions of valid policies, and warnings, given
-the partitions and the policies' texts, which are None if they are large."""
+the partitions and the policies' texts, which are None if they are large. Runs in short steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Reloader:
                 lost := self._served_formats.keys() - parsed.formats
             ):
                 return _no_partitions(parsed.diagnostics, lost), ()
-            parsed = _reviewed(parsed, self.review, self._loader.texts)
+            parsed = await _reviewed(parsed, self.review, self._loader.texts)
             diagnostics = parsed.diagnostics
             if not has_errors(diagnostics):
                 try:
@@ -303,7 +305,7 @@ async def check(settings: Settings, review: PolicyReview | None = None) -> tuple
     except CannotLoad as error:
         return (error.diagnostic,)
     parsed = _with_unused_settings(parsed, settings, loader.name, Severity.ERROR)
-    parsed = _reviewed(parsed, review, loader.texts)
+    parsed = await _reviewed(parsed, review, loader.texts)
     if has_errors(parsed.diagnostics):
         return parsed.diagnostics
     return _with_unusable(parsed, unusable_resolvers(settings, parsed.partitions))
@@ -325,13 +327,13 @@ async def _free(
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def _reviewed(
+async def _reviewed(
     parsed: ParsedPolicies, review: PolicyReview | None, texts: ParseJob | None
 ) -> ParsedPolicies:
     """Add the diagnostics of a review."""
     if review is None or has_errors(parsed.diagnostics):
         return parsed
-    found = review(parsed.partitions, texts)
+    found = await run_with_pauses(review(parsed.partitions, texts))
     return replace(parsed, diagnostics=tuple(sort_diagnostics((*parsed.diagnostics, *found))))
 
 

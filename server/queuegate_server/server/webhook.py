@@ -6,7 +6,7 @@ Does not import gRPC, which would take 20 MiB; a tracer does.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -203,7 +203,7 @@ class PolicyBackend:
 
     def _review(
         self, partitions: Mapping[str, Partition], texts: ParseJob | None
-    ) -> list[Diagnostic]:
+    ) -> Generator[None, None, list[Diagnostic]]:
         return review_policy(self._config.settings.admission, partitions, texts)
 
     def _read(self) -> Settings:

@@ -5,6 +5,7 @@ import pytest
 from queuegate_server.admission.queues.policy_review import MAX_READ_BYTES, review_policy
 from queuegate_server.formats.registry import DEFAULT_OPTIONS, load_policy
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
+from queuegate_server.runtime.event_loop import run_at_once
 from queuegate_server.settings.admission import Admission
 
 QUEUES = "    queues: [{name: root, queues: [{name: dev}, {name: ml, queues: [{name: gpu}]}]}]\n"
@@ -24,7 +25,8 @@ def reviewed(
     settings = Admission.model_validate(
         {"queues": {"schedulers": schedulers, "partition": partition}}
     )
-    found = review_policy(settings, loaded.partitions, ParseJob((text,), ""), max_bytes)
+    job = ParseJob((text,), "")
+    found = run_at_once(review_policy(settings, loaded.partitions, job, max_bytes))
     return [str(each) for each in found]
 
 
@@ -64,7 +66,7 @@ def test_lines_of_yarn_queues() -> None:
     file = File("fair-scheduler.xml", text.encode())
     job = ParseJob((PolicyText(file, "", DEFAULT_OPTIONS),), "")
     settings = Admission.model_validate({"queues": {"schedulers": {"kai": {}}}})
-    (found,) = map(str, review_policy(settings, loaded.partitions, job))
+    (found,) = map(str, run_at_once(review_policy(settings, loaded.partitions, job)))
     assert found.startswith("fair-scheduler.xml:3:")
     assert '"root.dev" (fair-scheduler.xml:2:' in found
 
@@ -93,7 +95,7 @@ def test_a_partition_for_questions_that_the_policy_lacks(partition: str) -> None
     loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
     assert loaded.partitions
     settings = Admission.model_validate({"authorize": {"partition": partition}})
-    found = [str(each) for each in review_policy(settings, loaded.partitions, None)]
+    found = [str(each) for each in run_at_once(review_policy(settings, loaded.partitions, None))]
     assert len(found) == (partition == "gpu")
     assert all("admission.authorize.partition is gpu" in each for each in found)
 
@@ -103,7 +105,8 @@ def test_a_path_for_objects_without_a_queue_that_is_none(path: str) -> None:
     loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
     assert loaded.partitions
     settings = {"queues": {"schedulers": {"kueue": {}}, "unqueued": path}}
-    [found] = review_policy(Admission.model_validate(settings), loaded.partitions, None)
+    steps = review_policy(Admission.model_validate(settings), loaded.partitions, None)
+    [found] = run_at_once(steps)
     assert f'admission.queues.unqueued is "{path}", which is not a queue path' in str(found)
 
 
@@ -134,3 +137,14 @@ def test_large_texts_are_not_read() -> None:
     policy = f"{POLICY}    placementrules: [{{name: user, create: true}}]\n"
     assert reviewed(policy, {"yunikorn": {}})
     assert reviewed(policy, {"yunikorn": {}}, max_bytes=len(policy) - 1) == []
+
+
+def test_queues_are_indexed_once_in_steps() -> None:
+    loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
+    assert loaded.partitions
+    settings = Admission.model_validate({"queues": {"schedulers": {"kai": {}}}})
+    assert sum(1 for _ in review_policy(settings, loaded.partitions, None)) == 4
+    index = loaded.partitions["default"].last_levels
+    assert index.paths == {"root": "root", "dev": "root.dev", "ml": "root.ml", "gpu": "root.ml.gpu"}
+    assert sum(1 for _ in review_policy(settings, loaded.partitions, None)) == 0
+    assert loaded.partitions["default"].last_levels is index

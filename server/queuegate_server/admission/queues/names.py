@@ -62,11 +62,16 @@ class InvalidQueueName(ValueError):
     """Raised for a name that cannot refer to a queue of the policy. The message says why."""
 
 
+def flat_schedulers(schedulers: Schedulers) -> list[str]:
+    """Return the listed schedulers with flat names."""
+    return [name for name, field in FLAT.items() if getattr(schedulers, field) is not None]
+
+
 class QueueNames:
     """Maps names to paths in one partition."""
 
     def __init__(self, partition: Partition, schedulers: Schedulers) -> None:
-        """Index the partition's queues.
+        """Index the partition's queues, unless they have been indexed before.
 
         Raises:
             AmbiguousNames: A scheduler with flat names is listed, and several queues have the same
@@ -74,8 +79,11 @@ class QueueNames:
         """
         self.partition = partition
         self._kueue = schedulers.kueue
-        listed = [name for name, field in FLAT.items() if getattr(schedulers, field) is not None]
-        self._flat = _last_levels(partition, listed) if listed else {}
+        self._flat: Mapping[str, str] = {}
+        if listed := flat_schedulers(schedulers):
+            self._flat, repeated = partition.last_levels
+            if repeated:
+                raise AmbiguousNames(listed, repeated)
 
     def path(self, found: QueueName, namespace: str) -> str:
         """Return the path of the queue that a name in an object refers to.
@@ -137,24 +145,6 @@ def _level(name: str) -> str:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= _MAX_QUOTED else f"{name[:_MAX_QUOTED]}…"
-
-
-def _last_levels(partition: Partition, schedulers: list[str]) -> Mapping[str, str]:
-    """Return the paths by last level.
-
-    Raises:
-        AmbiguousNames: Several queues have the same last level.
-    """
-    paths: dict[str, str] = {}
-    repeated: dict[str, list[str]] = {}
-    for path in partition.queues:
-        name = path.rpartition(SEPARATOR)[2]
-        first = paths.setdefault(name, path)
-        if first != path:
-            repeated.setdefault(name, [first]).append(path)
-    if repeated:
-        raise AmbiguousNames(schedulers, repeated)
-    return paths
 
 
 def _alternatives(paths: Sequence[str]) -> str:

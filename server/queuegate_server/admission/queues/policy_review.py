@@ -1,11 +1,16 @@
 """Reviews a policy before the webhook uses it."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Final
 
 from queuegate.policy.tree import Partition
-from queuegate_server.admission.queues.names import MAX_LISTED, AmbiguousNames, QueueNames
+from queuegate_server.admission.queues.names import (
+    MAX_LISTED,
+    AmbiguousNames,
+    QueueNames,
+    flat_schedulers,
+)
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -44,8 +49,10 @@ def review_policy(
     partitions: Mapping[str, Partition],
     texts: ParseJob | None,
     max_bytes: int = MAX_READ_BYTES,
-) -> list[Diagnostic]:
+) -> Generator[None, None, list[Diagnostic]]:
     """Return errors if queues cannot be checked with valid policies, and warnings about YuniKorn.
+
+    Runs in short steps, but for texts that are read again. Indexes the queues for `QueueNames`.
 
     Args:
         admission: The settings.
@@ -65,6 +72,8 @@ def review_policy(
         return [*found, *_unknown_partition(queues, partitions)]
     opened = [*_opened(texts, max_bytes)]
     found += unqueued_faults(queues, partition)
+    if flat_schedulers(queues.schedulers):
+        yield from partition.index_last_levels()
     try:
         QueueNames(partition, queues.schedulers)
     except AmbiguousNames as error:
