@@ -207,7 +207,8 @@ class QueueChecks(Authorization):
     prints; `deny`: the request is refused."""
     schedulers: Schedulers = Schedulers()
     controllers: Patterns = ("^system:serviceaccount:kube-system:",)
-    """Users who are not checked, because they copy names that somebody was checked for."""
+    """Users who are not checked, because they copy queue names from objects that were checked when
+    somebody created them."""
     exempt: Patterns = ()
     """Other users who are not checked."""
     unqueued: Annotated[str, AfterValidator(_unqueued)] = "allow"

@@ -114,7 +114,7 @@ class ListedKinds:
         self.searched: list[Resource] = []
         """The resources whose whole specification may name a queue, sorted."""
         self.own: list[Kind] = []
-        """The kinds of own places whose resources are unknown, sorted."""
+        """The kinds of custom places whose resources are unknown, sorted."""
         self.members: list[str] = []
         """The top-level members of objects that may name a queue."""
         self.statuses: list[tuple[Resource, tuple[str, ...]]] = []

@@ -265,7 +265,7 @@ def build_places(settings: QueueChecks) -> Places:
 
 
 def own_scheduler(position: int) -> str:
-    """Return the name that stands for a scheduler in an own place, by its position."""
+    """Return the name that stands for the scheduler of a custom place, by its position."""
     return f"{PLACES}[{position}]"
 
 
@@ -278,7 +278,7 @@ def listed_schedulers(schedulers: Schedulers) -> Iterator[tuple[str, Mode | None
 
 
 def checked_schedulers(settings: QueueChecks) -> Iterator[tuple[str, Mode]]:
-    """Yield the schedulers and own places in the settings, each with the mode that applies."""
+    """Yield the schedulers and custom places in the settings, each with the mode that applies."""
     is_off = settings.mode is Mode.OFF
     own = (
         (own_scheduler(position), each.mode)

@@ -148,7 +148,7 @@ def _row(name: str, mode: str, counts: Mapping[tuple[str, str, str], int]) -> Qu
 
 
 def _label(scheduler: str) -> str:
-    """Return a scheduler's label: the number of an own place is left out."""
+    """Return a scheduler's label, without the number of a custom place."""
     return scheduler.partition("[")[0] or "any"
 
 
