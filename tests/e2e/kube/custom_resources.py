@@ -34,6 +34,12 @@ RESOURCES: Sequence[Resource] = (
     Resource("scheduling.run.ai", "Queue", "queues", "v2", is_namespaced=False),
     Resource("scheduling.sigs.k8s.io", "ElasticQuota", "elasticquotas", "v1alpha1"),
     Resource("ray.io", "RayCluster", "rayclusters"),
+    Resource("quota.koordinator.sh", "ElasticQuotaProfile", "elasticquotaprofiles", "v1alpha1"),
+    Resource(
+        *("scheduling.koordinator.sh", "Reservation", "reservations", "v1alpha1"),
+        is_namespaced=False,
+    ),
+    Resource("ray.io", "RayCronJob", "raycronjobs"),
     Resource("ray.io", "RayJob", "rayjobs"),
     Resource("ray.io", "RayService", "rayservices"),
     Resource("jobset.x-k8s.io", "JobSet", "jobsets", "v1alpha2"),

@@ -216,7 +216,7 @@ def test_an_expression_is_refused(cluster: ApiServer) -> None:
         "metadata": {"name": "evaluated"},
         "spec": {"workflowMetadata": {"labelsFrom": {KUEUE: {"expression": "'team-open'"}}}},
     }
-    assert "an expression gives the name" in refusal(
+    assert "an expression gives the key or the value" in refusal(
         cluster.ask("bob", "POST", path_of(workflow), workflow)
     )
     workflow["spec"]["workflowMetadata"]["labelsFrom"] = {"other": {"expression": "'x'"}}

@@ -58,9 +58,12 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("kueue.x-k8s.io", "LocalQueue"): "localqueues",
     ("kueue.x-k8s.io", "Workload"): "workloads",
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkersets",
+    ("quota.koordinator.sh", "ElasticQuotaProfile"): "elasticquotaprofiles",
     ("ray.io", "RayCluster"): "rayclusters",
+    ("ray.io", "RayCronJob"): "raycronjobs",
     ("ray.io", "RayJob"): "rayjobs",
     ("ray.io", "RayService"): "rayservices",
+    ("scheduling.koordinator.sh", "Reservation"): "reservations",
     ("scheduling.run.ai", "PodGroup"): "podgroups",
     ("scheduling.run.ai", "Queue"): "queues",
     ("scheduling.volcano.sh", "PodGroup"): "podgroups",
@@ -79,10 +82,12 @@ RESOURCES: Final[Mapping[Kind, str]] = {
 TEMPLATE_KINDS: Final[Sequence[Kind]] = (
     ("argoproj.io", "ClusterWorkflowTemplate"),
     ("argoproj.io", "WorkflowTemplate"),
+    ("scheduling.koordinator.sh", "Reservation"),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
     ("trainer.kubeflow.org", "TrainingRuntime"),
 )
-"""Custom kinds that become pods only when another object refers to them."""
+"""Custom kinds with templates that become pods only if another object refers to them, or, in
+Koordinator's Reservation, that reserve resources for pods."""
 TEMPLATES: Final[Sequence[Resource]] = tuple(
     sorted(
         ((kind[0], RESOURCES[kind]) for kind in (*WORKLOAD_KINDS, *TEMPLATE_KINDS)), key="/".join

@@ -101,8 +101,8 @@ class QueueNames:
         """
         if found.name == EXPRESSION:
             raise InvalidQueueName(
-                "an expression gives the name of the queue, so that it cannot be checked: write the"
-                " name into labels"
+                "an expression gives the key or the value, so the queue cannot be checked: write"
+                " both as text"
             )
         if len(found.name) > MAX_NAME:
             raise _invalid(found.name, f"write at most {MAX_NAME} characters")

@@ -52,6 +52,7 @@ WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
     ("jobset.x-k8s.io", "JobSet"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
     ("ray.io", "RayCluster"),
+    ("ray.io", "RayCronJob"),
     ("ray.io", "RayJob"),
     ("ray.io", "RayService"),
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
@@ -206,6 +207,14 @@ FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
     "kai": (
         _field("kai", "scheduling.run.ai/PodGroup", "spec.queue"),
         _field("kai", "scheduling.run.ai/Queue", "spec.parentQueue", ADMIN),
+    ),
+    "koordinator": (
+        FieldPlace(
+            "koordinator",
+            ("quota.koordinator.sh", "ElasticQuotaProfile"),
+            ("spec", "quotaLabels", f"{_QUOTA}/parent"),
+            ADMIN,
+        ),
     ),
     YUNIKORN: tuple(_spark_fields(YUNIKORN)),
 }

@@ -1,8 +1,8 @@
 """Determines what the labels and annotations in a map belong to. Pure.
 
 The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator
-(`AppWrapperPodSetInfo`), and Kubeflow's Trainer, whose TrainJob has `spec.labels` for the JobSet
-and its Jobs (`trainjob_types.go`).
+(`AppWrapperPodSetInfo`), KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and Kubeflow's Trainer,
+whose TrainJob has `spec.labels` for the JobSet and its Jobs (`trainjob_types.go`).
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,10 @@ _TEMPLATES: Final = ("template", "jobTemplate")
 _CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
 _SPARK_GROUP: Final = "sparkoperator.k8s.io"
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
-_SETS_OF_PODS: Final = "podSetInfos"
-"""A list in an AppWrapper, whose items have labels for pods."""
+_PODS: Final = "headGroupSpec"
+"""A member of a RayCluster that has labels for a pod."""
+_SETS_OF_PODS: Final = frozenset({"podSetInfos", "workerGroupSpecs"})
+"""Lists in an AppWrapper and in a RayCluster whose items have labels for pods."""
 _TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
 
 
@@ -76,7 +78,7 @@ def role_of(
     """
     if name == METADATA:
         return Role.OBJECT if is_root else _role_of_metadata(members, above)
-    if name.endswith(_METADATA_OF_PODS) or (in_spark and name in _SPARK_PODS):
+    if name.endswith(_METADATA_OF_PODS) or (in_spark and name in _SPARK_PODS) or name == _PODS:
         return Role.POD
     if name.endswith(_SELECTORS):
         return Role.OTHERS_LABELS
@@ -85,7 +87,7 @@ def role_of(
 
 def role_of_items(name: str) -> Role:
     """Return the role of the items of a list."""
-    return Role.POD if name == _SETS_OF_PODS else Role.OTHER
+    return Role.POD if name in _SETS_OF_PODS else Role.OTHER
 
 
 def _role_of_metadata(members: Mapping[str, Any], above: str) -> Role:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from queuegate.policy.decision import Access
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, QueueName
 from queuegate_server.admission.queues.places import (
@@ -35,6 +36,7 @@ MAX_FOUND: Final = 1_000
 """The maximum number of names in an object, repetitions included."""
 _MAX_WHERE: Final = 500
 _MANAGED_FIELDS: Final = "managedFields"
+_EXPRESSION_START: Final = "{{"
 _LABELS_FROM: Final = "labelsFrom"
 """Argo's `workflowMetadata.labelsFrom`, labels whose values are expressions."""
 _SPARK_CONF: Final = "sparkConf"
@@ -205,18 +207,44 @@ def _in_maps(
         if not isinstance(entries, dict) or node.role is Role.OTHERS_LABELS:
             continue
         is_expression = map_name == _LABELS_FROM
-        for key, found in places.keys[LABELS if is_expression else map_name].items():
+        places_by_key = places.keys[LABELS if is_expression else map_name]
+        for key, found in places_by_key.items():
             if entries.get(key):
                 trail = _Trail(_Trail(node.trail, map_name), key)
                 text = EXPRESSION if is_expression else _text(entries[key])
                 for place in found:
                     if _counts(place, node) and not _is_overridden(place, members):
                         yield from _named(text, place, trail, joins)
+        keys = [key for key in entries if _EXPRESSION_START in key]
+        if keys:
+            above = _Trail(node.trail, map_name)
+            yield from _with_expressions(keys, above, node, places_by_key)
         if map_name == LABELS and node.role is not Role.OTHER:
             _note_labels(entries, places, joins)
     properties = members.get(_SPARK_CONF)
     if isinstance(properties, dict):
         yield from _in_spark_conf(properties, _Trail(node.trail, _SPARK_CONF), places, joins)
+
+
+def _with_expressions(
+    keys: Sequence[str],
+    above: _Trail,
+    node: _Node,
+    places_by_key: Mapping[str, Sequence[KeyPlace]],
+) -> Iterator[QueueName]:
+    """Yield a name for each key with an expression and each scheduler that may read the result.
+
+    Argo substitutes the expressions in a whole template, keys included.
+    """
+    readers = dict.fromkeys(
+        place.scheduler
+        for found in places_by_key.values()
+        for place in found
+        if _counts(place, node)
+    )
+    for key in keys:
+        for scheduler in readers:
+            yield QueueName(scheduler, EXPRESSION, _where(_Trail(above, key)), Access.SUBMIT)
 
 
 def _counts(place: KeyPlace, node: _Node) -> bool:
@@ -306,7 +334,7 @@ def _where(trail: _Trail | None) -> str:
     for step in reversed(steps):
         if isinstance(step, int):
             text += f"[{step}]"
-        elif above in _MAPS:
+        elif above in _MAPS or "/" in step:
             text += f'["{step}"]'
         else:
             text += f".{step}" if text else step

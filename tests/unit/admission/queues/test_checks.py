@@ -253,8 +253,28 @@ def test_a_name_from_an_expression_is_an_obstacle(key: str, scheduler: str) -> N
     assert [(each.scheduler, each.where) for each in found.obstacles] == [
         (scheduler, f'spec.workflowMetadata.labelsFrom["{key}"]')
     ]
-    assert "an expression gives the name" in found.obstacles[0].message
+    assert "an expression gives the key or the value" in found.obstacles[0].message
     assert required("argoproj.io/Workflow", {"spec": spec}, {"spec": spec}) == EMPTY
+
+
+@pytest.mark.parametrize("maps", ["labels", "annotations", "labelsFrom"])
+def test_a_key_from_an_expression_is_an_obstacle_for_each_scheduler(maps: str) -> None:
+    """Argo substitutes the whole template as text, keys included."""
+    template = {"metadata": {maps: {"{{inputs.parameters.key}}": "root.a"}}}
+    found = required("argoproj.io/Workflow", {"spec": {"templates": [template]}})
+    schedulers = {each.scheduler for each in found.obstacles}
+    assert {"yunikorn", "kueue", "volcano"} <= schedulers
+    assert {each.where for each in found.obstacles} == {
+        f'spec.templates[0].metadata.{maps}["{{{{inputs.parameters.key}}}}"]'
+    }
+
+
+def test_the_parent_in_a_quota_profile_needs_admin_access() -> None:
+    spec = {"quotaLabels": {"quota.scheduling.koordinator.sh/parent": "a"}}
+    found = required("quota.koordinator.sh/ElasticQuotaProfile", {"spec": spec})
+    assert [(each.path, each.access, each.where) for each in found.checks] == [
+        ("root.a", Access.ADMIN, 'spec.quotaLabels["quota.scheduling.koordinator.sh/parent"]')
+    ]
 
 
 def test_a_label_counts_once_no_longer_overridden() -> None:

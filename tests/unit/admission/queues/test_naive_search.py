@@ -74,9 +74,12 @@ def holders(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
             "workflowMetadata": metadata,
             "queue": SCALARS,
             "sparkConf": CONF | inner,
-            **dict.fromkeys(("spec", "template", "containers", "selector", "driver"), inner),
             **dict.fromkeys(
-                ("items", "podSetInfos", "volumeClaimTemplates"), st.lists(inner, max_size=2)
+                ("spec", "template", "containers", "selector", "driver", "headGroupSpec"), inner
+            ),
+            **dict.fromkeys(
+                ("items", "podSetInfos", "workerGroupSpecs", "volumeClaimTemplates"),
+                st.lists(inner, max_size=2),
             ),
         },
     )
@@ -220,7 +223,9 @@ class Naive:
 
     def is_of_pod(self, path: Path) -> bool:
         """Return whether the map at a position has the labels of pods in a template."""
-        if path[-1:] == ("workflowMetadata",) or path[-2:-1] == ("podSetInfos",):
+        if path[-1:] in {("workflowMetadata",), ("headGroupSpec",)}:
+            return True
+        if path[-2:-1] in {("podSetInfos",), ("workerGroupSpecs",)}:
             return True
         if path[-1:] == ("driver",):
             above = [self.kind_at(path[:length]) for length in range(len(path))]

@@ -138,6 +138,8 @@ def test_keys_without_a_prefix_count_only_in_the_metadata_of_pods(
         ({"volumes": [{"ephemeral": {"volumeClaimTemplate": {"metadata": BARE}}}]}, []),
         ({"components": [{"podSetInfos": [BARE]}]}, POD),
         ({"podSetInfos": BARE}, []),
+        ({"headGroupSpec": BARE}, POD),
+        ({"workerGroupSpecs": [BARE]}, POD),
         ({"podSelector": BARE}, []),
     ],
 )
