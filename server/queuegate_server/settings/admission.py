@@ -133,6 +133,11 @@ class KaiScheduler(Scheduler):
     """The key of the label, as configured in the scheduler."""
     node_pool_label: LabelKey = "kai.scheduler/node-pool"
     """The key of the label for node pools, as configured in the scheduler."""
+    project_label: bool = True
+    """Whether the label `project` is checked. KAI takes it as the name of a queue if it stands in a
+    pod or in an object of any kind that owns pods. If it has another meaning in the cluster,
+    ordinary objects with the label would be refused. Without the check, it chooses any queue.
+    """
 
 
 class CustomPlace(Scheduler):

@@ -50,6 +50,7 @@ RESOURCES: Sequence[Resource] = (
     Resource("sparkoperator.k8s.io", "SparkConnect", "sparkconnects", "v1alpha1"),
     Resource("kubeflow.org", "JAXJob", "jaxjobs"),
     Resource("kubeflow.org", "MPIJob", "mpijobs", "v2beta1"),
+    Resource("kubeflow.org", "MXJob", "mxjobs"),
     Resource("kubeflow.org", "PaddleJob", "paddlejobs"),
     Resource("kubeflow.org", "PyTorchJob", "pytorchjobs"),
     Resource("kubeflow.org", "TFJob", "tfjobs"),

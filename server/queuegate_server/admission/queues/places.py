@@ -41,13 +41,14 @@ POD_KINDS: Final[tuple[Kind, ...]] = (
 """The built-in kinds that are pods or contain templates of pods."""
 TRAINING_KINDS: Final[tuple[Kind, ...]] = tuple(
     ("kubeflow.org", kind)
-    for kind in ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+    for kind in ("JAXJob", "MPIJob", "MXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
 )
 """Kubeflow's kinds whose gangs Volcano schedules."""
 WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
     *TRAINING_KINDS,
     ("argoproj.io", "CronWorkflow"),
     ("argoproj.io", "Workflow"),
+    ("flink.apache.org", "FlinkBlueGreenDeployment"),
     ("flink.apache.org", "FlinkDeployment"),
     ("jobset.x-k8s.io", "JobSet"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
@@ -55,6 +56,8 @@ WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
     ("ray.io", "RayCronJob"),
     ("ray.io", "RayJob"),
     ("ray.io", "RayService"),
+    ("spark.apache.org", "SparkApplication"),
+    ("spark.apache.org", "SparkCluster"),
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
     ("sparkoperator.k8s.io", "SparkApplication"),
     ("sparkoperator.k8s.io", "SparkConnect"),
@@ -83,6 +86,10 @@ class KeyPlace(NamedTuple):
     """Separates several names in a value; empty if a value is one name."""
     is_read: bool = True
     """Whether the scheduler reads the key. If it ignores it, the name is only checked."""
+    ignored_in: frozenset[Kind] = frozenset()
+    """Kinds in whose own metadata the scheduler ignores the key."""
+    is_read_in_templates: bool = True
+    """Whether the scheduler reads the key in templates of pods."""
     joined_label: str = ""
     """A label that, anywhere in the object, adds a name: the key's value, a hyphen, and the
     label's."""
@@ -134,7 +141,8 @@ _PODS: Final[frozenset[Kind]] = frozenset({("", "Pod"), ("", "Binding")})
 
 KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
     YUNIKORN: (
-        KeyPlace(YUNIKORN, _QUEUE, _BOTH),
+        # YuniKorn reads only pods.
+        KeyPlace(YUNIKORN, _QUEUE, _BOTH, ignored_in=_POD_KINDS - _PODS),
         KeyPlace(
             YUNIKORN,
             "queue",
@@ -146,7 +154,8 @@ KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
         KeyPlace(YUNIKORN, "yunikorn.apache.org/parentqueue", _ANNOTATIONS, frozenset({NAMESPACE})),
     ),
     KUEUE: (
-        KeyPlace(KUEUE, _KUEUE_QUEUE, _LABELS),
+        # Kueue reads the label of the object that it queues, and passes over that object's pods.
+        KeyPlace(KUEUE, _KUEUE_QUEUE, _LABELS, is_read_in_templates=False),
         # Kueue reads only the label, but another controller may copy the annotation into it.
         KeyPlace(KUEUE, _KUEUE_QUEUE, _ANNOTATIONS, is_read=False),
     ),
@@ -305,14 +314,15 @@ def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace 
     kai = settings.schedulers.kai
     if kai is not None:
         yield KeyPlace("kai", kai.label, _LABELS)
-        yield KeyPlace(
-            "kai",
-            "project",
-            _LABELS,
-            in_pods=True,  # KAI reads it in pods and in their owners, which may have any kind
-            overridden_by=((LABELS, kai.label),),
-            joined_label=kai.node_pool_label,
-        )
+        if kai.project_label:
+            yield KeyPlace(
+                "kai",
+                "project",
+                _LABELS,
+                in_pods=True,  # KAI reads it in pods and in their owners, which may have any kind
+                overridden_by=((LABELS, kai.label),),
+                joined_label=kai.node_pool_label,
+            )
     for position, own in enumerate(settings.schedulers.places):
         name = own_scheduler(position)
         modes[name] = own.mode or settings.mode

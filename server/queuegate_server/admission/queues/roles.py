@@ -20,7 +20,7 @@ some maps of templates, such as Kubeflow's `pytorchReplicaSpecs`, users choose t
 _SPEC: Final = "spec"
 _TEMPLATES: Final = ("template", "jobTemplate")
 _CLAIMS: Final = frozenset({"volumeClaimTemplate", "volumeClaimTemplates"})
-_SPARK_GROUP: Final = "sparkoperator.k8s.io"
+_SPARK_GROUPS: Final = frozenset({"spark.apache.org", "sparkoperator.k8s.io"})
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
 _PODS: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
@@ -54,7 +54,7 @@ def embedded_kind(members: Mapping[str, Any]) -> Kind | None:
 
 def is_spark(kind: Kind | None) -> bool:
     """Return whether objects of a kind contain the pods of a Spark application."""
-    return kind is not None and kind[0] == _SPARK_GROUP
+    return kind is not None and kind[0] in _SPARK_GROUPS
 
 
 def role_of(
@@ -77,7 +77,11 @@ def role_of(
         in_spark: Whether the map is in an object of the Spark operator.
     """
     if name == METADATA:
-        return Role.OBJECT if is_root else _role_of_metadata(members, above)
+        if is_root:
+            return Role.OBJECT
+        # The custom resource of Spark keeps unknown members, which could make its pods look like
+        # Jobs.
+        return Role.POD if in_spark else _role_of_metadata(members, above)
     if name.endswith(_METADATA_OF_PODS) or (in_spark and name in _SPARK_PODS) or name == _PODS:
         return Role.POD
     if name.endswith(_SELECTORS):

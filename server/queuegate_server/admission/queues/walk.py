@@ -75,7 +75,8 @@ class _Node(NamedTuple):
 class _Joins(NamedTuple):
     """Names that are joined with labels, which may stand elsewhere in the object."""
 
-    names: list[tuple[KeyPlace, str, _Trail]]
+    names: list[tuple[QueueName, str]]
+    """The names, each with the label with which it is joined."""
     labels: dict[str, dict[str, None]]
     """The values of each label, in the order of the search."""
 
@@ -214,7 +215,8 @@ def _in_maps(
                 text = EXPRESSION if is_expression else _text(entries[key])
                 for place in found:
                     if _counts(place, node) and not _is_overridden(place, members):
-                        yield from _named(text, place, trail, joins)
+                        is_read = _is_read(place, node)
+                        yield from _named(text, place, trail, joins, is_read=is_read)
         keys = [key for key in entries if _EXPRESSION_START in key]
         if keys:
             above = _Trail(node.trail, map_name)
@@ -255,6 +257,13 @@ def _counts(place: KeyPlace, node: _Node) -> bool:
     return not place.in_pods or node.role in {Role.OBJECT, Role.OWNER}
 
 
+def _is_read(place: KeyPlace, node: _Node) -> bool:
+    """Return whether the scheduler reads a key in a map."""
+    if node.role is Role.OTHER or node.kind in place.ignored_in:
+        return False
+    return place.is_read and (place.is_read_in_templates or node.role is not Role.POD)
+
+
 def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
     """Return whether the scheduler ignores a key because another one beside it is set."""
     for map_name, key in place.overridden_by:
@@ -278,7 +287,8 @@ def _in_spark_conf(
             labels[key] = value
         for place in places.keys[map_name].get(key, ()):
             if place.kinds is None or place.in_pods:
-                yield from _named(_text(value), place, _Trail(trail, name), joins)
+                position = _Trail(trail, name)
+                yield from _named(_text(value), place, position, joins, is_read=place.is_read)
     _note_labels(labels, places, joins)
 
 
@@ -290,28 +300,23 @@ def _note_labels(labels: Mapping[str, Any], places: Places, joins: _Joins) -> No
             joins.labels.setdefault(key, {})[text] = None
 
 
-def _named(text: str, place: KeyPlace, trail: _Trail, joins: _Joins) -> Iterator[QueueName]:
+def _named(
+    text: str, place: KeyPlace, trail: _Trail, joins: _Joins, *, is_read: bool
+) -> Iterator[QueueName]:
     """Yield the names in a value."""
     for name in text.split(place.separator) if place.separator else [text]:
         if name:  # an empty value names no queue
-            yield QueueName(
-                place.scheduler, name, _where(trail), place.access, is_read=place.is_read
-            )
+            found = QueueName(place.scheduler, name, _where(trail), place.access, is_read=is_read)
+            yield found
             if place.joined_label and name != EXPRESSION:
-                joins.names.append((place, name, trail))
+                joins.names.append((found, place.joined_label))
 
 
 def _joined(joins: _Joins) -> Iterator[QueueName]:
     """Yield the joined names. Which of the names is read depends on the scheduler's settings."""
-    for place, name, trail in joins.names:
-        for value in joins.labels.get(place.joined_label, ()):
-            yield QueueName(
-                place.scheduler,
-                f"{name}-{value}",
-                _where(trail),
-                place.access,
-                is_read=place.is_read,
-            )
+    for found, label in joins.names:
+        for value in joins.labels.get(label, ()):
+            yield found._replace(name=f"{found.name}-{value}")
 
 
 def _text(value: object) -> str:

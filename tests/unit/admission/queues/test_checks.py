@@ -382,6 +382,39 @@ def test_names_that_no_checked_scheduler_reads_are_no_queues(
 
 
 @pytest.mark.parametrize(
+    ("kind", "value", "is_unqueued"),
+    [
+        # YuniKorn reads only pods.
+        ("apps/Deployment", labels(yunikorn="a"), True),
+        ("apps/Deployment", template(labels(yunikorn="a")), False),
+        ("ray.io/RayCluster", labels(yunikorn="a"), False),
+        ("apps/StatefulSet", {"spec": {"volumeClaimTemplates": [labels(yunikorn="a")]}}, True),
+        # Kueue passes over the pods of the objects that it queues.
+        ("batch/Job", labels(kueue="a"), False),
+        ("batch/Job", template(labels(kueue="a")), True),
+        (
+            "batch/CronJob",
+            {"spec": {"jobTemplate": {**labels(kueue="a"), **template(BARE)}}},
+            False,
+        ),
+    ],
+)
+def test_keys_that_no_scheduler_reads_are_no_queues(
+    kind: str, value: dict[str, Any], is_unqueued: bool
+) -> None:
+    found = required(kind, value, unqueued="deny")
+    assert len(found.checks) == 1
+    assert [each.scheduler for each in found.obstacles] == [UNQUEUED] * is_unqueued
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_the_label_project_is_checked_unless_it_is_switched_off(is_checked: bool) -> None:
+    value = {"metadata": {"labels": {"project": "dev"}}}
+    found = required("ConfigMap", value, schedulers={"kai": {"project_label": is_checked}})
+    assert paths(found) == ["root.dev"] * is_checked
+
+
+@pytest.mark.parametrize(
     ("modes", "expected"),
     [
         (("warn", "deny"), [("volcano", Mode.DENY)]),

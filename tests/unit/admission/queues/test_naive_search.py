@@ -227,18 +227,23 @@ class Naive:
             return True
         if path[-2:-1] in {("podSetInfos",), ("workerGroupSpecs",)}:
             return True
-        if path[-1:] == ("driver",):
-            above = [self.kind_at(path[:length]) for length in range(len(path))]
-            return any(kind is not None and kind[0] == "sparkoperator.k8s.io" for kind in above)
+        is_in_spark = self.is_in_spark(path)
+        if path[-1:] == ("driver",) and is_in_spark:
+            return True
         if path[-1:] != ("metadata",) or len(path) == 1:
             return False
         spec = self.at(path[:-1]).get("spec")
         spec = spec if isinstance(spec, dict) else {}
-        if "containers" in spec:
+        if "containers" in spec or is_in_spark:
             return True
         steps = [step for step in path[:-1] if not isinstance(step, int)]
         in_claim = steps[-1] == "volumeClaimTemplates"
         return not isinstance(spec.get("template"), dict) and not in_claim
+
+    def is_in_spark(self, path: Path) -> bool:
+        """Return whether a position is within an object of the Spark operator."""
+        above = [self.kind_at(path[:length]) for length in range(len(path))]
+        return any(kind is not None and kind[0] == "sparkoperator.k8s.io" for kind in above)
 
     def is_of_owner(self, path: Path) -> bool:
         """Return whether the map at a position has the labels of an object that owns pods."""

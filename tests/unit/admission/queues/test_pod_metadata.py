@@ -180,6 +180,17 @@ def test_nested_metadata_is_that_of_pods_unless_it_certainly_is_not(
             {"spec": {"server": {"template": {"metadata": BARE}}}},
             POD,
         ),
+        # Unknown members of a template cannot make it another object's.
+        (
+            ("sparkoperator.k8s.io", "SparkApplication"),
+            {"spec": {"driver": {"template": {"metadata": BARE, "spec": {"template": {}}}}}},
+            POD,
+        ),
+        (
+            ("spark.apache.org", "SparkApplication"),
+            {"spec": {"driverSpec": {"podTemplateSpec": {"metadata": BARE, "spec": {}}}}},
+            POD,
+        ),
     ],
 )
 def test_objects_within_objects_are_those_of_their_kinds(
