@@ -18,7 +18,11 @@ from queuegate_server.admission.queues.listed_kinds import (
 )
 from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.places import build_places
-from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.admission.queues.registration import (
+    Service,
+    queue_configurations,
+    webhook_configurations,
+)
 from queuegate_server.admission.queues.yaml_writer import render
 from queuegate_server.settings.admission import Admission, KaiScheduler, QueueChecks
 
@@ -41,8 +45,8 @@ def generate_queues() -> str:
     """Return the configuration that checks queues as in SETTINGS."""
     config_map = yaml.safe_load(SETTINGS.read_text(encoding="utf-8"))
     settings = yaml.safe_load(config_map["data"]["queuegate.yaml"])["admission"]
-    documents = webhook_configurations(Admission.model_validate(settings), _SERVICE, _SERVICE.name)
-    return f"{_COMMENT}{render(documents[-1:])}"
+    documents = queue_configurations(Admission.model_validate(settings), _SERVICE, _SERVICE.name)
+    return f"{_COMMENT}{render(documents)}"
 
 
 def generate_chart() -> str:

@@ -65,6 +65,12 @@ def _name(_: click.Context, __: click.Parameter, value: str) -> str:
     callback=_name,
     help="The name of the configurations. The configuration for queues gets the suffix -queues.",
 )
+@click.option(
+    "--queues-only",
+    is_flag=True,
+    help="Print only the configuration for queues, such as for the component "
+    "deploy/admission/queues.",
+)
 def manifest(
     *,
     config: Path,
@@ -72,6 +78,7 @@ def manifest(
     service: tuple[str, str],
     ca_file: Path | None,
     name: str,
+    queues_only: bool,
 ) -> None:
     """Print the webhook configurations that fit the settings, for `kubectl apply -f -`.
 
@@ -86,6 +93,7 @@ def manifest(
     # Imported here because they are slow to import, and not needed for --help.
     from queuegate_server.admission.queues.registration import (  # noqa: PLC0415
         Service,
+        queue_configurations,
         webhook_configurations,
     )
     from queuegate_server.admission.queues.yaml_writer import render  # noqa: PLC0415
@@ -108,9 +116,9 @@ def manifest(
         if has_errors(diagnostics):
             raise Failure.of("the policy cannot be used", diagnostics)
     namespace, service_name = service
-    documents = webhook_configurations(
-        settings.admission, Service(namespace, service_name, _ca_bundle(ca_file)), name
-    )
+    service_of_webhook = Service(namespace, service_name, _ca_bundle(ca_file))
+    select = queue_configurations if queues_only else webhook_configurations
+    documents = select(settings.admission, service_of_webhook, name)
     if not documents:
         click.echo("# Nothing is reviewed: admission.queues.mode is off.")
     click.echo(render(documents), nl=False)

@@ -297,8 +297,11 @@ def _log_start(settings: Settings, *, verifies_clients: bool) -> None:
     queues = settings.admission.queues
     if queues is None:
         return
+    if queues.mode is Mode.OFF:
+        _LOG.info("queues of objects are not checked: admission.queues.mode is off")
+        return
     _LOG.info("queues of objects are checked", extra={"mode": str(queues.mode)})
-    if not verifies_clients and queues.mode is not Mode.OFF:
+    if not verifies_clients:
         _LOG.warning(
             "anyone who can connect can post a review in any user's name, because clients need no"
             " certificate: set admission.tls.client_ca_file"

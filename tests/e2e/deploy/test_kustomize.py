@@ -78,6 +78,7 @@ def test_queue_checks(kustomize: Path, deploy: Path, tmp_path: Path, folder: str
     shutil.copytree(deploy / "admission", copied)
     file = copied / folder / "kustomization.yaml"
     text = file.read_text(encoding="utf-8")
+    print_again(copied / "queues", tmp_path)
     assert "\n# components: [../queues]\n" in text
     file.write_text(text.replace("# components", "components"), encoding="utf-8")
     manifests = kustomized(kustomize, copied / folder)
@@ -98,6 +99,18 @@ def test_queue_checks(kustomize: Path, deploy: Path, tmp_path: Path, folder: str
     files = {"yunikorn-defaults": {}, "yunikorn-configs": {"queues.yaml": POLICY}}
     with started(manifests, pod, container, tmp_path / "mounts", files):
         pass
+
+
+def print_again(component: Path, folder: Path) -> None:
+    """Print webhooks.yaml with the command in the comment of the component."""
+    comment = (component / "kustomization.yaml").read_text(encoding="utf-8")
+    (line,) = [each for each in comment.splitlines() if "queuegate-server admission" in each]
+    config_map = yaml.safe_load((component / "settings.yaml").read_text(encoding="utf-8"))
+    (folder / "queuegate.yaml").write_text(config_map["data"]["queuegate.yaml"], encoding="utf-8")
+    command = line.removeprefix("#   queuegate-server ").split()
+    server = [sys.executable, "-m", "queuegate_server", *command]
+    done = subprocess.run(server, cwd=folder, capture_output=True, text=True, check=True)
+    (component / "webhooks.yaml").write_text(done.stdout, encoding="utf-8")
 
 
 def test_own_ca_says_what_comes_first(kustomize: Path, tmp_path: Path) -> None:

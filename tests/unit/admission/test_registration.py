@@ -261,6 +261,16 @@ def test_command(tmp_path: Path) -> None:
     assert (code, out) == (0, "# Nothing is reviewed: admission.queues.mode is off.\n")
 
 
+def test_only_the_configuration_for_queues(tmp_path: Path) -> None:
+    settings = SETTINGS.replace("kueue", "yunikorn")
+    everything = yaml.safe_load_all(run(tmp_path, settings)[1])
+    (document,) = yaml.safe_load_all(run(tmp_path, settings, "--queues-only")[1])
+    assert document["metadata"]["name"] == "queuegate-admission-queues"
+    assert list(everything)[-1] == document
+    off = ("--set", "admission.queues.mode=off", "--queues-only")
+    assert run(tmp_path, settings, *off)[1].startswith("# Nothing is reviewed")
+
+
 @pytest.mark.parametrize(
     ("queues", "status", "said"),
     [

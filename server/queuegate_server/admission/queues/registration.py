@@ -50,9 +50,16 @@ def webhook_configurations(
         found += annotation_configurations(
             name, lambda path: _client_config(service, path), _selector(service), service.namespace
         )
-    if queues is not None:
-        found += _queue_configurations(queues, service, f"{name}-queues")
-    return found
+    return [*found, *queue_configurations(admission, service, name)]
+
+
+def queue_configurations(admission: Admission, service: Service, name: str) -> list[dict[str, Any]]:
+    """Return the configuration for /queues; none if nothing is checked.
+
+    The arguments are those of `webhook_configurations`.
+    """
+    queues = admission.queues
+    return [] if queues is None else _queue_configurations(queues, service, f"{name}-queues")
 
 
 def enforced_mode(settings: QueueChecks, places: Places) -> Mode:
