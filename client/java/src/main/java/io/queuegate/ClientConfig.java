@@ -1,0 +1,173 @@
+package io.queuegate;
+
+import io.grpc.ClientInterceptor;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Objects;
+
+/** Configures a client. Immutable. */
+public final class ClientConfig {
+  static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(1);
+  private static final int MAX_ATTEMPTS = 5; // gRPC silently caps larger numbers
+  private static final Duration MIN_BACKOFF = Duration.ofMillis(10);
+  private static final Duration MAX_BACKOFF = Duration.ofMinutes(1);
+
+  final String address;
+  final Duration timeout;
+  final TlsConfig tls;
+  final String tokenFile;
+  final int attempts;
+  final Duration initialBackoff;
+  final Duration maxBackoff;
+  final List<ClientInterceptor> interceptors;
+
+  private ClientConfig(Builder builder) {
+    address = builder.address;
+    timeout = builder.timeout;
+    tls = builder.tls;
+    tokenFile = builder.tokenFile;
+    attempts = builder.attempts;
+    initialBackoff = builder.initialBackoff;
+    maxBackoff = builder.maxBackoff;
+    interceptors = Collections.unmodifiableList(new ArrayList<>(builder.interceptors));
+  }
+
+  /**
+   * Starts with the defaults.
+   *
+   * @return a builder
+   */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  static boolean isPositive(Duration duration) {
+    return !duration.isNegative() && !duration.isZero();
+  }
+
+  /** Sets what differs from the defaults. Not safe for concurrent use. */
+  public static final class Builder {
+    private String address = "";
+    private Duration timeout = DEFAULT_TIMEOUT;
+    private TlsConfig tls;
+    private String tokenFile = "";
+    private int attempts = 4;
+    private Duration initialBackoff = Duration.ofMillis(50);
+    private Duration maxBackoff = Duration.ofMillis(500);
+    private List<ClientInterceptor> interceptors = Collections.emptyList();
+
+    private Builder() {}
+
+    /**
+     * Sets the server's address. Defaults to the environment variable QUEUEGATE_ADDRESS, or else to
+     * {@code 127.0.0.1:50051}.
+     *
+     * @param address HOST:PORT, [IPV6]:PORT or unix:/PATH. Unix sockets need Linux
+     * @return this builder
+     */
+    public Builder address(String address) {
+      this.address = Objects.requireNonNull(address, "address");
+      return this;
+    }
+
+    /**
+     * Sets the time limit of a call, including retries and additional pages. Defaults to 1 s. {@link
+     * Client#reload}, {@link Client#validate} and each page of {@link Client#listUsers} have 30 s, and an
+     * invalidation that waits has 15 s, unless {@link Client#within} says otherwise.
+     *
+     * @param timeout a positive duration
+     * @return this builder
+     */
+    public Builder timeout(Duration timeout) {
+      this.timeout = Objects.requireNonNull(timeout, "timeout");
+      return this;
+    }
+
+    /**
+     * Sets TLS. By default, the settings come from the environment variables QUEUEGATE_CA_FILE,
+     * QUEUEGATE_CERTIFICATE_FILE, QUEUEGATE_KEY_FILE and QUEUEGATE_SERVER_NAME, except for Unix sockets;
+     * if none is set, connections are plaintext.
+     *
+     * @param tls the settings; null for the default
+     * @return this builder
+     */
+    public Builder tls(TlsConfig tls) {
+      this.tls = tls;
+      return this;
+    }
+
+    /**
+     * Sets the regular file with the bearer token, reread when it changes. While it cannot be read, calls
+     * send the last token, and a warning is logged. Defaults to the environment variable
+     * QUEUEGATE_TOKEN_FILE. A token is sent only over TLS or within this machine.
+     *
+     * @param tokenFile the path of the file; empty for the default
+     * @return this builder
+     */
+    public Builder tokenFile(String tokenFile) {
+      this.tokenFile = Objects.requireNonNull(tokenFile, "tokenFile");
+      return this;
+    }
+
+    /**
+     * Sets how often a call is tried that fails with UNAVAILABLE, or with CANCELLED because the server
+     * is shutting down. All calls are idempotent, so retries are safe. They respect a delay that the
+     * server requests, and pause while most calls fail.
+     *
+     * @param attempts the maximum number of attempts, from 1 (no retries) to 5. Defaults to 4
+     * @return this builder
+     */
+    public Builder attempts(int attempts) {
+      this.attempts = attempts;
+      return this;
+    }
+
+    /**
+     * Sets the pauses between attempts, which double each time, with jitter.
+     *
+     * @param initial the pause before the second attempt, at least 10 ms. Defaults to 50 ms
+     * @param max the longest pause, at most 1 minute. Defaults to 500 ms
+     * @return this builder
+     */
+    public Builder backoff(Duration initial, Duration max) {
+      initialBackoff = Objects.requireNonNull(initial, "initial");
+      maxBackoff = Objects.requireNonNull(max, "max");
+      return this;
+    }
+
+    /**
+     * Sets interceptors of all calls and streams, such as those of tracing.
+     *
+     * @param interceptors in gRPC's order: the last one is called first
+     * @return this builder
+     */
+    public Builder interceptors(List<? extends ClientInterceptor> interceptors) {
+      this.interceptors = new ArrayList<>(interceptors);
+      return this;
+    }
+
+    /**
+     * Builds the configuration. Files and the address are read by {@link Client#connect}.
+     *
+     * @return the configuration
+     * @throws IllegalArgumentException if a setting is out of range; the message names it
+     */
+    public ClientConfig build() {
+      if (!isPositive(timeout)) {
+        throw new IllegalArgumentException("timeout must be positive, not " + timeout);
+      }
+      if (attempts < 1 || attempts > MAX_ATTEMPTS) {
+        throw new IllegalArgumentException("attempts must be 1 to " + MAX_ATTEMPTS + ", not " + attempts);
+      }
+      if (initialBackoff.compareTo(MIN_BACKOFF) < 0
+          || maxBackoff.compareTo(initialBackoff) < 0
+          || maxBackoff.compareTo(MAX_BACKOFF) > 0) {
+        throw new IllegalArgumentException(
+            "backoff must be 10 ms to 1 minute, and the initial pause must not exceed the longest");
+      }
+      return new ClientConfig(this);
+    }
+  }
+}
