@@ -1,0 +1,152 @@
+package io.queuegate;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.List;
+import java.util.Objects;
+
+/** Configures a gate. Immutable. */
+public final class GateConfig {
+  private static final int MAX_PARTITIONS = 10_000;
+  private static final int MAX_NAME_BYTES = 256;
+  private static final Duration MAX_STALE = Duration.ofDays(365);
+
+  final ClientConfig client;
+  final String name;
+  final List<String> partitions;
+  final Duration stale;
+  final Runnable onChange;
+  final Path outbox;
+
+  private GateConfig(Builder builder) {
+    client = builder.client;
+    name = builder.name;
+    partitions = Collections.unmodifiableList(new ArrayList<>(builder.partitions));
+    stale = builder.stale;
+    onChange = builder.onChange;
+    outbox = builder.outbox;
+  }
+
+  /**
+   * Starts with the defaults.
+   *
+   * @return a builder
+   */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** Sets what differs from the defaults. Not safe for concurrent use. */
+  public static final class Builder {
+    private ClientConfig client = ClientConfig.builder().build();
+    private String name = "";
+    private Collection<String> partitions = Collections.emptyList();
+    private Duration stale = Duration.ZERO;
+    private Runnable onChange;
+    private Path outbox;
+
+    private Builder() {}
+
+    /**
+     * Sets the connection.
+     *
+     * @param client as for a client
+     * @return this builder
+     */
+    public Builder client(ClientConfig client) {
+      this.client = Objects.requireNonNull(client, "client");
+      return this;
+    }
+
+    /**
+     * Sets the gate's name on the server, at most 256 bytes. Defaults to the process ID and the host name.
+     *
+     * @param name the name; empty for the default
+     * @return this builder
+     */
+    public Builder name(String name) {
+      this.name = Objects.requireNonNull(name, "name");
+      return this;
+    }
+
+    /**
+     * Sets the partitions whose policies to copy, at most 10 000. A partition missing from the server is
+     * logged once, and used once the server has it.
+     *
+     * @param partitions the names; all partitions if empty, the default
+     * @return this builder
+     */
+    public Builder partitions(Collection<String> partitions) {
+      this.partitions = new ArrayList<>(partitions);
+      return this;
+    }
+
+    /**
+     * Sets how long the gate decides without a lease while the server is unreachable; after that, checks
+     * fail. Such decisions are {@link Decision#stale}, and may predate a change that a call has waited for.
+     *
+     * @param stale at most a year. Defaults to zero
+     * @return this builder
+     */
+    public Builder stale(Duration stale) {
+      this.stale = Objects.requireNonNull(stale, "stale");
+      return this;
+    }
+
+    /**
+     * Sets what is called in a thread of its own after the gate has switched to another policy. Calls do
+     * not overlap, and a single call may cover several changes. What it throws is logged.
+     *
+     * @param onChange null for none, the default
+     * @return this builder
+     */
+    public Builder onChange(Runnable onChange) {
+      this.onChange = onChange;
+      return this;
+    }
+
+    /**
+     * Sets a folder on a local disk that stores decisions, at most 64 MiB, until the server's audit log has
+     * them, if the server requires reports. Each gate needs its own folder. Without one, all checks are
+     * sent to such a server.
+     *
+     * @param outbox the folder, created if missing; null for none, the default
+     * @return this builder
+     */
+    public Builder outbox(Path outbox) {
+      this.outbox = outbox;
+      return this;
+    }
+
+    /**
+     * Builds the configuration. Files are read by {@link Gate#open}.
+     *
+     * @return the configuration
+     * @throws IllegalArgumentException if a setting is out of range; the message names it
+     */
+    public GateConfig build() {
+      expect(!stale.isNegative() && stale.compareTo(MAX_STALE) <= 0,
+          "stale must be from zero to a year, not " + stale);
+      expect(partitions.size() <= MAX_PARTITIONS, "partitions must have at most 10000 names");
+      int index = 0;
+      for (String partition : partitions) {
+        expect(partition != null && !partition.isEmpty() && Texts.isUnicode(partition),
+            "partitions[" + index++ + "] is empty or not valid Unicode");
+      }
+      expect(Texts.isUnicode(name), "name is not valid Unicode");
+      expect(name.getBytes(java.nio.charset.StandardCharsets.UTF_8).length <= MAX_NAME_BYTES,
+          "name must have at most 256 bytes");
+      expect(name.chars().noneMatch(Character::isISOControl), "name must not contain control characters");
+      return new GateConfig(this);
+    }
+
+    private static void expect(boolean isValid, String fault) {
+      if (!isValid) {
+        throw new IllegalArgumentException(fault);
+      }
+    }
+  }
+}

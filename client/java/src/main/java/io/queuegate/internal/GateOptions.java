@@ -1,0 +1,39 @@
+package io.queuegate.internal;
+
+import io.queuegate.v1.SyncRequest;
+import io.queuegate.v1.SyncResponse;
+import io.grpc.stub.ClientResponseObserver;
+import java.util.Collections;
+import java.util.List;
+import java.util.function.BiFunction;
+import java.util.function.Consumer;
+
+/** The options of a gate; common ones are documented at GateConfig. */
+public final class GateOptions {
+  /** Opens a stream, and passes it to the observer. */
+  public Consumer<ClientResponseObserver<SyncRequest, SyncResponse>> open;
+
+  /**
+   * Describes the error that ended a stream; the second argument is whether the server has responded on
+   * any stream.
+   */
+  public BiFunction<Throwable, Boolean, String> explain;
+
+  /** The name of the gate. */
+  public String name = "";
+
+  /** The partitions to follow; all if empty. */
+  public List<String> partitions = Collections.emptyList();
+
+  /** How long to decide without a lease, in nanoseconds. */
+  public long stale;
+
+  /** Called after the gate has switched to another policy; null if nobody is. */
+  public Runnable onChange;
+
+  /** Stores decisions for reports; null if they cannot be reported. */
+  public Outbox outbox;
+
+  /** Creates options without any values. */
+  public GateOptions() {}
+}

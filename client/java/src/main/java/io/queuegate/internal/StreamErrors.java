@@ -1,0 +1,82 @@
+package io.queuegate.internal;
+
+import com.google.protobuf.Any;
+import com.google.protobuf.Duration;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.rpc.BadRequest;
+import com.google.rpc.RetryInfo;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
+import java.util.concurrent.TimeUnit;
+
+/** Reads the errors that end streams. */
+final class StreamErrors {
+  /**
+   * gRPC's limit for messages on the stream. It differs from servers' limits, whose errors look the same.
+   */
+  static final int RECEIVE_LIMIT = Bounds.MAX_MESSAGE_BYTES + 1;
+
+  /** The status of a stream with invalid messages. Servers do not use it. */
+  private static final Status.Code PROTOCOL_VIOLATED = Status.Code.DATA_LOSS;
+
+  private StreamErrors() {}
+
+  /** What a gate must know of an error. */
+  static final class Details {
+    /** Whether a report ended the stream. No other request can exceed the size limit. */
+    boolean isAboutReport;
+
+    long retryDelay; // in nanoseconds; 0 if the server requests none
+  }
+
+  static StatusRuntimeException protocolViolated(String fault) {
+    return PROTOCOL_VIOLATED
+        .toStatus()
+        .withDescription("the server does not follow the protocol: " + fault)
+        .asRuntimeException();
+  }
+
+  static StatusRuntimeException silent(String fault) {
+    return Status.UNAVAILABLE.withDescription(fault).asRuntimeException();
+  }
+
+  static StatusRuntimeException ended() {
+    return Status.UNKNOWN.withDescription("the server closed it").asRuntimeException();
+  }
+
+  /** Returns whether the server has sent an oversized message. */
+  static boolean isTooLarge(Throwable error) {
+    Status status = Status.fromThrowable(error);
+    return status.getCode() == Status.Code.RESOURCE_EXHAUSTED
+        && String.valueOf(status.getDescription()).contains("maximum size " + RECEIVE_LIMIT);
+  }
+
+  static Details details(Throwable error) {
+    Details details = new Details();
+    Status status = Status.fromThrowable(error);
+    com.google.rpc.Status rich = StatusProto.fromThrowable(error);
+    details.isAboutReport =
+        status.getCode() == Status.Code.RESOURCE_EXHAUSTED
+            && String.valueOf(status.getDescription()).contains("larger than max");
+    if (rich == null) {
+      return details;
+    }
+    try {
+      for (Any each : rich.getDetailsList()) {
+        if (each.is(RetryInfo.class)) {
+          Duration delay = each.unpack(RetryInfo.class).getRetryDelay();
+          long seconds = Math.max(0, Math.min(delay.getSeconds(), 3_600)); // far above the accepted delay
+          details.retryDelay = TimeUnit.SECONDS.toNanos(seconds) + Math.max(0, delay.getNanos());
+        } else if (each.is(BadRequest.class) && status.getCode() == Status.Code.INVALID_ARGUMENT) {
+          for (BadRequest.FieldViolation fault : each.unpack(BadRequest.class).getFieldViolationsList()) {
+            details.isAboutReport |= fault.getField().startsWith("report");
+          }
+        }
+      }
+    } catch (InvalidProtocolBufferException malformed) {
+      return details; // what was read so far
+    }
+    return details;
+  }
+}

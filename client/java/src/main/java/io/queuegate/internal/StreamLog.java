@@ -1,0 +1,86 @@
+package io.queuegate.internal;
+
+import io.queuegate.v1.SyncOpened;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/** Logs the events of a gate's streams. Repeated events are logged once. Not safe for concurrent use. */
+final class StreamLog {
+  static final Logger LOG = Logger.getLogger("io.queuegate.Gate");
+
+  /** The number of distinct reasons logged before a stream recovers. */
+  static final int MAX_LOGGED_ENDS = 8;
+
+  private static final int MAX_LOGGED = 10; // partitions of the server
+  private static final String FORBIDDEN =
+      "the server forbids it to decide: sync.local_decisions is off, or this version of the client does not"
+          + " support the server's rules";
+  private static final String NO_OUTBOX =
+      "the server requires a report of each decision: set GateConfig.outbox";
+
+  private final List<String> partitions; // the named ones
+  private final boolean canReport;
+  private final Set<String> ends = new HashSet<>(); // the reasons logged since the last stable stream
+  private final Set<String> missing = new HashSet<>(); // named partitions missing from the server
+  private String obstacle = ""; // why the gate may not decide
+
+  StreamLog(List<String> partitions, boolean canReport) {
+    this.partitions = partitions;
+    this.canReport = canReport;
+  }
+
+  /** Logs named partitions missing from the server, and why the gate may not decide. */
+  void opening(SyncOpened opened) {
+    List<String> absent = new ArrayList<>(partitions);
+    absent.removeAll(opened.getPartitionsList());
+    absent.removeIf(name -> !missing.add(name));
+    if (!absent.isEmpty()) {
+      List<String> has = opened.getPartitionsList();
+      warn("A gate follows partitions that the server does not have: " + listed(absent)
+          + ". The server has " + listed(has) + ".");
+    }
+    String now = "";
+    if (!opened.getLocalDecisions()) {
+      now = FORBIDDEN;
+    } else if (opened.getReportDecisions() && !canReport) {
+      now = NO_OUTBOX;
+    }
+    if (!now.isEmpty() && !now.equals(obstacle)) {
+      warn("A gate sends every check to the server: " + now + ".");
+    }
+    obstacle = now;
+  }
+
+  /** Logs why a stream ended, unless that was logged since the last stable stream. */
+  void end(String reason) {
+    String text = LogText.ofServer(reason);
+    if (ends.size() < MAX_LOGGED_ENDS && ends.add(text)) {
+      warn("A gate's stream has ended: " + text);
+    }
+  }
+
+  /** Logs the recovery from earlier failures, if any. */
+  void recovery() {
+    if (!ends.isEmpty()) {
+      ends.clear();
+      LOG.log(Level.INFO, "A gate's stream is connected again.");
+    }
+  }
+
+  private static void warn(String message) {
+    // As a parameter, since texts of the server may contain braces.
+    LOG.log(Level.WARNING, "{0}", message);
+  }
+
+  private static String listed(List<String> names) {
+    List<String> some = new ArrayList<>();
+    for (String name : names.subList(0, Math.min(names.size(), MAX_LOGGED))) {
+      some.add(LogText.ofServer(name));
+    }
+    return names.isEmpty() ? "none" : String.join(", ", some) + (names.size() > MAX_LOGGED ? ", ..." : "");
+  }
+}

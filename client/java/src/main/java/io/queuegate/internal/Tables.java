@@ -1,0 +1,265 @@
+package io.queuegate.internal;
+
+import io.queuegate.Reason;
+import io.queuegate.v1.CreatedQueueColumns;
+import io.queuegate.v1.LevelColumns;
+import io.queuegate.v1.PolicyPart;
+import io.queuegate.v1.QueueColumns;
+import io.queuegate.v1.QueueNaming;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Reads and validates the tables of a policy, merged from its parts. Rows refer to earlier rows by
+ * distance, so tables cannot contain cycles.
+ */
+final class Tables {
+  private final Partition partition = new Partition();
+  private final int[] depths; // by queue, followed by created queues
+  private int pathBytes;
+
+  private Tables(int queues) {
+    depths = new int[queues];
+  }
+
+  /** A partition with the size of its paths. */
+  static final class Read {
+    final Partition partition;
+    final int pathBytes;
+
+    Read(Tables tables) {
+      partition = tables.partition;
+      pathBytes = tables.pathBytes;
+    }
+  }
+
+  static Read read(PolicyPart sent) throws ProtocolFault {
+    QueueColumns configured = sent.getConfiguredQueues();
+    CreatedQueueColumns created = sent.getCreatedQueues();
+    Tables tables = new Tables(configured.getNameCount() + created.getNameCount());
+    tables.partition.naming = sent.getNaming();
+    tables.readNames(sent.getNamesList());
+    tables.readLevels(sent.getLevels());
+    tables.readQueues(configured);
+    tables.readCreated(created, configured.getNameCount());
+    tables.readStarts(configured, created);
+    tables.partition.ambiguous = sent.getAmbiguousLevel();
+    tables.checkReferences();
+    return new Read(tables);
+  }
+
+  private void readNames(List<String> sent) throws ProtocolFault {
+    Map<String, Integer> names = new HashMap<>(capacity(sent.size()));
+    for (String name : sent) {
+      names.put(name, names.size());
+    }
+    if (names.size() != sent.size() || names.containsKey("")) {
+      throw new ProtocolFault("a name in an ACL is empty or was sent twice");
+    }
+    partition.names = names;
+  }
+
+  private static int capacity(int entries) {
+    return entries + entries / 3 + 1;
+  }
+
+  private void readLevels(LevelColumns sent) throws ProtocolFault {
+    int count = sent.getAboveCount();
+    if (sent.getDepthCount() != count
+        || sent.getUsersCount() != count
+        || sent.getGroupsCount() != count
+        || sent.getServicesCount() != count) {
+      throw new ProtocolFault("the columns of levels have different lengths");
+    }
+    Partition p = partition;
+    p.listed = sent.getListedList().stream().mapToInt(Integer::intValue).toArray();
+    for (int name : p.listed) {
+      if (!isBelow(name, p.names.size())) {
+        throw new ProtocolFault("a level lists a name that does not exist");
+      }
+    }
+    p.above = new int[count];
+    p.depth = new int[count];
+    p.starts = new int[3 * count + 1];
+    p.ends = new Reason[count];
+    int[] lengths = new int[count];
+    int nextEnd = 0;
+    for (int i = 0; i < count; i++) {
+      addList(3 * i, sent.getUsers(i));
+      addList(3 * i + 1, sent.getGroups(i));
+      addList(3 * i + 2, sent.getServices(i));
+      int above = sent.getAbove(i);
+      if (!isBelow(above, i + 1)) {
+        throw new ProtocolFault("a level refers to a level before the first");
+      } else if (above > 0) {
+        lengths[i] = lengths[i - above] + 1;
+      } else if (p.starts[3 * i + 3] > p.starts[3 * i]) {
+        throw new ProtocolFault("the end of a chain lists names");
+      } else {
+        p.ends[i] = nextEnd < sent.getEndReasonsCount() ? endReason(sent.getEndReasons(nextEnd)) : null;
+        nextEnd++;
+        if (p.ends[i] == null) {
+          throw new ProtocolFault("the end of a chain has an invalid reason");
+        }
+      }
+      if (lengths[i] >= Bounds.MAX_CHAIN_LEVELS) {
+        throw new ProtocolFault("a chain has more than " + Bounds.MAX_CHAIN_LEVELS + " levels");
+      }
+      p.above[i] = above;
+      p.depth[i] = sent.getDepth(i);
+    }
+    if (p.starts[3 * count] != p.listed.length || nextEnd != sent.getEndReasonsCount()) {
+      throw new ProtocolFault(
+          "the number of listed names does not match the levels, or the number of reasons the ends of"
+              + " chains");
+    }
+  }
+
+  private static Reason endReason(io.queuegate.v1.Reason sent) {
+    switch (sent) {
+      case REASON_WILDCARD:
+        return Reason.WILDCARD;
+      case REASON_CLUSTER_ADMIN:
+        return Reason.CLUSTER_ADMIN;
+      case REASON_ACLS_DISABLED:
+        return Reason.ACLS_DISABLED;
+      case REASON_NO_MATCH:
+        return Reason.NO_MATCH;
+      default:
+        return null;
+    }
+  }
+
+  /** Adds a list of a level, whose names were sent sorted by name. */
+  private void addList(int index, int length) throws ProtocolFault {
+    int start = partition.starts[index];
+    if (!isBelow(length, partition.listed.length - start + 1)) {
+      throw new ProtocolFault("the number of listed names does not match the levels");
+    }
+    partition.starts[index + 1] = start + length;
+    Arrays.sort(partition.listed, start, start + length);
+  }
+
+  private void readQueues(QueueColumns sent) throws ProtocolFault {
+    int count = sent.getNameCount();
+    if (sent.getParentCount() != count || sent.getSubmitCount() != count || sent.getAdminCount() != count) {
+      throw new ProtocolFault("the columns of queues have different lengths");
+    }
+    if (count == 0 || !sent.getName(0).equals(Names.ROOT) || sent.getParent(0) != 0) {
+      throw new ProtocolFault("the first queue is not \"root\"");
+    }
+    Partition p = partition;
+    p.paths = new String[count];
+    p.queues = new HashMap<>(capacity(count));
+    p.shortNames =
+        p.naming == QueueNaming.QUEUE_NAMING_YARN_SHORT_NAMES ? new HashMap<>() : null;
+    int[] lengths = new int[count]; // of the paths in UTF-8
+    for (int i = 0; i < count; i++) {
+      String name = queueName(sent.getName(i));
+      String path = name;
+      lengths[i] = Names.utf8Length(name);
+      depths[i] = 1;
+      if (i > 0) {
+        int distance = sent.getParent(i);
+        if (distance == 0 || !isBelow(distance, i + 1)) {
+          throw new ProtocolFault("a queue refers to a parent that does not exist");
+        }
+        int parent = i - distance;
+        lengths[i] += lengths[parent] + 1;
+        checkPath(lengths[i]); // before a hostile path is built
+        path = p.paths[parent] + "." + name;
+        depths[i] = depths[parent] + 1;
+      }
+      checkPath(lengths[i]);
+      pathBytes += lengths[i];
+      if (pathBytes > Bounds.MAX_PATHS_BYTES) {
+        throw new ProtocolFault("all paths have more than " + Bounds.MAX_PATHS_BYTES + " bytes");
+      }
+      p.paths[i] = path;
+      p.queues.put(path, i);
+      if (p.shortNames != null && !name.equals(Names.ROOT)) {
+        p.shortNames.put(name, p.shortNames.containsKey(name) ? name : path);
+      }
+    }
+    if (p.queues.size() != count) {
+      throw new ProtocolFault("the policy contains a queue twice");
+    }
+    Integer[] sorted = new Integer[count];
+    Arrays.setAll(sorted, i -> i);
+    Arrays.sort(sorted, (a, b) -> Names.compare(p.paths[a], p.paths[b]));
+    p.sorted = Arrays.stream(sorted).mapToInt(Integer::intValue).toArray();
+  }
+
+  private static void checkPath(int length) throws ProtocolFault {
+    if (length < 0 || length > Bounds.MAX_PATH_BYTES) {
+      throw new ProtocolFault("a path has more than " + Bounds.MAX_PATH_BYTES + " bytes");
+    }
+  }
+
+  private static String queueName(String name) throws ProtocolFault {
+    if (name.isEmpty() || name.indexOf('.') >= 0) {
+      throw new ProtocolFault("a queue name is empty or contains a dot");
+    }
+    return name;
+  }
+
+  private void readCreated(CreatedQueueColumns sent, int first) throws ProtocolFault {
+    int count = sent.getNameCount();
+    if (sent.getParentCount() != count || sent.getSubmitCount() != count || sent.getAdminCount() != count) {
+      throw new ProtocolFault("the columns of created queues have different lengths");
+    }
+    partition.created = new HashMap<>();
+    for (int i = 0; i < count; i++) {
+      int number = first + i;
+      int distance = sent.getParent(i);
+      if (distance == 0 || !isBelow(distance, number + 1)) {
+        throw new ProtocolFault("a created queue refers to a parent that does not exist");
+      }
+      int parent = number - distance;
+      depths[number] = depths[parent] + 1;
+      Map<String, Integer> siblings = partition.created.computeIfAbsent(parent, key -> new HashMap<>());
+      if (siblings.put(queueName(sent.getName(i)), number) != null) {
+        throw new ProtocolFault("the policy contains a created queue twice");
+      }
+    }
+  }
+
+  /** Reads the starts of chains. Those of created queues are sent plus 1, and 0 if unknown. */
+  private void readStarts(QueueColumns configured, CreatedQueueColumns created) throws ProtocolFault {
+    int first = configured.getNameCount();
+    partition.submit = new int[depths.length];
+    partition.admin = new int[depths.length];
+    for (int i = 0; i < depths.length; i++) {
+      boolean isConfigured = i < first;
+      int submit = isConfigured ? configured.getSubmit(i) : created.getSubmit(i - first) - 1;
+      int admin = isConfigured ? configured.getAdmin(i) : created.getAdmin(i - first) - 1;
+      for (int start : new int[] {submit, admin}) {
+        boolean isUnknown = !isConfigured && start == Partition.UNKNOWN_LEVEL;
+        if (!isUnknown && !isBelow(start, partition.above.length)) {
+          throw new ProtocolFault("a queue refers to a level that does not exist");
+        }
+      }
+      partition.submit[i] = submit;
+      partition.admin[i] = admin;
+    }
+  }
+
+  private void checkReferences() throws ProtocolFault {
+    if (!isBelow(partition.ambiguous, partition.above.length)) {
+      throw new ProtocolFault("ambiguous names refer to a level that does not exist");
+    }
+    int deepest = Arrays.stream(depths).max().orElse(0);
+    for (int depth : partition.depth) {
+      if (!isBelow(depth, deepest + 1)) {
+        throw new ProtocolFault("a level is deeper than the path of any queue");
+      }
+    }
+  }
+
+  /** Compares an unsigned number of the contract. */
+  private static boolean isBelow(int number, int limit) {
+    return number >= 0 && number < limit;
+  }
+}
