@@ -9,9 +9,10 @@ import io.grpc.Status;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.netty.shaded.io.netty.channel.ChannelOption;
 import io.grpc.netty.shaded.io.netty.channel.EventLoopGroup;
+import io.grpc.netty.shaded.io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.grpc.netty.shaded.io.netty.channel.epoll.Epoll;
 import io.grpc.netty.shaded.io.netty.channel.epoll.EpollDomainSocketChannel;
-import io.grpc.netty.shaded.io.netty.channel.epoll.EpollEventLoopGroup;
+import io.grpc.netty.shaded.io.netty.channel.epoll.EpollIoHandler;
 import io.grpc.netty.shaded.io.netty.channel.unix.DomainSocketAddress;
 import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import io.grpc.stub.ClientCalls;
@@ -119,7 +120,8 @@ final class Connection {
           "address: Unix sockets need Linux on x86_64 or aarch64, with netty's native library in a"
               + " temporary folder that permits execution: " + Epoll.unavailabilityCause());
     }
-    return new EpollEventLoopGroup(1, new DefaultThreadFactory("queuegate-socket", true));
+    return new MultiThreadIoEventLoopGroup(
+        1, new DefaultThreadFactory("queuegate-socket", true), EpollIoHandler.newFactory());
   }
 
   /** Returns gRPC's service config, the only means to configure retries. */
