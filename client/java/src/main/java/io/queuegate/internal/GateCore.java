@@ -232,8 +232,9 @@ final class GateCore {
     if (isClosed) {
       return 0;
     }
-    log.end(options.explain.apply(end, hasAnswered));
     Status status = Status.fromThrowable(end);
+    boolean isOwn = end instanceof StreamErrors.OwnEnd;
+    log.end(isOwn ? status.getDescription() : options.explain.apply(end, hasAnswered));
     long grace = 0;
     switch (status.getCode()) {
       case UNAVAILABLE:

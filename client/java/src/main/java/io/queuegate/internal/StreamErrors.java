@@ -37,12 +37,19 @@ final class StreamErrors {
         .asRuntimeException();
   }
 
-  static StatusRuntimeException silent(String fault) {
-    return Status.UNAVAILABLE.withDescription(fault).asRuntimeException();
+  /** An end that gRPC did not report, whose description says all. */
+  static final class OwnEnd extends StatusRuntimeException {
+    private OwnEnd(Status status, String description) {
+      super(status.withDescription(description));
+    }
   }
 
-  static StatusRuntimeException ended() {
-    return Status.UNKNOWN.withDescription("the server closed it").asRuntimeException();
+  static OwnEnd silent(String fault) {
+    return new OwnEnd(Status.UNAVAILABLE, fault);
+  }
+
+  static OwnEnd ended() {
+    return new OwnEnd(Status.UNKNOWN, "the server closed it");
   }
 
   /** Returns whether the server has sent an oversized message. */
