@@ -73,6 +73,9 @@ PAGES: Final = {
         module="e2e/packaging/test_install_page.py", not_run=2, blocks="sh console"
     ),
     "docs/how-to/introduce-queue-checks.md": Page(not_run=4),
+    "docs/how-to/java-client.md": Page(
+        module="e2e/documentation/test_java_gate.py", blocks="sh java"
+    ),
     "docs/how-to/java.md": Page(
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),

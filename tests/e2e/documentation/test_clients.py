@@ -7,6 +7,7 @@ from typing import Final
 from tests.support import go_toolchain as go
 
 PAGE: Final = Path("docs/reference/clients.md").read_text()
+GRPC_JAVA: Final = r"<grpc\.version>(.+)</grpc\.version>"
 ROWS: Final = re.findall(r"^\| (\S+) \| (.+) \| .+ \| `(\S+)::(\w+)` \|$", PAGE, re.MULTILINE)
 
 
@@ -14,7 +15,7 @@ def pinned() -> dict[str, str]:
     programs = (go.GHZ, go.GRPCURL, go.GRPC_HEALTH_PROBE, go.KUSTOMIZE, go.HELM, go.PROMTOOL)
     return {program.name: program.version for program in programs} | {
         "grpc-go": found("client/go/go.mod", r"google\.golang\.org/grpc (\S+)"),
-        "grpc-java": found("examples/java/pom.xml", r"<grpc\.version>(.+)</grpc\.version>"),
+        "grpc-java": found("examples/java/pom.xml", GRPC_JAVA),
         "@grpc/grpc-js": found("examples/node/package.json", r'"@grpc/grpc-js": "(.+)"'),
         "yunikorn-scheduler-interface": found(
             "examples/go-shim/go.mod", r"yunikorn-scheduler-interface (\S+)"
@@ -29,6 +30,7 @@ def found(file: str, pattern: str) -> str:
 
 
 def test_versions() -> None:
+    assert found("client/java/pom.xml", GRPC_JAVA) == found("examples/java/pom.xml", GRPC_JAVA)
     assert {client: version for client, version, _, _ in ROWS} == pinned()
 
 

@@ -1,4 +1,4 @@
-"""The gates for Python and Go have the same limits."""
+"""The gates for Python, Go and Java have the same limits."""
 
 import math
 import re
@@ -8,11 +8,13 @@ from typing import Final
 import pytest
 
 from queuegate.gate import bounds, outbox, reflector, replica, session, silence
+from queuegate.policy.decision import RULES
 from queuegate_server.rpc import sync_validation, validation
 from queuegate_server.sync import change_log, compiler
 from queuegate_server.sync import session as server
 
 GO: Final = Path("client/go/queuegate")
+JAVA: Final = Path("client/java/src/main/java/io/queuegate/internal")
 UNITS: Final = {"time.Second": 1.0, "time.Millisecond": 0.001}
 
 
@@ -24,6 +26,16 @@ def go_constant(file: str, name: str) -> float:
     value = math.prod(_factor(each.strip()) for each in found[1].split("*"))
     assert value > 0
     return value
+
+
+def java_constant(file: str, name: str) -> float:
+    """Return a constant of Java: a number, a shifted number, or a duration in seconds."""
+    text = (JAVA / file).read_text()
+    value = r"(?:TimeUnit\.(MILLISECONDS|SECONDS)\.toNanos\()?([\d_.]+)(?: << (\d+))?\)?"
+    found = re.search(rf" static final \w+ {name} = {value};", text)
+    assert found is not None, name
+    unit = {"MILLISECONDS": 0.001, "SECONDS": 1.0}.get(found[1], 1.0)
+    return float(found[2]) * float(1 << int(found[3] or 0)) * unit
 
 
 def table_of_go() -> dict[str, float]:
@@ -66,6 +78,27 @@ def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "name", "expected"),
+    [
+        ("GateCore.java", "FIRST_PAUSE", reflector.FIRST_PAUSE),
+        ("GateCore.java", "LONGEST_PAUSE", reflector.LONGEST_PAUSE),
+        ("StreamLoop.java", "RELEASE_TIME", reflector.RELEASE_SECONDS),
+        ("Liveness.java", "SILENCE", silence.SILENCE),
+        ("Wants.java", "ANSWER_TIME", session.WANT_AGAIN),
+        ("Session.java", "MAX_PINGS", session.MAX_PINGS),
+        ("Users.java", "MAX_USERS", replica.MAX_USERS),
+        ("Users.java", "REFRESH_AFTER", replica.REFRESH_AFTER),
+        ("Outbox.java", "MAX_OUTBOX_BYTES", outbox.MAX_BYTES),
+        ("Outbox.java", "MAX_SEGMENT_BYTES", outbox.MAX_SEGMENT_BYTES),
+        ("Names.java", "MAX_NAME_BYTES", validation.MAX_NAME_BYTES),
+        ("Partition.java", "RULES", RULES),
+    ],
+)
+def test_gates_for_java_have_equal_limits(file: str, name: str, expected: float) -> None:
+    assert java_constant(file, name) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
     ("file", "name", "limit"),
     [
         ("internal/policy/names.go", "maxNameBytes", validation.MAX_NAME_BYTES),
@@ -80,6 +113,13 @@ def test_gates_share_one_table_of_bounds() -> None:
     table["maxGroupsOfUser"] = table.pop("maxGroups")  # a question has another limit of this name
     assert table_of_go() == pytest.approx(table)
     assert len(table) > 20
+    text = (JAVA / "Bounds.java").read_text()
+    of_java = re.findall(r" static final \w+ (\w+) = ", text)
+    named = {name.removesuffix("_SECONDS"): value for name, value in vars(bounds).items()}
+    named["MAX_GROUPS_OF_USER"] = named.pop("MAX_GROUPS")
+    assert {name: java_constant("Bounds.java", name) for name in of_java} == pytest.approx(
+        {name: value for name, value in named.items() if name.isupper()}
+    )
 
 
 def test_a_gate_believes_no_longer_lease_than_the_server_grants() -> None:

@@ -55,6 +55,14 @@ def test_docstrings_of_python() -> None:
     assert words(texts) == GRANTS
 
 
+def test_java() -> None:
+    text = Path("client/java/src/main/java/io/queuegate/Reason.java").read_text()
+    rows = re.findall(r"/\*\* (\w+)[^/]*\*/\s+([A-Z_]+)\((true|false)\)", text)
+    granted = {name.lower(): grants == "true" for _, name, grants in rows if name != "UNSPECIFIED"}
+    assert granted == GRANTS
+    assert words({name.lower(): text for text, name, _ in rows if name != "UNSPECIFIED"}) == GRANTS
+
+
 def test_the_contract() -> None:
     content = files("queuegate.v1").joinpath("contract.binpb").read_bytes()
     [file] = [

@@ -32,6 +32,9 @@ final class Failures {
   private static final String CLOSED_PLAINTEXT =
       "%s closed the connection: if it requires TLS, set ClientConfig.tls or QUEUEGATE_CA_FILE";
 
+  private static final String NOT_SETTINGS = "First received frame was not SETTINGS";
+  private static final String HTTP_1 = "Unexpected HTTP/1.x request";
+
   /** Causes by the wording of gRPC, netty and the JDK, which report them only as text. The first applies. */
   private static final String[][] TLS_CAUSES = {
     {"ALPN", NO_GRPC},
@@ -47,9 +50,9 @@ final class Failures {
     {"Broken pipe", CLOSED_TLS},
   };
   private static final String[][] PLAINTEXT_CAUSES = {
-    {"First received frame was not SETTINGS. Hex dump for first 5 bytes: 485454502f", NO_GRPC},
-    {"Unexpected HTTP/1.x request", NO_GRPC},
-    {"First received frame was not SETTINGS", CLOSED_PLAINTEXT},
+    {NOT_SETTINGS + ". Hex dump for first 5 bytes: 485454502f", NO_GRPC}, // HTTP/
+    {HTTP_1, NO_GRPC},
+    {NOT_SETTINGS, CLOSED_PLAINTEXT},
     {"closed", CLOSED_PLAINTEXT},
     {"reset by peer", CLOSED_PLAINTEXT},
     {"Broken pipe", CLOSED_PLAINTEXT},
@@ -122,6 +125,10 @@ final class Failures {
       return closed();
     }
     String address = connection.address();
+    String causes = textOf(given);
+    if (details.code == Status.Code.INTERNAL && (causes.contains(NOT_SETTINGS) || causes.contains(HTTP_1))) {
+      details.code = Status.Code.UNAVAILABLE; // grpc-java reports this failure to connect otherwise
+    }
     switch (details.code) {
       case RESOURCE_EXHAUSTED:
         if (text.contains("maximum size " + Connection.MAX_RECEIVE_BYTES)) {
@@ -132,7 +139,7 @@ final class Failures {
         }
         break;
       case UNAVAILABLE:
-        details.message = unavailable(textOf(given), connection);
+        details.message = unavailable(causes, connection);
         break;
       case DEADLINE_EXCEEDED:
         details.message = "no response from " + address + " in time (" + text + ")";
