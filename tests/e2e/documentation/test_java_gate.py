@@ -1,5 +1,6 @@
-"""docs/how-to/java-client.md: its programs are built, and examples/java-gate keeps deciding while its
-server is down and restarts.
+"""docs/how-to/java-client.md: its programs run.
+
+examples/java-gate keeps deciding while its server is down and restarts.
 """
 
 import os
