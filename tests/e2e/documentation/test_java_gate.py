@@ -43,7 +43,7 @@ def start(program: Path) -> Iterator[Callable[[str], Callable[[str], str]]]:
     def start(address: str) -> Callable[[str], str]:
         environment = {**os.environ, "QUEUEGATE_ADDRESS": address}
         pipe = subprocess.PIPE
-        command = ["java", "-jar", program]
+        command = ["java", "-jar", str(program)]
         shim = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
         started.append(shim)
 

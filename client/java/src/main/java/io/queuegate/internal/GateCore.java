@@ -233,8 +233,6 @@ final class GateCore {
       return 0;
     }
     Status status = Status.fromThrowable(end);
-    boolean isOwn = end instanceof StreamErrors.OwnEnd;
-    log.end(isOwn ? status.getDescription() : options.explain.apply(end, hasAnswered));
     long grace = 0;
     switch (status.getCode()) {
       case UNAVAILABLE:
@@ -249,11 +247,13 @@ final class GateCore {
       default:
         break;
     }
+    decider.setGrace(grace); // before all that takes time
+    boolean isOwn = end instanceof StreamErrors.OwnEnd;
+    log.end(isOwn ? status.getDescription() : options.explain.apply(end, hasAnswered));
     StreamErrors.Details details = StreamErrors.details(end);
     if (reporter != null && details.isAboutReport) {
       reporter.split(String.valueOf(status.getDescription()));
     }
-    decider.setGrace(grace);
     long last = pause;
     pause = Math.min(2 * last, LONGEST_PAUSE);
     long jittered = last / 2 + ThreadLocalRandom.current().nextLong(last / 2);
