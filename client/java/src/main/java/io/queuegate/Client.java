@@ -8,7 +8,6 @@ import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.protobuf.ProtoUtils;
 import io.queuegate.v1.AccessServiceGrpc;
-import io.queuegate.v1.AccessType;
 import io.queuegate.v1.BatchCheckApplicationAccessRequest;
 import io.queuegate.v1.BatchCheckQueueAccessRequest;
 import io.queuegate.v1.CheckApplicationAccessRequest;
@@ -32,7 +31,6 @@ import io.queuegate.v1.ReloadPolicyRequest;
 import io.queuegate.v1.ReloadPolicyResponse;
 import io.queuegate.v1.ResolveUserGroupsRequest;
 import io.queuegate.v1.ResolveUserGroupsResponse;
-import io.queuegate.v1.UserGroupInformation;
 import io.queuegate.v1.UserGroupServiceGrpc;
 import io.queuegate.v1.ValidatePolicyRequest;
 import io.queuegate.v1.ValidatePolicyResponse;
@@ -43,7 +41,6 @@ import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.NoSuchElementException;
-import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
@@ -99,13 +96,11 @@ public final class Client implements AutoCloseable {
    * Returns a client with another time limit for every call, on the same connection. Close only one of
    * them.
    *
-   * @param timeout a positive duration
+   * @param timeout positive, and at most a day
    * @return the client
    */
   public Client within(Duration timeout) {
-    if (!ClientConfig.isPositive(timeout)) {
-      throw new IllegalArgumentException("timeout must be positive, not " + timeout);
-    }
+    ClientConfig.checkTimeout(timeout);
     return new Client(connection, timeout, true);
   }
 
@@ -123,9 +118,9 @@ public final class Client implements AutoCloseable {
    * @throws QueuegateException if there is none
    */
   public Decision check(Check question) {
-    faults(question).raise();
+    Requests.faults(question).raise();
     return Batches.decision(
-        ask(AccessServiceGrpc.getCheckQueueAccessMethod(), request(question), limit(timeout)));
+        ask(AccessServiceGrpc.getCheckQueueAccessMethod(), Requests.request(question), limit(timeout)));
   }
 
   /**
@@ -137,10 +132,10 @@ public final class Client implements AutoCloseable {
    * @throws QueuegateException if a question is invalid, in which case nothing is sent, or a request fails
    */
   public List<Result> checkMany(List<Check> questions) {
-    validateAll(questions);
+    Requests.validateAll(questions);
     List<CheckQueueAccessRequest> requests = new ArrayList<>(questions.size());
     for (Check each : questions) {
-      requests.add(request(each));
+      requests.add(Requests.request(each));
     }
     CallOptions limit = limit(timeout);
     return Batches.ask(
@@ -163,17 +158,17 @@ public final class Client implements AutoCloseable {
    * @throws QueuegateException if there is no decision
    */
   public ExplainQueueAccessResponse explain(Check question) {
-    Texts.Faults faults = faults(question);
+    Texts.Faults faults = Requests.faults(question);
     if (question.atLeast() != null) {
       faults.add("at_least", "is only for check and checkMany");
     }
     faults.raise();
     ExplainQueueAccessRequest request =
         ExplainQueueAccessRequest.newBuilder()
-            .setUser(user(question))
+            .setUser(Requests.user(question))
             .setPartition(question.partition())
             .setQueue(question.queue())
-            .setAccess(access(question.access()))
+            .setAccess(Requests.access(question.access()))
             .setRealUser(question.realUser())
             .build();
     ExplainQueueAccessResponse response =
@@ -191,7 +186,7 @@ public final class Client implements AutoCloseable {
    * @throws QueuegateException if there is no list
    */
   public List<String> listQueues(Check question) {
-    Texts.Faults faults = questionFaults(question);
+    Texts.Faults faults = Requests.questionFaults(question);
     faults.optional("prefix", question.queue());
     if (question.atLeast() != null) {
       faults.add("at_least", "is only for check and checkMany");
@@ -199,9 +194,9 @@ public final class Client implements AutoCloseable {
     faults.raise();
     ListQueuesRequest.Builder request =
         ListQueuesRequest.newBuilder()
-            .setUser(user(question))
+            .setUser(Requests.user(question))
             .setPartition(question.partition())
-            .setAccess(access(question.access()))
+            .setAccess(Requests.access(question.access()))
             .setPrefix(question.queue())
             .setPageSize(PAGE_SIZE)
             .setRealUser(question.realUser());
@@ -236,7 +231,7 @@ public final class Client implements AutoCloseable {
         ListUsersRequest.newBuilder()
             .setQueue(queue)
             .setPartition(partition)
-            .setAccess(access(access))
+            .setAccess(Requests.access(access))
             .build();
     return () -> new UserPages(first);
   }
@@ -467,59 +462,6 @@ public final class Client implements AutoCloseable {
       throw Failures.contractViolated("the server returned the same page token twice");
     }
     return next;
-  }
-
-  static CheckQueueAccessRequest request(Check question) {
-    CheckQueueAccessRequest.Builder request =
-        CheckQueueAccessRequest.newBuilder()
-            .setUser(user(question))
-            .setPartition(question.partition())
-            .setQueue(question.queue())
-            .setAccess(access(question.access()))
-            .setRealUser(question.realUser());
-    if (question.atLeast() != null) {
-      request.setAtLeast(question.atLeast());
-    }
-    return request.build();
-  }
-
-  private static UserGroupInformation user(Check question) {
-    UserGroupInformation.Builder user = UserGroupInformation.newBuilder().setUser(question.user());
-    if (question.groups() != null) {
-      user.addAllGroups(question.groups()).setNoGroups(question.groups().isEmpty());
-    }
-    return user.build();
-  }
-
-  private static AccessType access(Access access) {
-    return access == Access.ADMIN ? AccessType.ACCESS_TYPE_ADMIN : AccessType.ACCESS_TYPE_SUBMIT;
-  }
-
-  static void validateAll(List<Check> questions) {
-    Texts.Faults all = new Texts.Faults();
-    for (int i = 0; i < questions.size(); i++) {
-      all.addAll(i, faults(Objects.requireNonNull(questions.get(i), "question")));
-    }
-    all.raise();
-  }
-
-  /**
-   * Returns the fields that can never be sent. Limits on lengths and characters are left to the server,
-   * which may be newer.
-   */
-  static Texts.Faults faults(Check question) {
-    Texts.Faults faults = questionFaults(question);
-    faults.required("queue", question.queue());
-    return faults;
-  }
-
-  private static Texts.Faults questionFaults(Check question) {
-    Texts.Faults faults = new Texts.Faults();
-    faults.required("user.user", question.user());
-    faults.groups(question.groups());
-    faults.optional("partition", question.partition());
-    faults.optional("real_user", question.realUser());
-    return faults;
   }
 
   private final class UserPages implements Iterator<ListUsersResponse> {

@@ -10,6 +10,7 @@ import java.util.Objects;
 /** Configures a client. Immutable. */
 public final class ClientConfig {
   static final Duration DEFAULT_TIMEOUT = Duration.ofSeconds(1);
+  private static final Duration MAX_TIMEOUT = Duration.ofDays(1);
   private static final int MAX_ATTEMPTS = 5; // gRPC silently caps larger numbers
   private static final Duration MIN_BACKOFF = Duration.ofMillis(10);
   private static final Duration MAX_BACKOFF = Duration.ofMinutes(1);
@@ -43,8 +44,10 @@ public final class ClientConfig {
     return new Builder();
   }
 
-  static boolean isPositive(Duration duration) {
-    return !duration.isNegative() && !duration.isZero();
+  static void checkTimeout(Duration timeout) {
+    if (timeout.isNegative() || timeout.isZero() || timeout.compareTo(MAX_TIMEOUT) > 0) {
+      throw new IllegalArgumentException("timeout must be positive and at most a day, not " + timeout);
+    }
   }
 
   /** Sets what differs from the defaults. Not safe for concurrent use. */
@@ -77,7 +80,7 @@ public final class ClientConfig {
      * Client#reload}, {@link Client#validate} and each page of {@link Client#listUsers} have 30 s, and an
      * invalidation that waits has 15 s, unless {@link Client#within} says otherwise.
      *
-     * @param timeout a positive duration
+     * @param timeout positive, and at most a day
      * @return this builder
      */
     public Builder timeout(Duration timeout) {
@@ -155,9 +158,7 @@ public final class ClientConfig {
      * @throws IllegalArgumentException if a setting is out of range; the message names it
      */
     public ClientConfig build() {
-      if (!isPositive(timeout)) {
-        throw new IllegalArgumentException("timeout must be positive, not " + timeout);
-      }
+      checkTimeout(timeout);
       if (attempts < 1 || attempts > MAX_ATTEMPTS) {
         throw new IllegalArgumentException("attempts must be 1 to " + MAX_ATTEMPTS + ", not " + attempts);
       }

@@ -120,7 +120,7 @@ public final class Gate implements AutoCloseable {
    * @throws QueuegateException if a question is invalid, or a request to the server fails
    */
   public List<Result> checkMany(List<Check> questions) {
-    Client.validateAll(questions);
+    Requests.validateAll(questions);
     List<Result> results = new ArrayList<>(questions.size());
     List<Integer> positions = new ArrayList<>();
     List<Check> rest = new ArrayList<>();

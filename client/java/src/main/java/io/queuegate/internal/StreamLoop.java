@@ -41,7 +41,7 @@ public final class StreamLoop implements AutoCloseable {
    */
   public StreamLoop(GateOptions options) {
     this.options = options;
-    core = new GateCore(options, Clock.ofMachine(), this::wake, changed::release);
+    core = new GateCore(options, Clock.ofMachine(), this::wake, this::noteChange);
     thread = daemon("queuegate-gate", this::run);
     thread.start();
     if (options.onChange != null) {
@@ -118,6 +118,12 @@ public final class StreamLoop implements AutoCloseable {
       thread.join(JOIN_MILLIS);
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt(); // the thread ends on its own
+    }
+  }
+
+  private void noteChange() {
+    if (changed.availablePermits() == 0) { // one call covers several changes
+      changed.release();
     }
   }
 
