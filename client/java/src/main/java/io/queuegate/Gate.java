@@ -112,6 +112,15 @@ public final class Gate implements AutoCloseable {
   }
 
   /**
+   * Returns what this gate knows, for callers that must not wait.
+   *
+   * @return the same object for each call
+   */
+  public LocalGate local() {
+    return loop.local();
+  }
+
+  /**
    * Checks many at once, as {@link Client#checkMany} does. Only checks that the gate cannot decide are
    * sent to the server.
    *

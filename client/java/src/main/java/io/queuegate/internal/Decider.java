@@ -60,6 +60,36 @@ final class Decider {
     return answer(from, fresh);
   }
 
+  /** Returns the decision if it does not depend on the user's groups; null otherwise. */
+  Decision decideWithoutGroups(Check question) {
+    Replica.State from = replica.state();
+    if (!from.rights.decide || question.atLeast() != null) {
+      return null;
+    }
+    Memory.Memo memo = memory.find(question, from.generation);
+    if (memo == null) {
+      Replica.PartitionPolicy local = locate(from, question);
+      Partition.Target target =
+          local == null ? null : local.partition.locate(question.queue(), question.access());
+      if (target == null) {
+        return null;
+      }
+      Decision decision =
+          local.partition.decide(target, question.user(), null, question.realUser(), local.revision);
+      if (decision == null) {
+        return null;
+      }
+      memo = new Memory.Memo(question, decision, from.generation, null, local.name);
+      memory.add(memo);
+    }
+    return memo.entry == null ? answer(from, memo) : null;
+  }
+
+  /** Returns whether groups may be used now: under a lease, or in the time after it that is permitted. */
+  boolean isCovered(Replica.State from, Users.Entry entry) {
+    return current(from, NO_DECISION, entry) != null;
+  }
+
   /** Returns the decision of a memo if it is valid, after storing it for a report; else null. */
   private Decision answer(Replica.State from, Memory.Memo memo) {
     Decision decision = current(from, memo.decision, memo.entry);

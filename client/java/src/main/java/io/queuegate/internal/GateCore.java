@@ -33,6 +33,7 @@ final class GateCore {
   private final Wants wants;
   private final Session session;
   private final Decider decider;
+  private final LocalView view;
   private final Runnable wake;
   private volatile boolean isClosed;
   private volatile long resets;
@@ -64,8 +65,13 @@ final class GateCore {
     session =
         new Session(replica, wants, options.name, options.partitions, outbox != null, clock.error());
     decider = new Decider(replica, session, wants, outbox, clock::now);
+    view = new LocalView(replica, wants, decider, clock::now);
     log = new StreamLog(options.partitions, outbox != null);
     reporter = outbox == null ? null : new Reporter(outbox);
+  }
+
+  LocalView view() {
+    return view;
   }
 
   Decision decide(Check question) {
@@ -179,6 +185,7 @@ final class GateCore {
       decider.setGrace(0);
       hasAnswered = true;
       log.opening(response.getOpened());
+      view.noteOpened();
       if (!response.getOpened().getResumed()) {
         noteReset();
       }
@@ -197,6 +204,9 @@ final class GateCore {
       wake.run();
     }
     SyncRequest answer = session.receive(response, clock.now());
+    if (response.hasPong() && !lacksPolicy) {
+      view.notePong();
+    }
     if (answer != null && (reply == null || !reply.hasRelease())) { // nothing may replace a release
       reply = answer;
       wake.run();
@@ -233,6 +243,7 @@ final class GateCore {
       return 0;
     }
     Status status = Status.fromThrowable(end);
+    view.noteEnd(status.getCode());
     long grace = 0;
     switch (status.getCode()) {
       case UNAVAILABLE:

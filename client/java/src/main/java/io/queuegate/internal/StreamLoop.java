@@ -5,6 +5,7 @@ import io.grpc.stub.ClientResponseObserver;
 import io.queuegate.Check;
 import io.queuegate.Decision;
 import io.queuegate.GateState;
+import io.queuegate.LocalGate;
 import io.queuegate.v1.SyncRequest;
 import io.queuegate.v1.SyncResponse;
 import java.util.List;
@@ -63,6 +64,15 @@ public final class StreamLoop implements AutoCloseable {
    */
   public Decision decide(Check question) {
     return core.decide(question);
+  }
+
+  /**
+   * Returns what this gate knows.
+   *
+   * @return the view
+   */
+  public LocalGate local() {
+    return core.view();
   }
 
   /**

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 
 /**
  * The cached groups of users. Dropping an entry invalidates the cached decisions that used it.
@@ -22,7 +23,24 @@ final class Users {
   static final long REFRESH_RETRY = TimeUnit.MILLISECONDS.toNanos(1_000);
 
   private final ConcurrentHashMap<Key, Entry> entries = new ConcurrentHashMap<>();
+  private volatile Listener listener; // null if nobody listens
   private int bytes; // the approximate size of all groups
+
+  /** Learns of invalidations in a partition. */
+  private static final class Listener {
+    final String partition;
+    final Consumer<String> invalidate;
+
+    Listener(String partition, Consumer<String> invalidate) {
+      this.partition = partition;
+      this.invalidate = invalidate;
+    }
+  }
+
+  /** Calls a function with each user of a partition that is dropped, and with null for all. */
+  void onInvalidation(String partition, Consumer<String> invalidate) {
+    listener = new Listener(partition, invalidate);
+  }
 
   /** A partition with the name of a user. */
   static final class Key {
@@ -139,6 +157,13 @@ final class Users {
         }
       }
     }
+    Listener listening = listener;
+    if (listening != null && listening.partition.equals(partition)) {
+      if (names.isEmpty()) {
+        listening.invalidate.accept(null);
+      }
+      names.forEach(listening.invalidate);
+    }
   }
 
   /** Drops all users outside the given partitions. */
@@ -147,6 +172,10 @@ final class Users {
       if (!partitions.contains(each.getKey().partition)) {
         drop(each.getValue());
       }
+    }
+    Listener listening = listener;
+    if (listening != null && !partitions.contains(listening.partition)) {
+      listening.invalidate.accept(null);
     }
   }
 

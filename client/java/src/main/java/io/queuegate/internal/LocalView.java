@@ -1,0 +1,101 @@
+package io.queuegate.internal;
+
+import io.grpc.Status;
+import io.queuegate.Check;
+import io.queuegate.Decision;
+import io.queuegate.LocalGate;
+import java.util.Collections;
+import java.util.List;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+
+/** What a gate knows. */
+final class LocalView implements LocalGate {
+  private final Replica replica;
+  private final Wants wants;
+  private final Decider decider;
+  private final LongSupplier clock;
+  private volatile boolean isAccepted; // by a server, on the current or last stream
+  private volatile boolean hasPolicies; // a pong followed them
+  private volatile Status.Code lastFailure;
+
+  LocalView(Replica replica, Wants wants, Decider decider, LongSupplier clock) {
+    this.replica = replica;
+    this.wants = wants;
+    this.decider = decider;
+    this.clock = clock;
+  }
+
+  /** Notes that a server has accepted a stream. */
+  void noteOpened() {
+    isAccepted = true;
+    hasPolicies = false;
+    lastFailure = null;
+  }
+
+  /** Notes that the server has sent the policies that it has for this gate. */
+  void notePong() {
+    hasPolicies = isAccepted;
+  }
+
+  /** Notes the end of a stream. */
+  void noteEnd(Status.Code code) {
+    isAccepted = false;
+    hasPolicies = false;
+    lastFailure = code;
+  }
+
+  @Override
+  public Decision checkWithoutGroups(Check question) {
+    return decider.decideWithoutGroups(question);
+  }
+
+  @Override
+  public List<String> groups(String partition, String user) {
+    Replica.State from = replica.state();
+    Replica.PartitionPolicy local = replica.find(from, partition);
+    if (local == null || !Names.isPlain(user)) {
+      return null;
+    }
+    Users.Entry entry = replica.users.find(local.name, user);
+    if (entry == null) {
+      wants.add(new Users.Key(local.name, user), clock.getAsLong());
+      return null;
+    }
+    if (!decider.isCovered(from, entry)) {
+      return null;
+    }
+    return entry.exists ? entry.groups : Collections.<String>emptyList();
+  }
+
+  @Override
+  public void onInvalidation(String partition, Consumer<String> invalidate) {
+    replica.users.onInvalidation(partition, invalidate);
+  }
+
+  @Override
+  public Rights rights(String partition) {
+    if (!hasPolicies) {
+      return null;
+    }
+    Replica.State now = replica.state();
+    Replica.PartitionPolicy policy = now.policies.get(partition);
+    return new Rights(
+        now.rights.decide,
+        now.rights.report,
+        now.rights.assertGroups && (policy == null || policy.useGivenGroups),
+        policy != null,
+        policy != null && policy.partition != null);
+  }
+
+  @Override
+  public long revision(String partition) {
+    Replica.PartitionPolicy policy = replica.state().policies.get(partition);
+    return policy == null ? 0 : policy.revision;
+  }
+
+  @Override
+  public Status.Code lastFailure() {
+    return lastFailure;
+  }
+}

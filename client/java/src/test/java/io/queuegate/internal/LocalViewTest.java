@@ -1,0 +1,119 @@
+package io.queuegate.internal;
+
+import static io.queuegate.internal.World.HOUR;
+import static io.queuegate.internal.World.SECOND;
+import static io.queuegate.internal.World.forget;
+import static io.queuegate.internal.World.opened;
+import static io.queuegate.internal.World.userGroups;
+import static io.queuegate.internal.World.whole;
+import static io.queuegate.v1.ResolveOutcome.RESOLVE_OUTCOME_NOT_FOUND;
+import static io.queuegate.v1.ResolveOutcome.RESOLVE_OUTCOME_RESOLVED;
+import static io.queuegate.v1.ResolveOutcome.RESOLVE_OUTCOME_UNAVAILABLE;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Status;
+import io.queuegate.Check;
+import io.queuegate.Decision;
+import io.queuegate.LocalGate.Rights;
+import io.queuegate.Reason;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** What a gate knows, for callers that must not wait. */
+class LocalViewTest {
+  private final World w = new World().live(whole("default", "alice staff"));
+  private final LocalView view = new LocalView(w.replica, w.wants, w.decider, () -> w.now);
+
+  private Reason withoutGroups(String user) {
+    Decision decision = view.checkWithoutGroups(Check.of(user, "root"));
+    return decision == null ? null : decision.reason();
+  }
+
+  @Test
+  void decidesOnlyWhatDoesNotDependOnGroups() {
+    assertEquals(Reason.USER, withoutGroups("alice"));
+    assertNull(withoutGroups("sam"));
+    assertEquals(Collections.emptyList(), w.taken()); // it requests no groups
+    w.expect("sam", "root", null);
+    w.give("sam", HOUR, "staff");
+    w.expect("sam", "root", Reason.GROUP);
+    assertNull(withoutGroups("sam"), "a decision that was made with groups");
+    w.now += 5 * SECOND;
+    assertNull(withoutGroups("alice"), "no lease");
+  }
+
+  @Test
+  void groupsAreRequestedOnceAndValidUnderALease() {
+    assertNull(view.groups("default", "sam"));
+    assertNull(view.groups("default", "sam"));
+    assertEquals(Collections.singletonList("sam"), w.taken());
+    w.receive(userGroups("sam", RESOLVE_OUTCOME_RESOLVED, HOUR, "a", "b"));
+    assertEquals(Arrays.asList("a", "b"), view.groups("default", "sam"));
+    assertEquals(Arrays.asList("a", "b"), view.groups("", "sam"));
+    assertNull(view.groups("other", "sam"));
+    w.now += 5 * SECOND;
+    assertNull(view.groups("default", "sam"), "no lease");
+    w.renew();
+    assertEquals(Arrays.asList("a", "b"), view.groups("default", "sam"));
+    w.receive(forget("default", "sam"));
+    assertNull(view.groups("default", "sam"));
+  }
+
+  @Test
+  void anUnknownUserHasNoGroupsAndAFailureIsUnknown() {
+    view.groups("default", "nobody");
+    view.groups("default", "dora");
+    w.taken();
+    w.receive(
+        userGroups("nobody", RESOLVE_OUTCOME_NOT_FOUND, HOUR),
+        userGroups("dora", RESOLVE_OUTCOME_UNAVAILABLE, HOUR));
+    assertEquals(Collections.emptyList(), view.groups("default", "nobody"));
+    assertNull(view.groups("default", "dora"));
+  }
+
+  @Test
+  void aListenerLearnsOfInvalidations() {
+    List<String> heard = new ArrayList<>();
+    view.onInvalidation("default", heard::add);
+    w.receive(forget("default", "sam", "eve"), forget("other", "sam"), forget("default"));
+    assertEquals(Arrays.asList("sam", "eve", null), heard);
+    heard.clear();
+    w.session.reset(Collections.singletonList("default"));
+    assertEquals(Collections.emptyList(), heard, "the server lets the gate keep its groups");
+    w.session.reset(Collections.emptyList());
+    assertEquals(Collections.singletonList((String) null), heard);
+  }
+
+  @Test
+  void rightsAreKnownOnceTheServerHasSentItsPolicies() {
+    assertNull(view.rights("default"));
+    view.noteOpened();
+    assertNull(view.rights("default"));
+    view.notePong();
+    Rights rights = view.rights("default");
+    assertTrue(rights.decide() && rights.stateGroups() && rights.hasPartition() && rights.knowsRules());
+    assertFalse(rights.report());
+    assertFalse(view.rights("other").hasPartition());
+    w.receive(opened(to -> to.setLocalDecisions(false).setAssertGroups(false).setReportDecisions(true)));
+    rights = view.rights("default");
+    assertTrue(rights.report());
+    assertFalse(rights.decide() || rights.stateGroups());
+    view.noteEnd(Status.Code.PERMISSION_DENIED);
+    assertNull(view.rights("default"));
+    assertEquals(Status.Code.PERMISSION_DENIED, view.lastFailure());
+    view.noteOpened();
+    assertNull(view.lastFailure());
+  }
+
+  @Test
+  void revisions() {
+    assertEquals(1, view.revision("default"));
+    assertEquals(0, view.revision("other"));
+  }
+}
