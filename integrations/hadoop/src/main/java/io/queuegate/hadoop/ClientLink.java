@@ -1,0 +1,201 @@
+package io.queuegate.hadoop;
+
+import io.grpc.Status;
+import io.queuegate.Check;
+import io.queuegate.ClientConfig;
+import io.queuegate.Decision;
+import io.queuegate.Gate;
+import io.queuegate.GateConfig;
+import io.queuegate.GateState;
+import io.queuegate.LocalGate;
+import io.queuegate.TlsConfig;
+import java.nio.file.Paths;
+import java.util.Collections;
+import java.util.List;
+import java.util.Locale;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Supplier;
+
+/** A connection by queuegate's client. */
+final class ClientLink implements GateLink {
+  private static final long POLL_MILLIS = 2;
+  /** A policy or groups that arrive meanwhile void a decision. */
+  private static final int ATTEMPTS = 3;
+
+  private final Settings settings;
+  private final LocalGate local;
+  private final Function<Check, Decision> check;
+  private final Supplier<GateState> state;
+  private final Runnable close;
+
+  /** Takes the parts of a gate: what it knows, and its methods. */
+  ClientLink(
+      Settings settings,
+      LocalGate local,
+      Function<Check, Decision> check,
+      Supplier<GateState> state,
+      Runnable close) {
+    this.settings = settings;
+    this.local = local;
+    this.check = check;
+    this.state = state;
+    this.close = close;
+  }
+
+  /**
+   * Opens a connection in the background.
+   *
+   * @throws IllegalArgumentException if a file cannot be read, or the address is invalid
+   */
+  static GateLink open(Settings settings) {
+    ClientLog.install();
+    ClientConfig.Builder client =
+        ClientConfig.builder().address(settings.address).tokenFile(settings.tokenFile);
+    if (settings.tls) {
+      TlsConfig tls =
+          TlsConfig.defaults().withCaFile(settings.caFile).withServerName(settings.serverName);
+      client.tls(
+          settings.keyFile.isEmpty()
+              ? tls
+              : tls.withCertificate(settings.certificateFile, settings.keyFile));
+    }
+    GateConfig.Builder config =
+        GateConfig.builder()
+            .client(client.build())
+            .partitions(Collections.singletonList(settings.partition))
+            .stale(settings.stale)
+            .name(settings.name);
+    if (!settings.outbox.isEmpty()) {
+      config.outbox(Paths.get(settings.outbox));
+    }
+    Gate gate = Gate.open(config.build());
+    return new ClientLink(settings, gate.local(), gate::checkLocally, gate::state, gate::close);
+  }
+
+  @Override
+  public Answer decide(QueueCheck asked, List<String> groups) {
+    Check question = groups == null ? question(asked) : question(asked).withGroups(groups);
+    for (int i = 0; i < ATTEMPTS; i++) {
+      Decision decision =
+          groups == null ? local.checkWithoutGroups(question) : check.apply(question);
+      if (decision != null) {
+        return answer(decision);
+      }
+    }
+    return groups == null && isLive() ? Answer.GROUPS_UNKNOWN : Answer.UNDECIDED;
+  }
+
+  @Override
+  public Answer decideWithServersGroups(QueueCheck asked) {
+    Check question = question(asked);
+    for (int i = 0; i < ATTEMPTS; i++) {
+      Decision decision = check.apply(question);
+      if (decision != null) {
+        return answer(decision);
+      }
+      if (groups(asked.user) == null) {
+        return isLive() ? Answer.GROUPS_UNKNOWN : Answer.UNDECIDED;
+      }
+    }
+    return Answer.UNDECIDED;
+  }
+
+  private Check question(QueueCheck asked) {
+    return Check.of(asked.user, asked.queue)
+        .withPartition(settings.partition)
+        .withAccess(asked.access)
+        .withRealUser(asked.realUser);
+  }
+
+  private static Answer answer(Decision decision) {
+    if (decision.stale()) {
+      return decision.allowed() ? Answer.ALLOWED_BY_STALE_STATE : Answer.DENIED_BY_STALE_STATE;
+    }
+    return decision.allowed() ? Answer.ALLOWED : Answer.DENIED;
+  }
+
+  @Override
+  public List<String> groups(String user) {
+    return local.groups(settings.partition, user);
+  }
+
+  @Override
+  public void awaitGroups(String user, long millis) throws InterruptedException {
+    long end = System.nanoTime() + millis * 1_000_000;
+    while (groups(user) == null && mayAnswerSoon() && System.nanoTime() - end < 0) {
+      Thread.sleep(POLL_MILLIS);
+    }
+  }
+
+  /** Returns whether waiting makes sense: not while the server is away. */
+  private boolean mayAnswerSoon() {
+    GateState now = state.get();
+    return now == GateState.LIVE || now == GateState.CONNECTING && local.lastFailure() == null;
+  }
+
+  @Override
+  public void onInvalidation(Consumer<String> invalidate) {
+    local.onInvalidation(settings.partition, invalidate);
+  }
+
+  @Override
+  public boolean isLive() {
+    return state.get() == GateState.LIVE;
+  }
+
+  @Override
+  public String state() {
+    return state.get().name().toLowerCase(Locale.ROOT);
+  }
+
+  @Override
+  public long revision() {
+    return local.revision(settings.partition);
+  }
+
+  @Override
+  public String fault(boolean givesGroups) {
+    Status.Code failure = local.lastFailure();
+    if (failure == Status.Code.PERMISSION_DENIED) {
+      return "the server denies it the role sync: add sync to this caller's roles (callers) in the server's settings";
+    }
+    if (failure == Status.Code.UNAUTHENTICATED) {
+      return "the server does not know this caller: check " + Key.TOKEN_FILE.text
+          + " and callers.tokens in the server's settings";
+    }
+    if (failure == Status.Code.UNIMPLEMENTED) {
+      return "the server at " + settings.address + " has no SyncService: upgrade it, or correct "
+          + Key.ADDRESS.text;
+    }
+    LocalGate.Rights rights = local.rights(settings.partition);
+    if (rights == null) {
+      return null;
+    }
+    if (rights.report() && settings.outbox.isEmpty()) {
+      return "the server keeps an audit log of all decisions: set " + Key.OUTBOX.text
+          + " to a folder on a local disk";
+    }
+    if (!rights.decide()) {
+      return "the server does not let gates decide: set sync.local_decisions: report in its settings, "
+          + "or upgrade this jar if it is older than the server";
+    }
+    if (!rights.hasPartition()) {
+      return "the server has no partition '" + Text.escaped(settings.partition) + "': correct "
+          + Key.PARTITION.text;
+    }
+    if (!rights.knowsRules()) {
+      return "the server's decision rules are newer than this jar: upgrade the jar";
+    }
+    if (givesGroups && !rights.stateGroups()) {
+      return "the server ignores the groups that this caller states: set assert_groups: true for the caller, and "
+          + "trust_provided_groups: true for the partition, in the server's settings";
+    }
+    return null;
+  }
+
+  @Override
+  public void close() {
+    close.run();
+  }
+}

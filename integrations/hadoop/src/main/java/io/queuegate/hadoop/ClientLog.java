@@ -1,0 +1,47 @@
+package io.queuegate.hadoop;
+
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+import java.util.logging.SimpleFormatter;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Passes what queuegate's client logs to Hadoop's log. */
+final class ClientLog extends Handler {
+  private static final String NAME = "io.queuegate";
+  private static final Logger LOG = LoggerFactory.getLogger(NAME);
+  // The JDK forgets loggers that nobody refers to.
+  private static final java.util.logging.Logger SOURCE = java.util.logging.Logger.getLogger(NAME);
+
+  private final SimpleFormatter formatter = new SimpleFormatter();
+
+  private ClientLog() {}
+
+  /** Starts passing records, once in a process. */
+  static synchronized void install() {
+    if (SOURCE.getUseParentHandlers()) {
+      SOURCE.setUseParentHandlers(false);
+      SOURCE.addHandler(new ClientLog());
+    }
+  }
+
+  @Override
+  public void publish(LogRecord record) {
+    String message = formatter.formatMessage(record);
+    int level = record.getLevel().intValue();
+    if (level >= Level.SEVERE.intValue()) {
+      LOG.error(message, record.getThrown());
+    } else if (level >= Level.WARNING.intValue()) {
+      LOG.warn(message, record.getThrown());
+    } else if (level >= Level.INFO.intValue()) {
+      LOG.info(message, record.getThrown());
+    }
+  }
+
+  @Override
+  public void flush() {}
+
+  @Override
+  public void close() {}
+}

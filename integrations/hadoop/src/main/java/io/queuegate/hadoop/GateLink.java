@@ -1,0 +1,57 @@
+package io.queuegate.hadoop;
+
+import java.util.List;
+import java.util.function.Consumer;
+
+/** The connection of this process to queuegate, with a gate. Safe for concurrent use. */
+interface GateLink extends AutoCloseable {
+  /**
+   * Decides a question with groups that the caller knows. Never waits.
+   *
+   * @param groups the user's groups; null if they are not known
+   */
+  Answer decide(QueueCheck check, List<String> groups);
+
+  /** Decides a question with the server's groups, which the gate copies. Never waits. */
+  Answer decideWithServersGroups(QueueCheck check);
+
+  /**
+   * Returns the server's groups of a user, empty for an unknown user; null if the gate has no copy of
+   * them under a lease. It then requests them.
+   */
+  List<String> groups(String user);
+
+  /**
+   * Waits until {@link #groups} may have an answer.
+   *
+   * @param millis how long to wait at most, in milliseconds
+   */
+  void awaitGroups(String user, long millis) throws InterruptedException;
+
+  /**
+   * Calls a function with each user whose groups the server invalidates, and with null for all users,
+   * before the server learns that this process has done so.
+   */
+  void onInvalidation(Consumer<String> invalidate);
+
+  /** Returns whether the gate has a lease, and so decides. */
+  boolean isLive();
+
+  /** Returns the gate's state in one word. */
+  String state();
+
+  /** Returns the revision of the policy; 0 without one. */
+  long revision();
+
+  /**
+   * Returns why the gate cannot decide until an administrator changes settings, with the remedy; null if
+   * no such reason is known.
+   *
+   * @param givesGroups whether questions contain groups, which the server must permit
+   */
+  String fault(boolean givesGroups);
+
+  /** Releases the lease and closes the connection. */
+  @Override
+  void close();
+}

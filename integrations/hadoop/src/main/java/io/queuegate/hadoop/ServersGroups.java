@@ -1,0 +1,44 @@
+package io.queuegate.hadoop;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+
+/** Looks users' groups up in queuegate, for the mappings of Hadoop and Spark. */
+final class ServersGroups {
+  private final GateLink link;
+  private final Duration timeout;
+
+  /**
+   * @param timeout how long a look-up may wait
+   */
+  ServersGroups(GateLink link, Duration timeout) {
+    this.link = link;
+    this.timeout = timeout;
+  }
+
+  /**
+   * Returns the groups of a user, starting with the primary group; empty if the directory knows no such
+   * user.
+   *
+   * @throws IOException if they could not be looked up, which is never an empty list
+   */
+  List<String> of(String user) throws IOException {
+    List<String> groups = link.groups(user);
+    if (groups == null) {
+      try {
+        link.awaitGroups(user, timeout.toMillis());
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+      }
+      groups = link.groups(user);
+    }
+    if (groups == null) {
+      String fault = link.fault(false);
+      throw new IOException("queuegate could not look up the groups of " + Text.escaped(user) + ": "
+        + (fault != null ? fault : link.isLive() ? "no answer within " + timeout.toMillis() + " ms ("
+          + Key.LOOKUP_TIMEOUT.text + ")" : "the gate is " + link.state()));
+    }
+    return groups;
+  }
+}

@@ -1,0 +1,34 @@
+package io.queuegate.hadoop;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.function.Function;
+import org.apache.hadoop.util.ShutdownHookManager;
+
+/** One connection for each group of equal settings, for all classes of this module in a process. */
+final class SharedLinks {
+  /** After the ResourceManager has stopped (30), so that it decides until then. */
+  private static final int SHUTDOWN_PRIORITY = 20;
+
+  private static final Map<Settings, GateLink> LINKS = new HashMap<>();
+
+  private SharedLinks() {}
+
+  /** Returns the connection with these settings, which opens in the background. */
+  static synchronized GateLink of(Settings settings, Function<Settings, GateLink> open) {
+    GateLink link = LINKS.get(settings);
+    if (link == null) {
+      link = open.apply(settings);
+      if (LINKS.isEmpty()) {
+        ShutdownHookManager.get().addShutdownHook(SharedLinks::closeAll, SHUTDOWN_PRIORITY);
+      }
+      LINKS.put(settings, link);
+    }
+    return link;
+  }
+
+  private static synchronized void closeAll() {
+    LINKS.values().forEach(GateLink::close);
+    LINKS.clear();
+  }
+}

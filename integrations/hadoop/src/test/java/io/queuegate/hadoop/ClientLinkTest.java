@@ -1,0 +1,183 @@
+package io.queuegate.hadoop;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
+
+import io.grpc.Status;
+import io.queuegate.Access;
+import io.queuegate.Check;
+import io.queuegate.Decision;
+import io.queuegate.GateState;
+import io.queuegate.LocalGate;
+import io.queuegate.Reason;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.List;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+class ClientLinkTest {
+  private static final QueueCheck CHECK = new QueueCheck("alice", "livy", "root.a", Access.ADMIN);
+  private static final Decision ALLOWED = decision(true, false);
+  private static final List<String> DEV = Collections.singletonList("dev");
+
+  private final Known known = new Known();
+  private final Deque<Decision> decisions = new ArrayDeque<>();
+  private final List<Check> asked = new ArrayList<>();
+  private GateState state = GateState.LIVE;
+  private int nulls; // before the first decision
+  private final ClientLink link =
+      new ClientLink(Settings.of(SettingsTest.with()), known, this::check, () -> state, () -> { });
+
+  private static Decision decision(boolean allowed, boolean stale) {
+    return new Decision(allowed, allowed ? Reason.USER : Reason.NO_MATCH, "", "", 1, "", stale);
+  }
+
+  private Decision check(Check question) {
+    asked.add(question);
+    return nulls-- > 0 ? null : decisions.peek();
+  }
+
+  @Test
+  void asksWithEverything() {
+    link.decide(CHECK, DEV);
+    Check expected = Check.of("alice", "root.a").withPartition("default").withAccess(Access.ADMIN)
+        .withRealUser("livy").withGroups(DEV);
+    assertEquals(expected, asked.get(0));
+  }
+
+  static Stream<Arguments> decisionsOfGates() {
+    return Stream.of(
+        arguments(decision(true, false), Answer.ALLOWED),
+        arguments(decision(false, false), Answer.DENIED),
+        arguments(decision(true, true), Answer.ALLOWED_BY_STALE_STATE),
+        arguments(decision(false, true), Answer.DENIED_BY_STALE_STATE));
+  }
+
+  @ParameterizedTest
+  @MethodSource("decisionsOfGates")
+  void answers(Decision decision, Answer answer) {
+    decisions.add(decision);
+    assertEquals(answer, link.decide(CHECK, DEV));
+    assertEquals(answer, link.decideWithServersGroups(CHECK));
+    known.withoutGroups = decision;
+    assertEquals(answer, link.decide(CHECK, null));
+  }
+
+  @Test
+  void aPolicyThatArrivesMeanwhileCausesNoFallback() {
+    decisions.add(ALLOWED);
+    nulls = 1;
+    assertEquals(Answer.ALLOWED, link.decide(CHECK, DEV));
+  }
+
+  @Test
+  void groupsThatArriveMeanwhileCauseNoFallback() {
+    decisions.add(ALLOWED);
+    nulls = 1;
+    known.groups = DEV; // the gate lacked them when it was asked first
+    assertEquals(Answer.ALLOWED, link.decideWithServersGroups(CHECK));
+  }
+
+  @Test
+  void whatOnlyTheServerCanDecideIsUndecided() {
+    known.groups = DEV;
+    assertEquals(Answer.UNDECIDED, link.decide(CHECK, DEV));
+    assertEquals(Answer.UNDECIDED, link.decideWithServersGroups(CHECK));
+  }
+
+  @Test
+  void groupsAreUnknownOnlyUnderALease() {
+    assertEquals(Answer.GROUPS_UNKNOWN, link.decide(CHECK, null));
+    assertEquals(Answer.GROUPS_UNKNOWN, link.decideWithServersGroups(CHECK));
+    state = GateState.EXPIRED;
+    assertEquals(Answer.UNDECIDED, link.decide(CHECK, null));
+    assertEquals(Answer.UNDECIDED, link.decideWithServersGroups(CHECK));
+  }
+
+  @Test
+  void nobodyWaitsForAServerThatIsAway() throws InterruptedException {
+    state = GateState.EXPIRED;
+    link.awaitGroups("alice", 600_000);
+    state = GateState.CONNECTING;
+    known.lastFailure = Status.Code.UNAVAILABLE;
+    link.awaitGroups("alice", 600_000);
+  }
+
+  static Stream<Arguments> faults() {
+    return Stream.of(
+        arguments(null, null, null),
+        arguments(Status.Code.UNAVAILABLE, null, null),
+        arguments(Status.Code.PERMISSION_DENIED, null, "add sync to this caller's roles"),
+        arguments(Status.Code.UNAUTHENTICATED, null, "queuegate.token-file"),
+        arguments(Status.Code.UNIMPLEMENTED, null, "queuegate.address"),
+        arguments(null, new LocalGate.Rights(true, false, true, true, true), null),
+        arguments(null, new LocalGate.Rights(false, true, true, true, true), "set queuegate.outbox"),
+        arguments(null, new LocalGate.Rights(false, false, true, true, true), "sync.local_decisions: report"),
+        arguments(null, new LocalGate.Rights(true, false, true, false, false), "correct queuegate.partition"),
+        arguments(null, new LocalGate.Rights(true, false, true, true, false), "upgrade the jar"),
+        arguments(null, new LocalGate.Rights(true, false, false, true, true), "assert_groups: true"));
+  }
+
+  @ParameterizedTest
+  @MethodSource("faults")
+  void namesWhatIsMissing(Status.Code failure, LocalGate.Rights rights, String remedy) {
+    known.lastFailure = failure;
+    known.rights = rights;
+    String fault = link.fault(true);
+    if (remedy == null) {
+      assertNull(fault);
+    } else {
+      assertTrue(fault.contains(remedy), fault);
+    }
+  }
+
+  @Test
+  void theRightToStateGroupsMattersOnlyToThoseWhoDo() {
+    known.rights = new LocalGate.Rights(true, false, false, true, true);
+    assertNull(link.fault(false));
+  }
+
+  private static final class Known implements LocalGate {
+    Decision withoutGroups;
+    List<String> groups;
+    Rights rights;
+    Status.Code lastFailure;
+
+    @Override
+    public Decision checkWithoutGroups(Check question) {
+      return withoutGroups;
+    }
+
+    @Override
+    public List<String> groups(String partition, String user) {
+      return groups;
+    }
+
+    @Override
+    public void onInvalidation(String partition, Consumer<String> invalidate) {}
+
+    @Override
+    public Rights rights(String partition) {
+      return rights;
+    }
+
+    @Override
+    public long revision(String partition) {
+      return 1;
+    }
+
+    @Override
+    public Status.Code lastFailure() {
+      return lastFailure;
+    }
+  }
+}

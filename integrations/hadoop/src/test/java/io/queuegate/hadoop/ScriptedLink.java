@@ -1,0 +1,99 @@
+package io.queuegate.hadoop;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+
+/** A connection whose gate answers as a test says, and that records what it was asked. */
+final class ScriptedLink implements GateLink {
+  /** The next answers; the last one is repeated. */
+  final Deque<Answer> answers = new ArrayDeque<>();
+  /** The questions, as {@code user/realUser queue access groups}. */
+  final List<String> questions = new ArrayList<>();
+  /** The users whose groups were waited for. */
+  final List<String> waits = new ArrayList<>();
+  final Map<String, List<String>> groups = new HashMap<>();
+  /** What arrives while somebody waits for groups. */
+  final Map<String, List<String>> lateGroups = new HashMap<>();
+  Consumer<String> invalidate = user -> { };
+  /** Thrown by each question. */
+  Throwable error;
+  boolean isLive = true;
+  String fault;
+  String faultOfGivenGroups;
+
+  static ScriptedLink answering(Answer... answers) {
+    ScriptedLink link = new ScriptedLink();
+    for (Answer answer : answers) {
+      link.answers.add(answer);
+    }
+    return link;
+  }
+
+  @Override
+  public synchronized Answer decide(QueueCheck check, List<String> known) {
+    questions.add(check.user + "/" + check.realUser + " " + check.queue + " " + check.access + " " + known);
+    if (error != null) {
+      ScriptedLink.<RuntimeException>sneak(error);
+    }
+    return answers.size() > 1 ? answers.remove() : answers.peek();
+  }
+
+  @Override
+  public Answer decideWithServersGroups(QueueCheck check) {
+    return decide(check, groups.get(check.user));
+  }
+
+  @Override
+  public List<String> groups(String user) {
+    return groups.get(user);
+  }
+
+  @Override
+  public void awaitGroups(String user, long millis) throws InterruptedException {
+    if (Thread.interrupted()) {
+      throw new InterruptedException();
+    }
+    waits.add(user + " " + millis);
+    groups.putAll(lateGroups);
+  }
+
+  @Override
+  public void onInvalidation(Consumer<String> listener) {
+    invalidate = listener;
+  }
+
+  @Override
+  public boolean isLive() {
+    return isLive;
+  }
+
+  @Override
+  public String state() {
+    return isLive ? "live" : "connecting";
+  }
+
+  @Override
+  public long revision() {
+    return 7;
+  }
+
+  @Override
+  public String fault(boolean givesGroups) {
+    return givesGroups && faultOfGivenGroups != null ? faultOfGivenGroups : fault;
+  }
+
+  @Override
+  public void close() {
+    isLive = false;
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> void sneak(Throwable error) throws E {
+    throw (E) error;
+  }
+}
