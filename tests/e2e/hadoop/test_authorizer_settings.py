@@ -1,0 +1,97 @@
+"""What an administrator configures: the authorizer connects, reports, or says what is missing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.hadoop.test_authorizer import may_submit
+from tests.support.eventually import eventually
+from tests.support.servers.audited_server import audit_records
+from tests.support.servers.guarded_server import guarded_server
+from tests.support.servers.resourcemanager.process import BUILD_SECONDS, RELEASES
+from tests.support.servers.yarn_cluster import Cluster
+
+pytestmark = [pytest.mark.timeout(2 * BUILD_SECONDS + 600), pytest.mark.usefixtures("jar")]
+
+
+FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("no fallback", {}, {"fallback": ""}, "queuegate.fallback must be set"),
+    ("an unknown key", {}, {"adress": "x"}, "queuegate.adress is not a key"),
+    ("no role", {"callers": {"roles": ["check"]}}, {}, "sync"),
+    ("no assertions", {"callers": {"assert_groups": False}}, {}, "assert_groups: true"),
+    (
+        "no trust in groups",
+        {"partition": {"trust_provided_groups": False}},
+        {},
+        "trust_provided_groups",
+    ),
+    ("another partition", {}, {"partition": "other"}, "queuegate.partition"),
+    ("an audit log", {"audit": {"path": "-"}}, {}, "sync.local_decisions: report"),
+    (
+        "no outbox",
+        {"audit": {"path": "-"}, "sync": {"local_decisions": "report"}},
+        {},
+        "queuegate.outbox",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("server", "keys", "message"),
+    [fault[1:] for fault in FAULTS],
+    ids=[fault[0] for fault in FAULTS],
+)
+def test_what_is_missing_is_named_at_the_start(
+    server: dict[str, Any], keys: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    cluster = Cluster(tmp_path, "capacity")
+    with cluster.queuegate(**server), cluster.yarn(RELEASES[1], **keys) as manager:
+        assert message in manager.started["error"]
+
+
+def test_tls_and_a_token(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, "capacity")
+    folder = tmp_path / "guarded"
+    folder.mkdir()
+    arguments = ["--policy", str(cluster.policy)]
+    for setting in ("partitions.default.semantics=hadoop", "callers.tokens.shim.roles=sync"):
+        arguments += ["--set", setting]
+    with guarded_server(folder, *arguments) as server:
+        keys: dict[str, Any] = {
+            "address": server.address,
+            "token_file": str(server.token_file),
+            "tls_ca_file": str(server.ca_file),
+        }
+        server.token_file.chmod(0o644)
+        with cluster.yarn(RELEASES[1], **keys) as manager:
+            assert "which other users can read or write" in manager.started["error"]
+        server.token_file.chmod(0o600)
+        with cluster.yarn(RELEASES[1], fallback="deny", **keys) as manager:
+            assert "error" not in manager.started, manager.started
+            assert may_submit(manager, "alice", "root.a")
+            assert not may_submit(manager, "local", "root.a")
+
+
+def test_decisions_are_in_the_audit_log(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, "capacity")
+    settings = {
+        "audit": {"path": str(tmp_path / "audit.log"), "records": "all"},
+        "sync": {"local_decisions": "report"},
+    }
+
+    def recorded() -> set[tuple[str, str, str]]:
+        return {
+            (record["user"], record["access"], record["decision"])
+            for record in audit_records(tmp_path)
+            if record["queue"] == "root.a"
+        }
+
+    outbox = tmp_path / "outbox"
+    with cluster.queuegate(**settings), cluster.yarn(RELEASES[1], outbox=str(outbox)) as manager:
+        assert "error" not in manager.started, manager.started
+        assert may_submit(manager, "alice", "root.a")
+        assert not may_submit(manager, "mallory", "root.a")
+        expected = {("alice", "submit", "allowed")}
+        expected |= {("mallory", access, "denied") for access in ("submit", "admin")}
+        eventually(recorded, expected, seconds=60)
