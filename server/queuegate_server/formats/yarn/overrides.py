@@ -21,6 +21,7 @@ ALLOCATIONS: Final = "yarn.scheduler.fair.allocation.file"
 KEYS: Final = frozenset({AUTHORIZER, SCHEDULER, STORE, PROVIDER, ALLOCATIONS})
 
 _OWN_AUTHORIZER: Final = "org.apache.hadoop.yarn.security.ConfiguredYarnAuthorizer"
+_OUR_AUTHORIZER: Final = "io.queuegate.hadoop.QueuegateYarnAuthorizer"
 _LOCAL_FILES: Final = "org.apache.hadoop.yarn.LocalConfigurationProvider"
 _FILE_STORE: Final = "file"
 _MEMORY_STORE: Final = "memory"
@@ -67,7 +68,7 @@ def _findings(
     value: Callable[[str], str | None], site: Configuration, format_name: str, file: str
 ) -> _Findings:
     authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
-    if authorizer != _OWN_AUTHORIZER:
+    if authorizer not in (_OWN_AUTHORIZER, _OUR_AUTHORIZER):
         message = f"{AUTHORIZER} is {quoted(authorizer)}: it decides alone or before the ACLs"
         yield AUTHORIZER, message, "compare its policies with the queues' ACLs"
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
