@@ -72,7 +72,7 @@ def test_a_user_whose_groups_are_not_known_yet(yarn: Yarn) -> None:
     assert may_submit(yarn.manager, "cold", "root.b")
 
 
-def test_an_invalidation_has_an_effect_at_once(yarn: Yarn) -> None:
+def test_an_invalidation_renews_the_groups(yarn: Yarn) -> None:
     with queuegate.Client(yarn.server.address) as client:
         client.invalidate(["nobody"], wait=True)  # waits for callers of the server's last process
         for group in ("dev", "ops") * 3:

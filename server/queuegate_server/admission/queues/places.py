@@ -244,7 +244,7 @@ class Places:
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds that should name a queue: those that become pods, and those with a field."""
+        """The kinds that should name a queue: kinds that become pods, and kinds with a field."""
         return _POD_KINDS.union(
             WORKLOAD_KINDS,
             (

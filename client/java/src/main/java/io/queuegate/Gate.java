@@ -21,7 +21,7 @@ import java.util.List;
  * only so. For other calls, use {@link #client()}.
  */
 public final class Gate implements AutoCloseable {
-  /** gRPC's limit for messages on the stream, in bytes; it tells them from those of calls. */
+  /** The maximum size of a message on the stream, in bytes. It differs from that of calls. */
   private static final int STREAM_LIMIT = StreamLoop.RECEIVE_LIMIT;
 
   private final Client client;
@@ -35,7 +35,7 @@ public final class Gate implements AutoCloseable {
   }
 
   /**
-   * Opens a gate, which connects in the background. Close it, or it goes on for the life of the JVM.
+   * Opens a gate, which connects in the background. Close it; otherwise it runs until the JVM ends.
    *
    * @param config the configuration
    * @return the gate

@@ -121,7 +121,7 @@ class GateServerTest {
 
   private static void untilLocal(Process process, BufferedReader output) throws Exception {
     Server.eventually(
-        "the gate decides by itself",
+        "the gate decides without the server",
         () -> {
           ask(process, 1);
           return output.readLine().endsWith("true");

@@ -97,7 +97,7 @@ final class Server implements AutoCloseable {
     }
   }
 
-  /** Waits until a gate decides by the expected revision, and expects the decision. */
+  /** Waits until a gate uses the expected revision, and asserts the decision. */
   static void expect(Gate gate, String name, Check question, Decision want) throws Exception {
     eventually(
         name + " is decided by the gate",

@@ -9,7 +9,7 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
 /**
- * The time in nanoseconds, which goes on while the machine is suspended: a lease must expire during that
+ * The time in nanoseconds, which advances while the machine is suspended: a lease must expire during that
  * time, and the JVM's monotonic clock stops.
  *
  * <p>On Linux, {@code /proc/uptime} has such a clock, in steps of 10 ms. Reading it costs more than a

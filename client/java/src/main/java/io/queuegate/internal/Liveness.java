@@ -30,7 +30,7 @@ final class Liveness {
   static final int MAX_UNANSWERED_LOOKS = (int) (Bounds.MAX_TRANSFER / LOOK_INTERVAL);
 
   private final List<String> named; // the partitions to follow; all if empty
-  private final Set<String> promised = new HashSet<>(); // those that exist on the server
+  private final Set<String> promised = new HashSet<>(); // partitions that the server has
   private int silentLooks;
   private int unansweredLooks;
   private boolean lacksPolicy;

@@ -82,7 +82,7 @@ final class StreamErrors {
         }
       }
     } catch (InvalidProtocolBufferException malformed) {
-      return details; // what was read so far
+      return details; // the rest is malformed
     }
     return details;
   }

@@ -8,7 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** The clock goes on while the machine is suspended. */
+/** The clock advances while the machine is suspended. */
 class ClockTest {
   private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
   private static final long STEP = SECOND / 100;
