@@ -107,7 +107,7 @@ PAGES: Final = {
     ),
     "docs/how-to/who-can.md": Page((directories.openldap,)),
     "docs/how-to/write-a-resolver.md": Page((directories.people,)),
-    "docs/how-to/yarn-asks-queuegate.md": Page(not_run=1),
+    "docs/how-to/yarn-asks-queuegate.md": Page(not_run=4),
     "docs/how-to/yunikorn.md": Page(
         module="e2e/yunikorn/test_scheduler.py", blocks="sh sh sh console"
     ),
