@@ -53,7 +53,7 @@ def resident_mib(pid: int | None = None) -> float:
 
 def queuegate(policy: Path | None, transport: str = "grpcio") -> list[str]:
     """Return the command for the product's server on a free port."""
-    command = [sys.executable, "-m", "queuegate_server", "serve", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "bench.product", "serve", "--listen", "127.0.0.1:0"]
     command += ["--set", f"transport={transport}"]
     return [*command, "--policy", str(policy)] if policy else command
 
