@@ -1,5 +1,6 @@
 """Lookup outcomes, and interfaces for resolvers and their wrappers."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,6 +58,9 @@ class Resolver(Source, Protocol):
     A resolver without an external source sets the class attribute `is_local = True`. Its `resolve`
     must never suspend, and therefore runs without a task, timeout or bulkhead. A resolver whose
     results depend on the host sets `is_of_host = True`; its results are not shared in a fleet.
+
+    A resolver that can follow its source has a method `changes`, described by `Following`. The
+    attribute is missing or None in a resolver that cannot, or whose settings do not ask for it.
     """
 
     async def open(self) -> None:
@@ -64,6 +68,48 @@ class Resolver(Source, Protocol):
 
     async def close(self) -> None:
         """Release all resources. Called once, even if `open` failed; must not hang."""
+
+
+class ChangeSink(Protocol):
+    """Receives changes from a resolver that follows its source. The methods do not block."""
+
+    @property
+    def position(self) -> bytes | None:
+        """The newest position passed to `reached`, perhaps by another process. None if it is
+        unknown; all users are then invalidated at the first call of `reached`.
+        """
+
+    def invalidate(self, users: Collection[str]) -> None:
+        """Report that the groups of these users may have changed. Names are those in requests."""
+
+    def invalidate_all(self) -> None:
+        """Report that the groups of any user may have changed."""
+
+    def reached(self, position: bytes | None = None) -> None:
+        """Report that the source is being followed and all changes until now have been reported.
+
+        Called when following begins, and then regularly, even without changes.
+
+        Args:
+            position: Where a later call of `changes` can continue; at most 16 KiB. None if the
+                source has no positions.
+        """
+
+
+class CannotFollow(Exception):
+    """A source cannot be followed. The message is human-readable, without secrets."""
+
+
+class Following(Protocol):
+    """The optional method `changes` of a resolver."""
+
+    async def __call__(self, sink: ChangeSink) -> None:
+        """Follow the source until cancelled, and report its changes.
+
+        Continues at `sink.position`; if the source no longer knows it, calls `invalidate_all`.
+        Called between `open` and `close`, and again some time after it has raised. Must not block
+        the event loop. Raises CannotFollow for every fault; another exception is a bug.
+        """
 
 
 class Load(Protocol):
