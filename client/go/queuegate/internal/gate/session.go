@@ -201,7 +201,10 @@ func (s *session) startLease(id uint64) {
 	for len(s.pings) > 0 && s.pings[0].id <= id {
 		first := s.pings[0]
 		s.pings = s.pings[1:]
-		if until := int64(first.sentAt + s.lease); first.id == id && until > s.leaseUntil.Load() {
+		if first.id != id || first.sentAt >= forever {
+			continue // without a readable clock, there is no time to measure from
+		}
+		if until := int64(first.sentAt + s.lease); until > s.leaseUntil.Load() {
 			s.leaseUntil.Store(until)
 		}
 	}
@@ -222,7 +225,7 @@ func (s *session) setGroups(given *queuegatev1.UserGroups, now time.Duration) {
 	if lifetime < minLookup {
 		again = now + minLookup
 	}
-	if askedAt, isAsked := s.wants.answer(key, again); isAsked {
+	if askedAt, isAsked := s.wants.answer(key, again); isAsked && askedAt < forever {
 		s.replica.users.set(key, exists, given.GetGroups(), askedAt, lifetime)
 	}
 }

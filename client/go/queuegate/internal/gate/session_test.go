@@ -41,6 +41,35 @@ func TestALeaseStartsWhenThePingIsSent(t *testing.T) {
 	w.expect("alice", "root", "")
 }
 
+func TestWithoutAReadableClockThereIsNoLease(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice staff"))
+	w.expect("eve", "root", "")
+	w.give("eve", time.Minute)
+	w.expect("alice", "root", policy.User)
+	lease := w.session.leaseUntil.Load()
+	w.now = forever
+	w.renew()
+	if until := w.session.leaseUntil.Load(); until != lease {
+		t.Errorf("the lease lasts until %v", time.Duration(until))
+	}
+	w.expect("alice", "root", "")
+	w.expect("sam", "root", "")
+	w.give("sam", time.Hour, "staff")
+	w.expect("eve", "root", "")
+	w.now = 2 * time.Hour // the clock is readable again
+	w.expect("alice", "root", "")
+	w.renew()
+	w.expect("alice", "root", policy.User)
+	w.expect("sam", "root", "") // nobody knows how old the groups are
+	w.expect("eve", "root", "")
+	w.now += refreshRetry
+	w.session.open() // the pending requests for groups end with their stream
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed = true }))
+	w.expect("eve", "root", "")
+	w.give("eve", time.Hour, "staff")
+	w.expect("eve", "root", policy.Group)
+}
+
 func TestPingsOfAnotherStreamGrantNothing(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice"))
 	w.now += 4 * time.Second

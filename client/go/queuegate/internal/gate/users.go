@@ -16,7 +16,7 @@ const (
 	refreshRetry = time.Second
 	// never is earlier than any time, even with any grace.
 	never = time.Duration(math.MinInt64 / 2)
-	// forever is later than any time.
+	// forever is later than any time; the time while the clock is unreadable.
 	forever = time.Duration(math.MaxInt64 / 2)
 )
 
@@ -38,7 +38,7 @@ func (e *userEntry) expires() time.Duration { return time.Duration(e.expiresAt.L
 // refreshRetry.
 func (e *userEntry) isDue(now time.Duration) bool {
 	at := e.refreshAt.Load()
-	return int64(now) >= at && e.refreshAt.CompareAndSwap(at, int64(now+refreshRetry))
+	return now < forever && int64(now) >= at && e.refreshAt.CompareAndSwap(at, int64(now+refreshRetry))
 }
 
 func (e *userEntry) live(from time.Duration, lifetime time.Duration) {

@@ -89,7 +89,7 @@ final class Users {
      */
     boolean isDue(long now) {
       long at = refreshAt.get();
-      return now >= at && refreshAt.compareAndSet(at, now + REFRESH_RETRY);
+      return now < Clock.FOREVER && now >= at && refreshAt.compareAndSet(at, now + REFRESH_RETRY);
     }
 
     private void live(long from, long lifetime) {
