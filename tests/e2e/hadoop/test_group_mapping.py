@@ -14,16 +14,9 @@ from tests.support.servers.resourcemanager.process import (
     RELEASES,
     ResourceManager,
 )
-from tests.support.servers.yarn_cluster import MAPPING, Cluster
+from tests.support.servers.yarn_cluster import GROUPS_OF_QUEUEGATE, Cluster
 
 pytestmark = [pytest.mark.timeout(2 * BUILD_SECONDS + 600), pytest.mark.usefixtures("jar")]
-
-CORE = {
-    "hadoop.security.group.mapping": MAPPING,
-    "hadoop.security.groups.cache.secs": "1",
-    "hadoop.security.groups.negative-cache.secs": "1",
-    "hadoop.user.group.static.mapping.overrides": "yarn=yarn;livy=livy",
-}
 
 
 class Yarn(NamedTuple):
@@ -40,7 +33,9 @@ def yarn(
     # The server must not take groups from this caller, since it takes them from the server.
     with (
         cluster.queuegate(callers={"assert_groups": False}) as server,
-        cluster.yarn(request.param, core=CORE, fallback="deny", group_timeout="10s") as manager,
+        cluster.yarn(
+            request.param, core=GROUPS_OF_QUEUEGATE, fallback="deny", group_timeout="10s"
+        ) as manager,
     ):
         assert "error" not in manager.started, manager.started
         yield Yarn(cluster, server, manager)

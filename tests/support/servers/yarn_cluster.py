@@ -1,6 +1,7 @@
 """A ResourceManager that asks queuegate, and queuegate with a policy other than YARN's own ACLs.
 
-YARN's ACLs let only `local` submit, to `root.a`. So who was allowed tells who decided.
+YARN's ACLs let only `local` submit to `root.a`, and only `carol` to `root.open`. So who was allowed
+tells who decided.
 """
 
 import os
@@ -25,8 +26,15 @@ Acls = Mapping[str, tuple[str, str]]
 """The ACLs to submit to and to administer each leaf."""
 
 OF_QUEUEGATE: Final[Acls] = {"a": ("alice", "carol"), "b": (" ops", " "), "open": ("*", " ")}
-OF_YARN: Final[Acls] = {"a": ("local", " "), "b": (" ", " "), "open": (" ", " ")}
+OF_YARN: Final[Acls] = {"a": ("local", " "), "b": (" ", " "), "open": ("carol", " ")}
 GROUPS: Final = {"alice": ["dev"], "bob": ["ops"], "carol": ["dev"], "local": ["dev"]}
+GROUPS_OF_QUEUEGATE: Final = {
+    "hadoop.security.group.mapping": MAPPING,
+    "hadoop.security.groups.cache.secs": "1",
+    "hadoop.security.groups.negative-cache.secs": "1",
+    "hadoop.user.group.static.mapping.overrides": "yarn=yarn;livy=livy",
+}
+"""The properties of a core-site.xml with which Hadoop takes groups from queuegate."""
 
 _CAPACITY: Final = "yarn.scheduler.capacity.root"
 _MANAGER: Final = "yarn.resourcemanager"
@@ -124,10 +132,16 @@ class Cluster:
         release: str,
         *,
         core: Mapping[str, str] | None = None,
+        site: Mapping[str, str] | None = None,
         acls: Acls = OF_YARN,
+        name: str = "yarn",
         **keys: str,
     ) -> Iterator[ResourceManager]:
-        """Run a ResourceManager that asks the server. `keys` are of queuegate.properties."""
+        """Run a ResourceManager that asks the server.
+
+        `core` and `site` are properties of core-site.xml and yarn-site.xml, and `keys` of
+        queuegate.properties. Each that runs at the same time needs a name.
+        """
         settings = {"address": self.address, "fallback": "yarn-acl", **keys}
         lines = [f"queuegate.{_KEYS.get(key, key)}={value}\n" for key, value in settings.items()]
         files: dict[str, Mapping[str, str] | str] = {
@@ -140,10 +154,10 @@ class Cluster:
                 "hadoop.proxyuser.livy.users": "*",
                 **(core or {}),
             },
-            "yarn-site.xml": self._yarn_site(),
+            "yarn-site.xml": {**self._yarn_site(), **(site or {})},
             f"{self.scheduler}-scheduler.xml": scheduler_file(self.scheduler, acls),
         }
-        folder = self.folder / f"yarn-{release}"
+        folder = self.folder / f"{name}-{release}"
         folder.mkdir(exist_ok=True)
         with running_resource_manager(folder, release, files) as manager:
             yield manager

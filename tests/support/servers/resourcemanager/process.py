@@ -54,6 +54,11 @@ class ResourceManager:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
     def ask(self, op: str, **question: Any) -> dict[str, Any]:
         """Return the answer to a question, as described in `Harness.java`."""
         assert self._process.stdin
@@ -87,8 +92,8 @@ def running_resource_manager(
         text = content if isinstance(content, str) else _xml(content)
         (configuration / name).write_text(text)
     (configuration / "log4j.properties").write_text(_LOGGING)
-    harness = _harness(release)
-    classes = f"{configuration}:{hadoop_jar()}:{harness}/harness.jar:{harness}/lib/*"
+    built = harness(release)
+    classes = f"{configuration}:{hadoop_jar()}:{built}/harness.jar:{built}/lib/*"
     options = ["-Xmx512m", *_OPEN, f"-Dhadoop.log.dir={folder}"]
     log = folder / "resourcemanager.log"
     with (
@@ -135,8 +140,8 @@ def hadoop_jar() -> Path:
     return _built("queuegate-hadoop", sources, build) / "queuegate-hadoop.jar"
 
 
-def _harness(release: str) -> Path:
-    """Return the folder with the program and the jars of a release."""
+def harness(release: str) -> Path:
+    """Return the folder with the program and the jars of a release. Raises Unavailable."""
     sources = [*(_SOURCES / "src").rglob("*.java"), _SOURCES / "pom.xml"]
 
     def build(copy: Path) -> None:

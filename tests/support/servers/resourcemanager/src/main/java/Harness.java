@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -50,7 +51,7 @@ public final class Harness {
       System.exit(1);
     }
     write(output, started.put("seconds", (System.nanoTime() - began) / 1e9));
-    Users users = new Users(manager.getConfig());
+    Users users = new Users(manager);
     BufferedReader input =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = input.readLine(); line != null; line = input.readLine()) {
@@ -74,6 +75,9 @@ public final class Harness {
     switch (question.path("op").asText()) {
       case "submit":
         answer.put("application", caller.submit(queue));
+        break;
+      case "submissions":
+        submissions(users, question, queue, answer);
         break;
       case "state":
         caller.state(application, answer);
@@ -100,28 +104,76 @@ public final class Harness {
         Groups.getUserToGroupsMappingService().getGroups(question.path("user").asText())
             .forEach(answer.putArray("groups")::add);
         break;
+      case "identity":
+        caller.identity().getGroups().forEach(answer.putArray("groups")::add);
+        break;
+      case "role":
+        answer.put("role", users.manager().getRMContext().getHAServiceState().toString());
+        break;
+      case "transition":
+        caller.transition(question.path("to").asText());
+        break;
+      case "check":
+        check(users, question.path("questions"), answer.putArray("allowed"));
+        break;
       case "measure":
         measure(users, queue, caller, question.path("count").asInt(), answer);
         break;
       case "metrics":
         metrics(answer);
         break;
+      case "heap":
+        System.gc();
+        answer.put("bytes", ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed());
+        break;
       default:
         throw new IllegalArgumentException("unknown operation");
     }
   }
 
+  /**
+   * Submits applications, each by the next of the users, and measures the time until the scheduler has
+   * accepted it.
+   */
+  private static void submissions(Users users, JsonNode question, String queue, ObjectNode answer)
+      throws Exception {
+    ArrayNode times = answer.putArray("times");
+    for (JsonNode user : question.path("users")) {
+      Users.Caller caller = users.caller(user.asText(), "");
+      caller.connect();
+      long began = System.nanoTime();
+      caller.await(caller.submit(queue), "ACCEPTED");
+      times.add((System.nanoTime() - began) / 1e9);
+    }
+  }
+
+  /** Asks on a thread on which groups are not waited for, as the scheduler does. */
+  private static void check(Users users, JsonNode questions, ArrayNode allowed) {
+    YarnAuthorizationProvider authorizer =
+        YarnAuthorizationProvider.getInstance(users.manager().getConfig());
+    for (JsonNode question : questions) {
+      Users.Caller caller = users.caller(question.path("user").asText(), "");
+      allowed.add(isAllowed(authorizer, question.path("queue").asText(), caller));
+    }
+  }
+
+  private static boolean isAllowed(
+      YarnAuthorizationProvider authorizer, String queue, Users.Caller caller) {
+    return authorizer.checkPermission(
+        new AccessRequest(
+            new PrivilegedEntity(EntityType.QUEUE, queue), caller.identity(), AccessType.SUBMIT_APP,
+            "", "", "", Collections.emptyList()));
+  }
+
   /** Measures checks in this process, as the scheduler makes them: the median and p99.9 in nanoseconds. */
   private static void measure(
       Users users, String queue, Users.Caller caller, int count, ObjectNode answer) {
-    YarnAuthorizationProvider authorizer = YarnAuthorizationProvider.getInstance(users.configuration());
+    YarnAuthorizationProvider authorizer =
+        YarnAuthorizationProvider.getInstance(users.manager().getConfig());
     long[] nanos = new long[count];
     for (int i = 0; i < count; i++) {
       long began = System.nanoTime();
-      authorizer.checkPermission(
-          new AccessRequest(
-              new PrivilegedEntity(EntityType.QUEUE, queue), caller.identity(), AccessType.SUBMIT_APP,
-              "", "", "", Collections.emptyList()));
+      isAllowed(authorizer, queue, caller);
       nanos[i] = System.nanoTime() - began;
     }
     Arrays.sort(nanos);

@@ -10,6 +10,9 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.ha.HAServiceProtocol;
+import org.apache.hadoop.ha.HAServiceProtocol.StateChangeRequestInfo;
+import org.apache.hadoop.ha.HAServiceProtocolHelper;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.yarn.api.ApplicationClientProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.GetApplicationReportRequest;
@@ -26,22 +29,27 @@ import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.QueueUserACLInfo;
 import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.YarnApplicationState;
 import org.apache.hadoop.yarn.client.ClientRMProxy;
+import org.apache.hadoop.yarn.client.RMHAServiceTarget;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.api.ResourceManagerAdministrationProtocol;
 import org.apache.hadoop.yarn.server.api.protocolrecords.RefreshQueuesRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
 
 /** Users of the ResourceManager, each with a connection of its own. */
 final class Users {
+  private final ResourceManager manager;
   private final Configuration configuration;
   private final Map<String, Caller> callers = new HashMap<>();
 
-  Users(Configuration configuration) {
-    this.configuration = configuration;
+  Users(ResourceManager manager) {
+    this.manager = manager;
+    this.configuration = manager.getConfig();
   }
 
-  Configuration configuration() {
-    return configuration;
+  ResourceManager manager() {
+    return manager;
   }
 
   Caller caller(String user, String realUser) {
@@ -80,11 +88,31 @@ final class Users {
       });
     }
 
+    /** Opens the connection, and waits for an answer to a question that concerns no queue. */
+    void connect() throws Exception {
+      as(client -> client.getNewApplication(GetNewApplicationRequest.newInstance()));
+    }
+
+    /** Waits until an application has a state. */
+    void await(String application, String expected) throws Exception {
+      YarnApplicationState state = report(application).getYarnApplicationState();
+      while (!state.toString().equals(expected)) {
+        if (state == YarnApplicationState.FAILED) {
+          throw new IllegalStateException(report(application).getDiagnostics());
+        }
+        Thread.sleep(1);
+        state = report(application).getYarnApplicationState();
+      }
+    }
+
+    private ApplicationReport report(String application) throws Exception {
+      return as(client -> client.getApplicationReport(
+          GetApplicationReportRequest.newInstance(ApplicationId.fromString(application)))
+          .getApplicationReport());
+    }
+
     void state(String application, ObjectNode answer) throws Exception {
-      ApplicationReport report =
-          as(client -> client.getApplicationReport(
-              GetApplicationReportRequest.newInstance(ApplicationId.fromString(application)))
-              .getApplicationReport());
+      ApplicationReport report = report(application);
       answer.put("state", report.getYarnApplicationState().toString());
       answer.put("queue", report.getQueue());
       answer.put("diagnostics", report.getDiagnostics());
@@ -146,6 +174,22 @@ final class Users {
       identity.doAs((PrivilegedExceptionAction<Object>) () ->
           ClientRMProxy.createRMProxy(configuration, ResourceManagerAdministrationProtocol.class)
               .refreshQueues(RefreshQueuesRequest.newInstance()));
+    }
+
+    /** Makes this ResourceManager active or standby, as `yarn rmadmin` does by force. */
+    void transition(String to) throws Exception {
+      StateChangeRequestInfo forced =
+          new StateChangeRequestInfo(HAServiceProtocol.RequestSource.REQUEST_BY_USER_FORCED);
+      identity.doAs((PrivilegedExceptionAction<Object>) () -> {
+        HAServiceProtocol service =
+            new RMHAServiceTarget(new YarnConfiguration(configuration)).getProxy(configuration, 60_000);
+        if (to.equals("active")) {
+          HAServiceProtocolHelper.transitionToActive(service, forced);
+        } else {
+          HAServiceProtocolHelper.transitionToStandby(service, forced);
+        }
+        return null;
+      });
     }
 
     private <T> T as(Action<T> action) throws Exception {
