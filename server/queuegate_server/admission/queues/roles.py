@@ -1,8 +1,9 @@
 """Determines what the labels and annotations in a map belong to. Pure.
 
 The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator
-(`AppWrapperPodSetInfo`), KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and Kubeflow's Trainer,
-whose TrainJob has `spec.labels` for the JobSet and its Jobs (`trainjob_types.go`).
+(`appwrapper_types.go`), KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and Kubeflow's Trainer,
+whose TrainJob has `spec.labels` for the JobSet and its Jobs (`trainjob_types.go`), and whose
+runtimes have a JobSet's metadata (`trainingruntime_types.go`).
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,18 @@ _PODS: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
 _SETS_OF_PODS: Final = frozenset({"podSetInfos", "workerGroupSpecs"})
 """Lists in an AppWrapper and in a RayCluster whose items have labels for pods."""
+_WORKFLOW_METADATA: Final = "workflowMetadata"
+"""A member of Argo's kinds that has labels for a Workflow, which Argo does not copy to pods."""
 _TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
+WITHIN: Final[Mapping[Kind, tuple[str, ...]]] = {
+    ("argoproj.io", "WorkflowEventBinding"): (_SPEC, "submit"),
+    ("trainer.kubeflow.org", "ClusterTrainingRuntime"): (_SPEC, "template"),
+    ("trainer.kubeflow.org", "TrainingRuntime"): (_SPEC, "template"),
+    ("workload.codeflare.dev", "AppWrapper"): (_SPEC, "components", "template"),
+}
+"""Where objects of a kind contain others, which operators create: Workflows, JobSets, or objects of
+any kind. Lists on the way are not levels. Elsewhere, a map is not what its `kind` claims: pods'
+templates in kinds that keep unknown members may have one."""
 
 
 class Role(Enum):
@@ -34,7 +46,7 @@ class Role(Enum):
 
     OTHER = auto()
     OBJECT = auto()
-    """The object itself."""
+    """The object itself, or one that an operator creates as it stands in the object."""
     OWNER = auto()
     """Objects that own pods and may be created from a template."""
     POD = auto()
@@ -63,7 +75,7 @@ def role_of(
     kind: Kind | None,
     above: str,
     *,
-    is_root: bool,
+    is_object: bool,
     in_spark: bool,
 ) -> Role:
     """Return the role of a member of a map.
@@ -73,15 +85,17 @@ def role_of(
         members: The map.
         kind: The map's kind if it is an object.
         above: The name of the member that the map is, or an item of which it is.
-        is_root: Whether the map is the whole object.
+        is_object: Whether the map is the whole object, or an object within it, as in `WITHIN`.
         in_spark: Whether the map is in an object of the Spark operator.
     """
     if name == METADATA:
-        if is_root:
+        if is_object:
             return Role.OBJECT
         # The custom resource of Spark keeps unknown members, which could make its pods look like
         # Jobs.
         return Role.POD if in_spark else _role_of_metadata(members, above)
+    if name == _WORKFLOW_METADATA:
+        return Role.OWNER
     if name.endswith(_METADATA_OF_PODS) or (in_spark and name in _SPARK_PODS) or name == _PODS:
         return Role.POD
     if name.endswith(_SELECTORS):

@@ -21,6 +21,7 @@ from queuegate_server.admission.queues.places import (
 )
 from queuegate_server.admission.queues.roles import (
     METADATA,
+    WITHIN,
     Role,
     embedded_kind,
     is_spark,
@@ -108,6 +109,7 @@ def _search(
     kind: Kind, value: Mapping[str, Any], places: Places, joins: _Joins
 ) -> Iterator[QueueName | None]:
     nodes = 0
+    within = WITHIN.get(kind)
     # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
     waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind))])]
     while waiting:
@@ -129,7 +131,8 @@ def _search(
             yield from _in_fields(of_object, node, places)
         if not _MAPS.isdisjoint(node.value):
             yield from _in_maps(node, node.value, places, joins)
-        waiting.append(_members(of_object, node, node.value))
+        is_object = node.trail is None or (within is not None and _levels(node.trail) == within)
+        waiting.append(_members(of_object, node, node.value, is_object=is_object))
 
 
 def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | None]:
@@ -168,9 +171,10 @@ def _fields(
         yield from _fields(value.get(path[0]), path[1:], _Trail(trail, path[0]))
 
 
-def _members(kind: Kind | None, node: _Node, members: Mapping[str, Any]) -> Iterator[_Node]:
-    """Yield the members of a map that may contain names; `kind` is its kind if it is an object."""
-    is_root = node.trail is None
+def _members(
+    kind: Kind | None, node: _Node, members: Mapping[str, Any], *, is_object: bool
+) -> Iterator[_Node]:
+    """Yield the members of a map that may contain names; `kind` is what it claims to be."""
     in_spark = node.in_spark or is_spark(kind)
     above = _name_of(node.trail)
     for name, child in members.items():
@@ -178,7 +182,7 @@ def _members(kind: Kind | None, node: _Node, members: Mapping[str, Any]) -> Iter
             continue
         if name == _MANAGED_FIELDS and node.role is Role.OBJECT:
             continue  # large, and contains only names of fields
-        role = role_of(name, members, kind, above, is_root=is_root, in_spark=in_spark)
+        role = role_of(name, members, kind, above, is_object=is_object, in_spark=in_spark)
         of_object = kind if name == METADATA else None
         trail = _Trail(node.trail, name)
         yield _Node(child, trail, node.depth + 1, role, of_object, in_spark)
@@ -190,6 +194,16 @@ def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
         if isinstance(item, dict | list):
             trail = _Trail(node.trail, number)
             yield _Node(item, trail, node.depth + 1, role, None, node.in_spark)
+
+
+def _levels(trail: _Trail | None) -> tuple[str, ...]:
+    """Return the names of the members from the object to a node."""
+    names: list[str] = []
+    while trail is not None:
+        if isinstance(trail.step, str):
+            names.append(trail.step)
+        trail = trail.above
+    return tuple(reversed(names))
 
 
 def _name_of(trail: _Trail | None) -> str:

@@ -29,9 +29,14 @@ PLACES = build_places(
         }
     )
 )
+Path = tuple[str | int, ...]
 FIELDS: dict[Kind, tuple[str, tuple[str, ...]]] = {
     ("batch.volcano.sh", "Job"): ("volcano", ("spec", "queue")),
     RUN: ("places[1]", ("spec", "items", "queue")),
+}
+WITHIN: dict[Kind, Path] = {
+    ("argoproj.io", "WorkflowEventBinding"): ("spec", "submit"),
+    ("workload.codeflare.dev", "AppWrapper"): ("spec", "components", "template"),
 }
 PREFIXED = {YUNIKORN: "yunikorn", KUEUE: "kueue", OWN: "places[0]"}
 KINDS: list[Kind] = [
@@ -42,10 +47,10 @@ KINDS: list[Kind] = [
     ("ray.io", "RayCluster"),
     ("sparkoperator.k8s.io", "SparkApplication"),
     TRAIN_JOB,
+    *WITHIN,
     *FIELDS,
 ]
 Found = tuple[str, str, str]
-Path = tuple[str | int, ...]
 
 KEYS = st.sampled_from(["queue", "project", "x", YUNIKORN, PARENT, KUEUE, KAI, POOL, OWN])
 SCALARS = st.sampled_from(["", "a", "root.b", None, 3])
@@ -75,10 +80,14 @@ def holders(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
             "queue": SCALARS,
             "sparkConf": CONF | inner,
             **dict.fromkeys(
-                ("spec", "template", "containers", "selector", "driver", "headGroupSpec"), inner
+                (
+                    *("spec", "template", "containers", "selector", "driver"),
+                    *("headGroupSpec", "submit"),
+                ),
+                inner,
             ),
             **dict.fromkeys(
-                ("items", "podSetInfos", "workerGroupSpecs", "volumeClaimTemplates"),
+                ("items", "components", "podSetInfos", "workerGroupSpecs", "volumeClaimTemplates"),
                 st.lists(inner, max_size=2),
             ),
         },
@@ -127,7 +136,7 @@ class Naive:
 
     def maps(self, value: object, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Yield all maps with their positions."""
-        if path == ("metadata", "managedFields"):
+        if path[-2:] == ("metadata", "managedFields") and self.is_object(path[:-2]):
             return
         if isinstance(value, list):
             for number, item in enumerate(value):
@@ -214,6 +223,11 @@ class Naive:
         if key == "queue" and (of_pod or is_pod):
             yield from ["yunikorn"] * (not labels.get(YUNIKORN) and not annotations.get(YUNIKORN))
 
+    def is_object(self, path: Path) -> bool:
+        """Return whether the map at a position is an object that exists or will be created."""
+        levels = tuple(step for step in path if not isinstance(step, int))
+        return not path or levels == WITHIN.get(self.kind)
+
     def is_selector(self, path: Path) -> bool:
         return bool(path) and path[-1] == "selector"
 
@@ -223,14 +237,14 @@ class Naive:
 
     def is_of_pod(self, path: Path) -> bool:
         """Return whether the map at a position has the labels of pods in a template."""
-        if path[-1:] in {("workflowMetadata",), ("headGroupSpec",)}:
+        if path[-1:] == ("headGroupSpec",):
             return True
         if path[-2:-1] in {("podSetInfos",), ("workerGroupSpecs",)}:
             return True
         is_in_spark = self.is_in_spark(path)
         if path[-1:] == ("driver",) and is_in_spark:
             return True
-        if path[-1:] != ("metadata",) or len(path) == 1:
+        if path[-1:] != ("metadata",) or self.is_object(path[:-1]):
             return False
         spec = self.at(path[:-1]).get("spec")
         spec = spec if isinstance(spec, dict) else {}
@@ -249,11 +263,13 @@ class Naive:
         """Return whether the map at a position has the labels of an object that owns pods."""
         if path[-1:] == ("spec",):
             return self.kind_at(path[:-1]) == TRAIN_JOB
+        if path[-1:] == ("workflowMetadata",):
+            return True
         if path[-1:] != ("metadata",):
             return False
         spec = self.at(path[:-1]).get("spec")
         has_template = isinstance(spec, dict) and isinstance(spec.get("template"), dict)
-        return len(path) == 1 or has_template
+        return has_template or self.is_object(path[:-1])
 
 
 def values(value: object, field: Path, path: Path) -> Iterator[tuple[object, Path]]:

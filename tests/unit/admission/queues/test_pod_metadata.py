@@ -20,7 +20,15 @@ POD = ["yunikorn", "kai"]
 OWNER = ["kai"]
 POD_OBJECT = {"apiVersion": "v1", "kind": "Pod"}
 JOB_OBJECT = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {}}}
+APP_WRAPPER: Kind = ("workload.codeflare.dev", "AppWrapper")
+RUNTIME = {
+    "template": {
+        "metadata": BARE,
+        "spec": {"replicatedJobs": [{"template": {"spec": {"template": {"metadata": BARE}}}}]},
+    }
+}
 TRAIN_JOB_OBJECT = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+SERVICE = {"apiVersion": "v1", "kind": "Service"}
 SPARK_OBJECT = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}
 
 
@@ -154,7 +162,8 @@ def test_nested_metadata_is_that_of_pods_unless_it_certainly_is_not(
     [
         (("", "List"), {"items": [{**POD_OBJECT, "metadata": BARE}]}, POD),
         (("", "List"), {"items": [{**JOB_OBJECT, "metadata": BARE}]}, OWNER),
-        # Whoever claims that a pod's template is a Job gains nothing.
+        (("", "List"), {"items": [{**SERVICE, "metadata": BARE}]}, POD),
+        # To claim that a pod's template is a Job gains nothing.
         (
             ("", "List"),
             {"items": [{"apiVersion": "batch/v1", "kind": "Job", "metadata": BARE}]},
@@ -197,6 +206,48 @@ def test_objects_within_objects_are_those_of_their_kinds(
     kind: Kind, value: dict[str, Any], expected: list[str]
 ) -> None:
     assert schedulers(kind, value) == expected
+
+
+@pytest.mark.parametrize("version", ["v1", "apps/v1", "batch/v1", "example.com/v1"])
+@pytest.mark.parametrize(
+    "name", ["ConfigMap", "Job", "PersistentVolumeClaim", "Pod", "Secret", "Service", "Thing"]
+)
+@pytest.mark.parametrize("spec", [{}, {"containers": []}, {"template": {}}])
+def test_a_component_of_an_appwrapper_is_what_it_is_on_its_own(
+    version: str, name: str, spec: dict[str, Any]
+) -> None:
+    """The operator creates it as it stands."""
+    component = {"apiVersion": version, "kind": name, "metadata": BARE, "spec": spec}
+    wrapped = {"spec": {"components": [{"template": component}]}}
+    alone = (version.rpartition("/")[0], name)
+    assert schedulers(APP_WRAPPER, wrapped) == schedulers(alone, component)
+    assert schedulers(alone, component) == (POD if alone == ("", "Pod") else OWNER)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "expected"),
+    [
+        (("argoproj.io", "WorkflowEventBinding"), {"submit": {"metadata": BARE}}, OWNER),
+        (("argoproj.io", "Workflow"), {"workflowMetadata": BARE}, OWNER),
+        (("argoproj.io", "CronWorkflow"), {"workflowMetadata": BARE}, OWNER),
+        (("trainer.kubeflow.org", "TrainingRuntime"), {"template": {"metadata": BARE}}, OWNER),
+        (("trainer.kubeflow.org", "ClusterTrainingRuntime"), RUNTIME, [*OWNER, *POD]),
+        # These are pods' elsewhere, whatever they claim to be.
+        (APP_WRAPPER, {"components": [{"other": {**SERVICE, "metadata": BARE}}]}, POD),
+        (APP_WRAPPER, {"x": {"components": [{"template": {**SERVICE, "metadata": BARE}}]}}, POD),
+        (("argoproj.io", "Workflow"), {"submit": {"metadata": BARE}}, POD),
+        (("argoproj.io", "Workflow"), {"templates": [{**SERVICE, "metadata": BARE}]}, POD),
+        (
+            ("kubeflow.org", "PyTorchJob"),
+            {"pytorchReplicaSpecs": {"Worker": {"template": {**SERVICE, "metadata": BARE}}}},
+            POD,
+        ),
+    ],
+)
+def test_the_metadata_of_objects_that_operators_create(
+    kind: Kind, spec: dict[str, Any], expected: list[str]
+) -> None:
+    assert schedulers(kind, {"spec": spec}) == expected
 
 
 def test_a_namespace_within_an_object_names_the_queue_of_its_pods() -> None:
