@@ -164,6 +164,7 @@ def _checks(
 ) -> Requirements:
     checks: dict[tuple[str, object], RequiredCheck] = {}
     obstacles: list[Obstacle] = []
+    read: dict[str, dict[str, str]] = {}  # the path by place and scheduler
     for each in found:
         mode = places.modes[each.scheduler]
         if mode is Mode.OFF:
@@ -173,13 +174,21 @@ def _checks(
         except InvalidQueueName as error:
             obstacles.append(Obstacle(each.scheduler, each.where, str(error), mode))
             continue
+        read.setdefault(each.where, {})[each.scheduler] = path
         # Of several places that name the same queue, keep one that is denied, not warned about.
         key = (path, each.access)
         if key not in checks or (mode is Mode.DENY and checks[key].mode is not Mode.DENY):
             checks[key] = RequiredCheck(
-                each.scheduler, each.name, each.where, path, each.access, mode
+                *(each.scheduler, each.name, each.where, path, each.access, mode),
+                each.scheduler_field,
             )
-    return Requirements(tuple(checks.values()), tuple(obstacles))
+    return Requirements(
+        tuple(
+            each._replace(is_one_of_several=len({*read[each.where].values()}) > 1)
+            for each in checks.values()
+        ),
+        tuple(obstacles),
+    )
 
 
 def _strictest(settings: QueueChecks, places: Places) -> Mode:

@@ -10,11 +10,19 @@ from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
+from queuegate_server.admission.queues.names import PLACES
 
 MAX_USABLE: Final = 5
 """The maximum number of usable queues in a message."""
 MAX_WARNING: Final = 256
 """The maximum length of a warning that the API server never truncates."""
+_SCHEDULERS: Final = {
+    "yunikorn": "YuniKorn",
+    "kueue": "Kueue",
+    "volcano": "Volcano",
+    "kai": "KAI",
+    "koordinator": "Koordinator",
+}
 _VERBS: Final = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 _REASONS: Final = {
     Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
@@ -53,7 +61,7 @@ def denial(
         more: The number of further checks that failed.
         usable: Queues that the requester may use, possibly more than MAX_USABLE.
     """
-    parts = [_reason_sentence(user, check, decision)]
+    parts = [_reason_sentence(user, check, decision), *_remedy(check)]
     if more:
         parts.append(f"{more} more {'queue is' if more == 1 else 'queues are'} denied")
     if usable.paths:
@@ -68,23 +76,42 @@ def denial(
 def denial_warning(
     user: str, check: RequiredCheck, decision: Decision, partition: str = DEFAULT_PARTITION
 ) -> str:
-    """Return why an object would be refused, without the hint if a warning has no room for it.
+    """Return why an object would be refused, with those hints for which a warning has room.
 
     The arguments are those of `denial`.
     """
-    reason = _reason_sentence(user, check, decision)
-    warning = f"{reason}. {_hint(user, check, partition)}"
-    return warning if len(warning) <= MAX_WARNING else reason
+    warning = _reason_sentence(user, check, decision)
+    for hint in (*_remedy(check), _hint(user, check, partition)):
+        longer = f"{warning}. {hint}"
+        if len(longer) <= MAX_WARNING:
+            warning = longer
+    return warning
 
 
 def _reason_sentence(user: str, check: RequiredCheck, decision: Decision) -> str:
     place = (
         "which applies to objects that name no queue"
         if check.scheduler == UNQUEUED
-        else f"which {check.where} names"
+        else f"which {check.where} names{_reader(check)}"
     )
     refused = action(check.access, check.path)
     return f"{user} may not {refused}, {place}: {reason_text(decision)}"
+
+
+def _reader(check: RequiredCheck) -> str:
+    """Return for which scheduler a place names the queue, if it names others for others."""
+    if not check.is_one_of_several:
+        return ""
+    if check.scheduler.startswith(PLACES):
+        return f" for admission.queues.schedulers.{check.scheduler}"
+    return f" for {_SCHEDULERS.get(check.scheduler, check.scheduler)}"
+
+
+def _remedy(check: RequiredCheck) -> list[str]:
+    """Return how to have only one scheduler's queue checked, if the object can say which."""
+    if not (check.is_one_of_several and check.scheduler_field):
+        return []
+    return [f"If another scheduler runs the pods, set {check.scheduler_field}"]
 
 
 def _hint(user: str, check: RequiredCheck, partition: str) -> str:

@@ -28,6 +28,9 @@ class QueueName(NamedTuple):
     is_read: bool = True
     """Whether the scheduler reads the name. A name that it ignores is checked, but with only such
     names, an object names no queue."""
+    scheduler_field: str = ""
+    """The position of a field that the object lacks, and that would say which scheduler reads the
+    name; empty if none would."""
 
 
 class RequiredCheck(NamedTuple):
@@ -40,6 +43,10 @@ class RequiredCheck(NamedTuple):
     """The queue's path in the policy."""
     access: Access
     mode: Mode
+    scheduler_field: str = ""
+    """As in `QueueName`."""
+    is_one_of_several: bool = False
+    """Whether, for other schedulers, the same place names other queues."""
 
 
 Outcome = tuple[RequiredCheck, Decision | str]

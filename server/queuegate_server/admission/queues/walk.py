@@ -5,6 +5,7 @@ places that only their controllers know. Fields are searched in the object and i
 within it, such as the components of an AppWrapper.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -137,17 +138,27 @@ def _search(
 
 def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | None]:
     for place in places.fields.get(kind, ()):
+        scheduler_field = ""
         if place.scheduler_field:
             chosen = {""}
             for text, _ in _fields(node.value, place.scheduler_field, None):
                 chosen.add(text)
                 yield None
-            if len(chosen) > 1 and place.scheduler not in chosen:
+            if len(chosen) == 1:
+                scheduler_field = _where(
+                    functools.reduce(_Trail, place.scheduler_field, node.trail)
+                )
+            elif place.scheduler not in chosen:
                 continue
         for text, trail in _fields(node.value, place.path, node.trail):
             if text:
                 yield QueueName(
-                    place.scheduler, text, _where(trail), place.access, place.is_cluster_queue
+                    place.scheduler,
+                    text,
+                    _where(trail),
+                    place.access,
+                    place.is_cluster_queue,
+                    scheduler_field=scheduler_field,
                 )
             else:
                 yield None

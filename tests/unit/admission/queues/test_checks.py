@@ -407,6 +407,48 @@ def test_keys_that_no_scheduler_reads_are_no_queues(
     assert [each.scheduler for each in found.obstacles] == [UNQUEUED] * is_unqueued
 
 
+@pytest.mark.parametrize(
+    ("queue", "chosen", "expected"),
+    [
+        (
+            "root.a",
+            {},
+            [("root.a", "spec.batchScheduler"), ("root.root_dot_a", "spec.batchScheduler")],
+        ),
+        # Both schedulers read the same queue.
+        ("a", {}, []),
+        ("root.a", {"batchScheduler": "volcano"}, []),
+    ],
+)
+def test_a_place_that_names_another_queue_for_each_scheduler(
+    queue: str, chosen: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    spec = {"batchSchedulerOptions": {"queue": queue}, **chosen}
+    found = required("sparkoperator.k8s.io/SparkApplication", {"spec": spec})
+    assert [
+        (each.path, each.scheduler_field) for each in found.checks if each.is_one_of_several
+    ] == expected
+    assert len(found.checks) == max(len(expected), 1)
+    # The driver's label is a further place of YuniKorn's queue, not of Volcano's.
+    labelled = {"driver": {"labels": {YUNIKORN: queue}}, **spec}
+    found = required("sparkoperator.k8s.io/SparkApplication", {"spec": labelled})
+    assert [each.path for each in found.checks if each.is_one_of_several] == [
+        path for path, _ in expected
+    ]
+
+
+def test_the_field_for_the_scheduler_of_an_object_within_an_object() -> None:
+    application = embedded(
+        *("sparkoperator.k8s.io/v1beta2", "SparkApplication"),
+        {"batchSchedulerOptions": {"queue": "root.a"}},
+    )
+    value = {"spec": {"components": [{"template": application}]}}
+    found = required("workload.codeflare.dev/AppWrapper", value)
+    assert {each.scheduler_field for each in found.checks} == {
+        "spec.components[0].template.spec.batchScheduler"
+    }
+
+
 @pytest.mark.parametrize("is_checked", [True, False])
 def test_the_label_project_is_checked_unless_it_is_switched_off(is_checked: bool) -> None:
     value = {"metadata": {"labels": {"project": "dev"}}}

@@ -55,6 +55,32 @@ def test_other_denials() -> None:
 
 
 @pytest.mark.parametrize(
+    ("scheduler", "field", "reader", "remedy"),
+    [
+        (
+            *("volcano", "spec.batchScheduler", "Volcano"),
+            ". If another scheduler runs the pods, set spec.batchScheduler",
+        ),
+        ("slurm-bridge", "", "slurm-bridge", ""),
+        ("places[2]", "", "admission.queues.schedulers.places[2]", ""),
+    ],
+)
+def test_a_place_that_several_schedulers_read(
+    scheduler: str, field: str, reader: str, remedy: str
+) -> None:
+    check = CHECK._replace(
+        scheduler=scheduler, where="spec.queue", scheduler_field=field, is_one_of_several=True
+    )
+    denial = f"bob may not submit to root.a, which spec.queue names for {reader}: {REASON}{remedy}"
+    assert messages.denial("bob", check, NO_MATCH) == f"{denial}. Ask: queuegate explain bob root.a"
+    warning = messages.denial_warning("bob", check, NO_MATCH)
+    assert warning.startswith(denial)
+    assert len(warning) <= messages.MAX_WARNING
+    alone = check._replace(is_one_of_several=False)
+    assert f"which spec.queue names: {REASON}. Ask" in messages.denial("bob", alone, NO_MATCH)
+
+
+@pytest.mark.parametrize(
     ("user", "path", "access", "partition"),
     [
         ("bob", "root.a", Access.SUBMIT, "default"),
@@ -82,7 +108,7 @@ def test_the_command_can_be_pasted_into_a_shell(
     assert given["partition"] == partition
 
 
-def test_a_warning_has_the_hint_only_if_it_fits() -> None:
+def test_a_warning_has_the_hints_that_fit() -> None:
     warning = messages.denial_warning("bob", CHECK, NO_MATCH)
     assert warning == messages.denial("bob", CHECK, NO_MATCH)
     long = messages.denial_warning("b" * 60, CHECK, NO_MATCH)
