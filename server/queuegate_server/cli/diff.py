@@ -12,8 +12,9 @@ from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.created_queues import Creator, QueueCreation, TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.reach import SubjectKind
-from queuegate.policy.tree import Cluster, Partition
+from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Subject
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.access_changes import (
     ANY,
     GAIN,
@@ -36,7 +37,9 @@ from queuegate_server.cli.users_from import groups_by_partition, read_users, use
 from queuegate_server.formats.acl_positions import AclKey, Place, acls_by_key
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
-from queuegate_server.formats.yarn.site import ADMINS, ENABLE
+from queuegate_server.formats.yarn.overrides import AUTHORIZER, asks_queuegate, authorizer
+from queuegate_server.formats.yarn.properties import Configuration
+from queuegate_server.formats.yarn.site import ADMINS, ENABLE, read_site
 
 _ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everyone):(root(?:\..+)?)")
 
@@ -46,6 +49,8 @@ class Difference(NamedTuple):
 
     key: AclKey
     change: str
+    place: Place | None = None
+    """The position, if `key` does not determine it."""
 
     def __str__(self) -> str:
         queue = f", queue {quoted(self.key.queue)}" if self.key.queue else ""
@@ -121,7 +126,8 @@ def diff(
     queue that was added or removed, and for each ACL that allows different users or groups: + for
     added names, - for removed names. Compares only each queue's own ACLs, not the access inherited
     from the queues above. Both files must be for YuniKorn, or both for YARN. For YARN, also shows
-    changes to yarn.acl.enable and yarn.admin.acl between --old-yarn-site and --yarn-site.
+    changes to yarn.acl.enable, yarn.admin.acl and yarn.authorization-provider between
+    --old-yarn-site and --yarn-site, and marks what YARN alone decides if it asks queuegate.
 
     With --people, instead shows who may use which queues under NEW but not under OLD, and vice
     versa. Includes access through the queues above; queues that only inherit a difference are
@@ -163,7 +169,10 @@ def diff(
         "diff",
         (
             Diagnostic(
-                *_place(each.key, before, after), Severity.WARNING, str(each), queue=each.key.queue
+                *(each.place or _place(each.key, before, after)),
+                Severity.WARNING,
+                str(each),
+                queue=each.key.queue,
             )
             for each in entries
         ),
@@ -172,8 +181,8 @@ def diff(
             "old": old,
             "new": new,
             "differences": [
-                {"partition": key.partition, "queue": key.queue, "change": change}
-                for key, change in entries
+                {"partition": each.key.partition, "queue": each.key.queue, "change": each.change}
+                for each in entries
             ],
         },
     )
@@ -259,21 +268,40 @@ def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
             types = quoted(before.resolver_type), quoted(after.resolver_type)
             yield Difference(whole, f"usergroupresolver: {types[0]} becomes {types[1]}")
         if before and after:
-            yield from _clusters(name, before.cluster, after.cluster)
+            yield from _clusters(name, old, new)
         yield from _queues(name, before, after)
         yield from _templates(name, old, new)
 
 
-def _clusters(partition: str, old: Cluster | None, new: Cluster | None) -> Iterator[Difference]:
+def _clusters(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
     """Yield the differences between the settings in two yarn-site.xml files."""
-    if old is None or new is None:
+    before, after = old.partitions[partition].cluster, new.partitions[partition].cluster
+    if before is None or after is None:
         return
     key = AclKey(partition, "", Access.ADMIN)
-    if old.acls_enabled is not new.acls_enabled:
-        change = f"{str(old.acls_enabled).lower()} becomes {str(new.acls_enabled).lower()}"
+    if before.acls_enabled is not after.acls_enabled:
+        change = f"{str(before.acls_enabled).lower()} becomes {str(after.acls_enabled).lower()}"
         yield Difference(key._replace(access=None), f"{ENABLE}: {change}")
-    if change := ", ".join(_changes(old.admins, new.admins)):
-        yield Difference(key, f"{ADMINS}: {change}")
+    site_before, site_after = (
+        read_site(each.options.yarn.site, each.options.yarn.semantics)[0].configuration
+        for each in (old, new)
+    )
+    classes = [authorizer(each) for each in (site_before, site_after)]
+    if classes[0] != classes[1]:
+        was, now = (quoted(each) if each else "an unknown class" for each in classes)
+        yield Difference(
+            key._replace(access=None),
+            f"{AUTHORIZER}: {was} becomes {now}",
+            _authorizer_place(new, site_after) or _authorizer_place(old, site_before),
+        )
+    if change := ", ".join(_changes(before.admins, after.admins)):
+        is_yarns = after.semantics is Semantics.HADOOP and asks_queuegate(site_after)
+        yield Difference(key, f"{ADMINS}: {change}{' (YARN alone decides by it)' * is_yarns}")
+
+
+def _authorizer_place(policy: PolicyFile, site: Configuration) -> Place | None:
+    stated = site.position(AUTHORIZER)
+    return Place(stated.file or policy.name, stated.line, stated.column) if stated else None
 
 
 def _queues(name: str, old: Partition | None, new: Partition | None) -> Iterator[Difference]:

@@ -109,7 +109,8 @@ def _annotation(command: str, diagnostic: Diagnostic) -> str:
         properties |= {"line": str(diagnostic.line), "col": str(diagnostic.column)}
     properties["title"] = f"queuegate {command}"
     written = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-    return f"::{diagnostic.severity} {written}::{_escaped(_message(diagnostic))}"
+    kind = "notice" if diagnostic.severity is Severity.NOTE else diagnostic.severity
+    return f"::{kind} {written}::{_escaped(_message(diagnostic))}"
 
 
 def _message(diagnostic: Diagnostic) -> str:
@@ -143,7 +144,7 @@ def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
         place["region"] = {"startLine": diagnostic.line, "startColumn": diagnostic.column}
     return {
         "ruleId": command,
-        "level": "error" if diagnostic.severity is Severity.ERROR else "warning",
+        "level": str(diagnostic.severity),
         "message": {"text": _message(diagnostic)},
         "locations": [{"physicalLocation": place}],
     }

@@ -100,7 +100,8 @@ def validate(
 ) -> None:
     """Check whether the server would load the policy in each FILE (- is standard input).
 
-    FILE may also be a spark-defaults.conf or a yarn-site.xml.
+    FILE may also be a spark-defaults.conf or a yarn-site.xml. If the yarn-site.xml makes YARN ask
+    queuegate, notes name what YARN still decides alone.
 
     With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that contains
     one, as printed by `kubectl kustomize` and `helm template`. Checks keys and values, LDAP
@@ -166,7 +167,10 @@ def lint(
     With --users-from, also reports groups listed as users, usually because a leading space is
     missing, and users listed as groups.
 
-    Exit status: 0 no diagnostic, 1 a diagnostic, 2 incorrect usage or a file that cannot be read.
+    If the yarn-site.xml makes YARN ask queuegate, notes name what YARN still decides alone.
+
+    Exit status: 0 no error or warning, 1 an error or a warning, 2 incorrect usage or a file that
+    cannot be read.
     """
     if config is not None:
         policies.refuse_reading_options()
@@ -353,8 +357,11 @@ def _report(
         # Formats for programs contain a single document, so it must include these diagnostics.
         failure.diagnostics = [*dict.fromkeys((*all_diagnostics, *failure.diagnostics))]
         raise
-    errors = sum(each.severity is Severity.ERROR for each in all_diagnostics)
-    counts = {"files": len(files), "errors": errors, "warnings": len(all_diagnostics) - errors}
+    errors, warnings = (
+        sum(each.severity is severity for each in all_diagnostics)
+        for severity in (Severity.ERROR, Severity.WARNING)
+    )
+    counts = {"files": len(files), "errors": errors, "warnings": warnings}
     if output != findings.TEXT:
         findings.write(output, command, all_diagnostics, more=counts)
     summary = (
@@ -364,4 +371,4 @@ def _report(
     click.echo(", ".join(summary), err=True)
     if not is_readable:
         return EXIT_FAILURE
-    return EXIT_NO if has_errors(all_diagnostics) or (warnings_fail and all_diagnostics) else 0
+    return EXIT_NO if errors or (warnings_fail and warnings) else 0

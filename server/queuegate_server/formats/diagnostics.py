@@ -19,6 +19,8 @@ class Severity(StrEnum):
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
+    """A fact to know, not a mistake. Only commands show notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,10 @@ class Diagnostics:
             self._add(Severity.WARNING, position, message, remedy, queue)
         else:
             self._suppressed_warnings += 1
+
+    def note(self, position: Positioned | None, message: str) -> None:
+        """Add a note. Callers add only a few to a file."""
+        self._add(Severity.NOTE, position, message, "", "")
 
     def suppress_warnings(self, number: int) -> None:
         """Count warnings that the caller did not add because the limit has been reached."""

@@ -18,6 +18,7 @@ from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site
 from queuegate_server.formats.yarn.load import YarnOptions, load_scheduler
 from queuegate_server.formats.yarn.overrides import overriding_settings
+from queuegate_server.formats.yarn.own_decisions import own_decisions
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yunikorn.lint import lint_queues
@@ -240,6 +241,12 @@ def check_file(
     diagnostics = loaded.diagnostics
     if format_name == YUNIKORN:
         diagnostics = (*diagnostics, *missing_default_partition(file, loaded.partitions))
+    elif options.yarn.site is not None and loaded.partitions:
+        site, _ = read_site(options.yarn.site, options.yarn.semantics, format_name)
+        notes = own_decisions(
+            site.configuration, options.yarn.site[1], format_name, text.data, text.file
+        )
+        diagnostics = (*diagnostics, *text.in_file(notes))
     if not with_lint or (has_errors(diagnostics) and format_name == YUNIKORN):
         return sort_diagnostics(diagnostics)
     warnings = (
@@ -257,7 +264,8 @@ def _check_site(
     warnings = lint_site(yarn) if with_lint else ()
     site, diagnostics = read_site(yarn.site, yarn.semantics)
     others = overriding_settings(site.configuration, file)
-    return sort_diagnostics((*diagnostics, *others, *warnings))
+    notes = () if has_errors(diagnostics) else own_decisions(site.configuration, file)
+    return sort_diagnostics((*diagnostics, *others, *warnings, *notes))
 
 
 def _check_format(name: str) -> None:

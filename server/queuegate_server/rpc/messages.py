@@ -43,7 +43,8 @@ _SUBJECT_KINDS: Final = {
     kind: access_pb2.SubjectKind.Value(f"SUBJECT_KIND_{kind.name}") for kind in SubjectKind
 }
 _SEVERITIES: Final = {
-    severity: policy_pb2.Severity.Value(f"SEVERITY_{severity.name}") for severity in Severity
+    severity: policy_pb2.Severity.Value(f"SEVERITY_{severity.name}")
+    for severity in (Severity.ERROR, Severity.WARNING)
 }
 
 

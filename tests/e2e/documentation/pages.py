@@ -48,6 +48,7 @@ PAGES: Final = {
         module="e2e/documentation/test_readme.py", not_run=1, blocks="console python go sh"
     ),
     "docs/explanation/groups-and-caches.md": Page((environments.served,)),
+    "docs/explanation/yarn-decisions.md": Page(not_run=1),
     "docs/how-to/active-directory.md": Page((directories.active_directory,)),
     "docs/how-to/admission-webhook.md": Page(
         module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml"
@@ -62,6 +63,7 @@ PAGES: Final = {
         blocks="yaml yaml sh sh yaml yaml yaml",
     ),
     "docs/how-to/freeipa.md": Page((directories.freeipa,), not_run=2),
+    "docs/how-to/give-hadoop-groups.md": Page(not_run=2),
     "docs/how-to/go-shim.md": Page(
         module="e2e/documentation/test_go_shim.py", blocks="sh go console go go go console"
     ),
@@ -107,7 +109,7 @@ PAGES: Final = {
     ),
     "docs/how-to/who-can.md": Page((directories.openldap,)),
     "docs/how-to/write-a-resolver.md": Page((directories.people,)),
-    "docs/how-to/yarn-asks-queuegate.md": Page(not_run=4),
+    "docs/how-to/yarn-asks-queuegate.md": Page(not_run=3),
     "docs/how-to/yunikorn.md": Page(
         module="e2e/yunikorn/test_scheduler.py", blocks="sh sh sh console"
     ),

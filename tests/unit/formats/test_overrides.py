@@ -61,7 +61,6 @@ def site(text: str) -> bytes:
             prop(AUTHORIZER, "\n org.apache.hadoop.yarn.security.ConfiguredYarnAuthorizer "),
             "",
         ),
-        (CAPACITY, prop(AUTHORIZER, "io.queuegate.hadoop.QueuegateYarnAuthorizer"), ""),
         (CAPACITY, prop(PROVIDER, "org.apache.hadoop.yarn.LocalConfigurationProvider"), ""),
         (
             CAPACITY,

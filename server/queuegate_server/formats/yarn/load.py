@@ -13,7 +13,7 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn, yarn_grammar
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_errors, quoted
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
-from queuegate_server.formats.yarn.overrides import overriding_settings
+from queuegate_server.formats.yarn.overrides import asks_queuegate, overriding_settings
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, QueueEntry, SchedulerFile
 from queuegate_server.formats.yarn.site import NOBODY, read_site
 from queuegate_server.formats.yarn.variables import Text
@@ -80,6 +80,8 @@ def load_scheduler(
         for text in (template.submit, template.admin):
             read(text, template.path)
     creation = scheduler.templates.creation
+    if asks_queuegate(site.configuration):
+        _warn_of_templates(scheduler, diagnostics)
     partition = replace(
         build_partition(options.partition, "", queues, cluster, creation),
         childless_parents=frozenset(each.path for each in scheduler.queues if each.is_parent)
@@ -101,6 +103,25 @@ def depth_first(queues: Iterable[QueueEntry]) -> list[QueueEntry]:
         ordered.append(queue)
         stack += reversed(below.get(queue.path, []))
     return ordered
+
+
+def _warn_of_templates(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
+    """Warn about templates by which YARN itself grants access, whatever queuegate decides.
+
+    Hadoop 3.4's `RMAppManager.createAndPopulateNewRMApp` accepts a submission that creates a queue
+    if the authorizer or an authorizer built from the templates grants it.
+    """
+    creation = scheduler.templates.creation
+    used = {(each.kind, each.path) for each in creation.templates} if creation else set()
+    for entry in scheduler.templates.entries:
+        if (entry.kind, entry.path) not in used:
+            continue
+        for text in filter(None, (entry.submit, entry.admin)):
+            if not parse_yarn(text.text, Semantics.HADOOP).is_empty:
+                message = "when a submission creates a queue from this template, YARN itself also"
+                message += " grants it by this ACL, even if queuegate denies it"
+                remedy = "write a single space, and grant access to a declared queue above"
+                diagnostics.warning(text, message, remedy, entry.path)
 
 
 def _with_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:

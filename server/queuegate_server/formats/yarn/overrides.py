@@ -64,6 +64,20 @@ def overriding_settings(
     return diagnostics.sorted()
 
 
+def authorizer(site: Configuration) -> str:
+    """Return the class that decides who may use a queue; "" if a variable hides its name."""
+    try:
+        stated = site.expand(AUTHORIZER, ExpansionBudget()) if AUTHORIZER in site else ""
+    except VariableError:
+        return ""
+    return stated.strip(TRIMMED) or _OWN_AUTHORIZER
+
+
+def asks_queuegate(site: Configuration) -> bool:
+    """Return whether YARN asks queuegate who may use a queue."""
+    return authorizer(site) == _OUR_AUTHORIZER
+
+
 def _findings(
     value: Callable[[str], str | None], site: Configuration, format_name: str, file: str
 ) -> _Findings:

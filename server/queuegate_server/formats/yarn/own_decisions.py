@@ -1,0 +1,92 @@
+"""Finds what YARN decides alone although it asks queuegate who may use a queue.
+
+The keys follow Hadoop's `ApplicationACLsManager`, `AdminService`, `AppPriorityACLsManager`,
+`ReservationsACLsManager` and the placement rules, none of which calls an authorizer about them.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
+from queuegate_server.formats.xml_reader import read_xml
+from queuegate_server.formats.yarn.overrides import AUTHORIZER, asks_queuegate
+from queuegate_server.formats.yarn.properties import Configuration
+from queuegate_server.formats.yarn.site import ADMINS
+from queuegate_server.formats.yarn.templates import PREFIX
+from queuegate_server.formats.yarn.variables import Text
+
+_APPLICATIONS: Final = (
+    "YARN asks queuegate who may submit to a queue and who may administer it. YARN alone decides"
+    " who may view or change an application as its owner or by the application's own ACLs"
+)
+_CAPACITY: Final = re.escape(PREFIX)
+_PLACEMENT: Final = (
+    rf"{_CAPACITY}(queue-mappings(-override\.enable)?|mapping-rule-json(-file)?)"
+    r"|yarn\.scheduler\.queue-placement-rules(\.app-name)?"
+    r"|yarn\.scheduler\.fair\.user-as-default-queue|queuePlacementPolicy"
+)
+_RESERVATIONS: Final = (
+    rf"{_CAPACITY}.+\.acl_(administer|list|submit)_reservations"
+    r"|yarn\.acl\.reservation-enable|acl(Administer|List|Submit)Reservations"
+)
+_OF_SCHEDULERS: Final = "yarn.scheduler."
+_TOPICS: Final = tuple(
+    (re.compile(names), what)
+    for names, what in (
+        (re.escape(ADMINS), "who administers the cluster and all its applications"),
+        (_PLACEMENT, "which queue an application is put into, and asks queuegate about that queue"),
+        (rf"{_CAPACITY}.+\.acl_application_max_priority", "who may use which priority"),
+        (_RESERVATIONS, "who may use reservations"),
+    )
+)
+"""What YARN decides by properties, and by elements of the fair scheduler's file."""
+
+
+def own_decisions(
+    site: Configuration, site_file: str, format_name: str = "", data: bytes = b"", file: str = ""
+) -> tuple[Diagnostic, ...]:
+    """Return notes on what YARN decides alone; none if YARN does not ask queuegate.
+
+    Args:
+        site: The properties of yarn-site.xml.
+        site_file: Its name.
+        format_name: The format of the scheduler's file; empty if there is none.
+        data: The valid contents of the scheduler's file.
+        file: Its name.
+    """
+    if not asks_queuegate(site):
+        return ()
+    notes = Diagnostics(site_file)
+    notes.note(site.position(AUTHORIZER), _APPLICATIONS)
+    by_topic: dict[tuple[str, str], list[tuple[int, str, Text]]] = {}
+    for name, place in _settings(site, format_name, data, file):
+        for names, what in _TOPICS:
+            if names.fullmatch(name):
+                by_topic.setdefault((what, place.file), []).append((place.line, name, place))
+    for (what, _), settings in by_topic.items():
+        (_, name, place), *others = sorted(settings)
+        more = f" and {len(others)} more" if others else ""
+        notes.note(place, f"{name}{more}: YARN alone decides {what}")
+    return notes.sorted()
+
+
+def _settings(
+    site: Configuration, format_name: str, data: bytes, file: str
+) -> Iterator[tuple[str, Text]]:
+    """Yield the properties of both files, and the elements of the fair scheduler's file."""
+    is_fair = format_name == "fair-scheduler"
+    properties = site
+    if format_name and not is_fair:
+        properties = site.copy()
+        properties.add(data, Diagnostics(file), is_read=lambda _: False)
+    for name in properties:
+        # Hadoop reads other properties in yarn-site.xml only.
+        place = (properties if name.startswith(_OF_SCHEDULERS) else site).position(name)
+        if place is not None and not (is_fair and name.startswith(PREFIX)):
+            yield name, place
+    elements = [read_xml(data, Diagnostics(file))] if is_fair else []
+    while elements:
+        if (element := elements.pop()) is not None:
+            yield element.name, Text(element.line, element.column, "", file)
+            elements += element.children
