@@ -85,8 +85,9 @@ def manifest(
     They tell the API server which requests the webhook reviews. Print and apply them again when
     admission.queues changes: its modes, schedulers, controllers, exempt users or `unqueued`.
 
-    Prints nothing for settings or a policy that the webhook would refuse. If the policy's files do
-    not exist on this machine, checks only the settings, and says so on standard error.
+    Prints nothing for settings or a policy that the webhook would refuse. Warnings are printed on
+    standard error. If the policy's files do not exist on this machine, checks only the settings,
+    and says so there.
 
     Exit status: 0 printed, 2 incorrect usage, configuration or policy.
     """
@@ -100,27 +101,31 @@ def manifest(
     from queuegate_server.cli.start_checks import (  # noqa: PLC0415
         absent_policy_files,
         policy_diagnostics,
+        webhook_warnings,
     )
 
     try:
         # Only the webhook's pod has the files that the settings name.
-        settings, _ = load_with_origins(
+        settings, source_map = load_with_origins(
             config, settings_variables(os.environ), overrides, absent_files=set()
         )
     except SettingsError as error:
         raise Failure.of("the settings are not valid", error.diagnostics) from None
+    diagnostics = [*webhook_warnings(settings, source_map)]
     if absent := absent_policy_files(settings):
         click.echo(f"The policy was not checked: {absent[0]} does not exist here.", err=True)
     else:
-        diagnostics = policy_diagnostics(settings)
-        if has_errors(diagnostics):
-            raise Failure.of("the policy cannot be used", diagnostics)
+        diagnostics += policy_diagnostics(settings, source_map)
+    if has_errors(diagnostics):
+        raise Failure.of("the policy cannot be used", diagnostics)
+    for each in diagnostics:
+        click.echo(str(each), err=True)
     namespace, service_name = service
     service_of_webhook = Service(namespace, service_name, _ca_bundle(ca_file))
     select = queue_configurations if queues_only else webhook_configurations
     documents = select(settings.admission, service_of_webhook, name)
     if not documents:
-        click.echo("# Nothing is reviewed: admission.queues.mode is off.")
+        click.echo("# Nothing is reviewed: admission.queues is not set, or every mode is off.")
     click.echo(render(documents), nl=False)
 
 

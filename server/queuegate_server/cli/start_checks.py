@@ -1,7 +1,6 @@
 """Finds errors that would prevent a server from starting. Used by `validate`."""
 
 import asyncio
-import dataclasses
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -25,7 +24,6 @@ from queuegate_server.identity.manager import unusable_resolvers
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import RESOLVER_TYPES
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.admission import Mode
 from queuegate_server.settings.listeners import ListenerTls
 from queuegate_server.settings.load import SettingsError, load_with_origins
 from queuegate_server.settings.model import Settings
@@ -79,7 +77,6 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
     except OSError as error:
         yield str(config), error
         return
-    reported: set[Diagnostic] = set()
     for policy in policies or (None,):
         name = str(config) if policy is None else policy
         try:
@@ -88,21 +85,28 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
             yield name, error
             continue
         options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
-        diagnostics, settings = _check(config, content, options, os.environ)
-        # Report errors in the settings only once, although they are checked with each policy.
-        diagnostics = [each for each in diagnostics if each not in reported]
-        reported.update(diagnostics)
-        if settings is not None:
-            diagnostics += policy_diagnostics(settings)
+        diagnostics, loaded = _check(config, content, options, os.environ)
+        if loaded is not None:
+            diagnostics += policy_diagnostics(*loaded)
         yield name, diagnostics
 
 
-def policy_diagnostics(settings: Settings) -> tuple[Diagnostic, ...]:
+def policy_diagnostics(settings: Settings, source_map: SourceMap) -> tuple[Diagnostic, ...]:
     """Return the diagnostics for the policies that a server or webhook with the settings loads."""
     # Imported here because it is slow to import and rarely needed.
     from queuegate_server.policystore.reloader import check  # noqa: PLC0415
 
-    return asyncio.run(check(settings, _policy_review(settings)))
+    return asyncio.run(check(settings, _policy_review(settings, source_map)))
+
+
+def webhook_warnings(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
+    """Yield warnings about the settings of a webhook that need no policy to be found."""
+    if not settings.admission.needs_policy:
+        return
+    # Imported here because it is slow to import, and needs the webhook's dependencies.
+    from queuegate_server.admission.queues.policy_review import review_settings  # noqa: PLC0415
+
+    yield from review_settings(settings, source_map)
 
 
 def absent_policy_files(settings: Settings) -> list[Path]:
@@ -112,17 +116,17 @@ def absent_policy_files(settings: Settings) -> list[Path]:
     return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
 
 
-def _policy_review(settings: Settings) -> "PolicyReview | None":
+def _policy_review(settings: Settings, source_map: SourceMap) -> "PolicyReview | None":
     """Return the review of policies by a webhook with these settings."""
-    if settings.admission.authorization is None:
+    if not settings.admission.needs_policy:
         return None
-    # Imported here because it is slow to import, and needs the webhook's dependencies.
+    # Imported here for the same reasons.
     from queuegate_server.admission.queues.policy_review import (  # noqa: PLC0415
         NO_LIMIT,
         review_policy,
     )
 
-    return partial(review_policy, settings.admission, max_bytes=NO_LIMIT)
+    return partial(review_policy, settings, max_bytes=NO_LIMIT, source_map=source_map)
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
@@ -141,9 +145,9 @@ def _check(
     options: Sequence[Override],
     variables: Mapping[str, str],
     absent_files: set[Path] | None = None,
-) -> tuple[list[Diagnostic], Settings | None]:
-    """Return the diagnostics for settings, with the settings themselves if their policies can be
-    read.
+) -> tuple[list[Diagnostic], tuple[Settings, SourceMap] | None]:
+    """Return the diagnostics for settings, with the settings and the origin of each value if their
+    policies can be read.
 
     If the settings are for another machine, `absent_files` is a set: missing files are added to it
     and cause only warnings.
@@ -158,7 +162,7 @@ def _check(
         if isinstance(fault, FileNotFoundError) and absent_files is not None:
             message = f"{path} does not exist on this machine, and was not checked"
             remedy = "ignore this if the pod mounts it"
-            unreadable_keys[location] = _warning(source_map, location, message, remedy)
+            unreadable_keys[location] = source_map.warning(location, message, remedy)
         elif fault is not None:
             diagnostic = unreadable(path, fault)
             message = f"{path} {diagnostic.message}"
@@ -168,15 +172,10 @@ def _check(
         *_listener_faults(settings, source_map, unreadable_keys),
         *_audit_faults(settings, source_map, absent_files),
         *_contradictions(settings, source_map),
-        *_webhook_warnings(settings, source_map),
+        *webhook_warnings(settings, source_map),
     ]
     is_policy_missing = any(location[0] in _POLICIES for location in unreadable_keys)
-    return sort_diagnostics(diagnostics), None if is_policy_missing else settings
-
-
-def _warning(source_map: SourceMap, location: Location, message: str, remedy: str) -> Diagnostic:
-    diagnostic = source_map.diagnostic(location, message, remedy)
-    return dataclasses.replace(diagnostic, severity=Severity.WARNING)
+    return sort_diagnostics(diagnostics), None if is_policy_missing else (settings, source_map)
 
 
 def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
@@ -258,7 +257,7 @@ def _listener_faults(
             for name in settings.callers.tokens.keys() - names:
                 message = f"{settings.callers.token_file} has no line for this name"
                 remedy = f"create one with `queuegate-server token {name}`"
-                yield _warning(source_map, ("callers", "tokens", name), message, remedy)
+                yield source_map.warning(("callers", "tokens", name), message, remedy)
     for above, tls in _certificates(settings):
         keys = [(*above, key) for key, _ in tls]
         if not any(key in unreadable_keys for key in keys):
@@ -284,19 +283,9 @@ def _audit_faults(
     yield source_map.diagnostic(("audit", "path"), message, "create it, or name another file")
 
 
-def _webhook_warnings(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
-    """Yield a warning if strangers could post reviews in any user's name."""
-    queues, tls = settings.admission.queues, settings.admission.tls
-    if queues is None or queues.mode is Mode.OFF or tls is None or tls.client_ca_file is not None:
-        return
-    message = "anyone who can connect can post a review in any user's name"
-    remedy = "set client_ca_file, if the API server can present a certificate"
-    yield _warning(source_map, ("admission", "tls"), message, remedy)
-
-
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
     """Yield warnings about contradictory resolver settings."""
     for name, resolver in settings.resolvers.items():
         if isinstance(resolver.options, ResolverOptions):
             for key, (message, remedy) in resolver.options.contradictions().items():
-                yield _warning(source_map, ("resolvers", name, key), message, remedy)
+                yield source_map.warning(("resolvers", name, key), message, remedy)

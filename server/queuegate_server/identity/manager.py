@@ -222,6 +222,16 @@ def unusable_resolvers(
     return unusable
 
 
+def looks_up_groups(settings: IdentitySettings, partition: Partition) -> bool:
+    """Return whether a partition's resolver, or one of its chain, has a source of groups."""
+    keys = _members(settings, _key(settings, partition))
+    types = (
+        settings.resolvers[each.name].type if each.defined_in == "settings" else each.name
+        for each in keys
+    )
+    return not registry.WITHOUT_SOURCE.issuperset(types)
+
+
 def _key(settings: IdentitySettings, partition: Partition) -> ResolverKey:
     name = settings.partition(partition.name).resolver
     if name is None:

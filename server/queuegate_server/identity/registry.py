@@ -32,6 +32,9 @@ YUNIKORN_DEFAULT: Final = "none"
 YARN_DEFAULT: Final = "no_groups"
 """The default type for YARN partitions if the settings name none."""
 
+WITHOUT_SOURCE: Final = frozenset({YUNIKORN_DEFAULT, YARN_DEFAULT})
+"""The types that look up no groups."""
+
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
 
 _METHODS: Final = ("open", "resolve", "close")

@@ -20,9 +20,18 @@ from queuegate_server.admission.endpoints import Endpoint
 from queuegate_server.admission.queues import authorize
 from queuegate_server.admission.queues.authorize import QueueAuthorizer
 from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
-from queuegate_server.admission.queues.policy_review import review_policy, unqueued_faults
+from queuegate_server.admission.queues.places import build_places
+from queuegate_server.admission.queues.policy_review import (
+    review_policy,
+    review_settings,
+    unqueued_faults,
+)
 from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.admission.queues.registration import (
+    Service,
+    enforced_mode,
+    webhook_configurations,
+)
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.queues.yaml_writer import without_comments
@@ -137,11 +146,10 @@ class PolicyBackend:
         self._registered = self._wanted = settings.admission
         """The settings that were last applied, and those that were last read."""
         self._read_settings = read_settings
-        has_review = settings.admission.authorization is not None
         self._core = core = build_core(
             settings,
             settings,
-            review=self._review if has_review else None,
+            review=self._review,
             around=around,
             role=WEBHOOK,
         )
@@ -152,6 +160,7 @@ class PolicyBackend:
         self._notifier = Notifier()
         self._appliers: list[SettingsApplier] = [
             lambda settings: logs.configure(settings.log.level, settings.log.format),
+            self._log_warnings,
             core.resolvers.reconfigure,
             lambda _settings: core.reloader.reload(),
         ]
@@ -204,7 +213,7 @@ class PolicyBackend:
     def _review(
         self, partitions: Mapping[str, Partition], texts: ParseJob | None
     ) -> Generator[None, None, list[Diagnostic]]:
-        return review_policy(self._config.settings.admission, partitions, texts)
+        return review_policy(self._config.settings, partitions, texts)
 
     def _read(self) -> Settings:
         """Read the settings. Raises SettingsError, also if they do not fit the served policy."""
@@ -248,8 +257,19 @@ class PolicyBackend:
         """Load the policy; see `Backend`. Raises CannotServe."""
         if not await load_first(self._core, stop):
             return False
-        _log_start(self._config.settings, verifies_clients=self._verifies_clients)
+        settings = self._config.settings
+        if (queues := settings.admission.queues) is not None:
+            mode = enforced_mode(queues, build_places(queues))
+            is_off = mode is Mode.OFF
+            what = "not checked: every mode is off" if is_off else "checked"
+            _LOG.info(f"queues of objects are {what}", extra={"mode": str(mode)})
+        self._log_warnings(settings)
         return True
+
+    def _log_warnings(self, settings: Settings) -> None:
+        """Log warnings about settings that are valid but insecure or ineffective."""
+        for each in review_settings(settings, verifies_clients=self._verifies_clients):
+            _LOG.warning("settings diagnostic", extra={"diagnostic": str(each)})
 
     async def run(self, reload: asyncio.Event) -> None:
         """Follow changes to the policy and the settings; see `Backend`."""
@@ -288,21 +308,3 @@ def _reconfigure(reviewer: QueueReviewer, settings: Settings) -> None:
 def _registration(settings: Admission) -> object:
     """Return the webhook configurations that fit the settings, to compare them."""
     return without_comments(webhook_configurations(settings, Service("", ""), ""))
-
-
-def _log_start(settings: Settings, *, verifies_clients: bool) -> None:
-    """Log what is checked, and warn about settings that are valid but insecure or ineffective."""
-    if not any(source.is_set for source in settings.sources):
-        _LOG.warning("no policy is configured; deciding with the embedded default")
-    queues = settings.admission.queues
-    if queues is None:
-        return
-    if queues.mode is Mode.OFF:
-        _LOG.info("queues of objects are not checked: admission.queues.mode is off")
-        return
-    _LOG.info("queues of objects are checked", extra={"mode": str(queues.mode)})
-    if not verifies_clients:
-        _LOG.warning(
-            "anyone who can connect can post a review in any user's name, because clients need no"
-            " certificate: set admission.tls.client_ca_file"
-        )

@@ -5,7 +5,7 @@ Converts pydantic's errors to diagnostics with our own messages.
 
 import json
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -142,6 +142,10 @@ class SourceMap:
             if node is not None and (depth == len(location) or origin is None):
                 return Diagnostic(self._file, node.line, node.column, Severity.ERROR, text, remedy)
         return error_in(origin or self._file, text, remedy)
+
+    def warning(self, location: Location, message: str, remedy: str) -> Diagnostic:
+        """Return a warning about a key or its value, located at its origin."""
+        return replace(self.diagnostic(location, message, remedy), severity=Severity.WARNING)
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
         """Return the number of leading parts found in the file, and the node to report."""

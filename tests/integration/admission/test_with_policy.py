@@ -16,6 +16,7 @@ import trustme
 from queuegate_server.admin.readiness import Phase
 from queuegate_server.server.webhook import PolicyBackend
 from queuegate_server.settings.load import load_settings
+from queuegate_server.settings.model import Settings
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import RunningServer, forking, run, start
@@ -99,6 +100,15 @@ def allowed(webhook: Webhook, user: str, queue: str = "dev") -> bool:
     return answer
 
 
+def wait_for_diagnostic(webhook: Webhook, text: str) -> None:
+    """Wait until a diagnostic with this text is logged."""
+
+    def is_logged() -> bool:
+        return any(text in each.get("diagnostic", "") for each in webhook.server.logs)
+
+    eventually(is_logged, True)
+
+
 def test_the_policy_is_followed(tmp_path: Path) -> None:
     """A changed file is applied, and one that cannot be used leaves the last good one in use."""
     with webhook_of(tmp_path) as webhook:
@@ -109,8 +119,7 @@ def test_the_policy_is_followed(tmp_path: Path) -> None:
         assert not allowed(webhook, "alice", "unheard-of")
         policy = tmp_path / "queues.yaml"
         replace(policy, TWO_OF_ONE_NAME)
-        found = webhook.server.wait_for_log("policy diagnostic")["diagnostic"]
-        assert AMBIGUOUS in found
+        wait_for_diagnostic(webhook, AMBIGUOUS)
         assert not allowed(webhook, "bob")
         assert webhook.metric("queuegate_policy_last_reload_successful") == 0
         assert webhook.plain.get("/readyz").status_code == 200
@@ -142,8 +151,7 @@ def test_the_mode_is_switched_without_a_restart(tmp_path: Path) -> None:
         assert allowed(webhook, "bob")
         write_settings(tmp_path, {"mode": "strict"})
         webhook.server.process.send_signal(signal.SIGHUP)
-        found = webhook.server.wait_for_log("settings diagnostic")["diagnostic"]
-        assert "admission.queues.mode: must be 'off', 'warn' or 'deny'" in found
+        wait_for_diagnostic(webhook, "admission.queues.mode: must be 'off', 'warn' or 'deny'")
         assert not allowed(webhook, "carol")
         assert webhook.plain.get("/readyz").json()["settings"]["valid"] is False
 
@@ -188,13 +196,16 @@ def test_modes_of_schedulers_and_unqueued_change_without_a_restart(tmp_path: Pat
         volcano = {"schedulers": {"volcano": {"mode": "warn"}}}
         write_settings(tmp_path, {**volcano, "unqueued": "root.Dev"})
         webhook.server.process.send_signal(signal.SIGHUP)
-        found = webhook.server.wait_for_log("settings diagnostic")["diagnostic"]
-        assert 'admission.queues.unqueued is "root.Dev", which is not a queue path' in found
+        wait_for_diagnostic(webhook, 'admission.queues.unqueued: "root.Dev" is not a queue path')
         assert not allowed(webhook, "bob")
+        write_settings(tmp_path, {**volcano, "unqueued": "root.nosuch", "exempt": [".*"]})
+        webhook.server.process.send_signal(signal.SIGHUP)
+        wait_for_diagnostic(webhook, 'queues.unqueued: "root.nosuch" is not in the policy')
+        wait_for_diagnostic(webhook, 'admission.queues.exempt[0]: the pattern ".*" matches every')
         write_settings(tmp_path, {**volcano, "unqueued": "root.dev"})
         webhook.server.process.send_signal(signal.SIGHUP)
-        eventually(lambda: allowed(webhook, "bob"), True)
-        assert not allowed(webhook, "bob", "")
+        eventually(lambda: allowed(webhook, "bob", ""), False)
+        assert allowed(webhook, "bob")
         assert allowed(webhook, "alice", "")
 
 
@@ -289,13 +300,13 @@ def test_the_address_and_certificates_are_settings(tmp_path: Path) -> None:
         assert response["allowed"] is False
         # A verified client learns which queues the user may use.
         assert "root.prod" in response["status"]["message"]
-        assert not [each for each in server.logs if "anyone who can connect" in each["event"]]
+        assert not [each for each in server.logs if "anyone who can connect" in str(each)]
 
 
 def test_strangers_are_warned_about(tmp_path: Path) -> None:
     with webhook_of(tmp_path) as webhook:
-        warnings = [each["event"] for each in webhook.server.logs]
-        assert any("anyone who can connect" in event for event in warnings)
+        warnings = [each.get("diagnostic", "") for each in webhook.server.logs]
+        assert any("admission.tls: anyone who can connect" in warning for warning in warnings)
         message = webhook.review("/queues", review("bob"))["status"]["message"]
         assert "root.prod" not in message
 
@@ -306,9 +317,85 @@ def test_placement_rules_that_ignore_named_queues_are_warned_about(tmp_path: Pat
         POLICY.replace(",system:serviceaccount:ci:runner", "") + rules
     )
     with webhook_of(tmp_path, queues={"schedulers": {"yunikorn": {}}}) as webhook:
-        found = webhook.server.wait_for_log("policy diagnostic")["diagnostic"]
-        assert 'the first placement rule is "user"' in found
-        assert f"{tmp_path}/queues.yaml:10:" in found
+        wait_for_diagnostic(webhook, 'the first placement rule is "user"')
+        wait_for_diagnostic(webhook, f"{tmp_path}/queues.yaml:10:")
+
+
+@pytest.mark.parametrize(
+    ("queues", "said"),
+    [
+        ({}, "queues of objects are checked deny"),
+        ({"mode": "off"}, "queues of objects are not checked: every mode is off off"),
+        (
+            {"schedulers": {"volcano": {"mode": "off"}}},
+            "queues of objects are not checked: every mode is off off",
+        ),
+        ({"mode": "warn", "schedulers": {"volcano": {"mode": "deny"}}}, "are checked deny"),
+    ],
+)
+def test_the_start_says_whether_queues_are_checked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, queues: dict[str, Any], said: str
+) -> None:
+    settings = load_settings(write_settings(tmp_path, queues), {})
+    entries = logged_at_start(settings, caplog)
+    [about] = [each for each in entries if "queues of objects" in each.message]
+    assert f"{about.message} {about.mode}".endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"queues": {**SETTINGS, "groups": "both"}}, "queues.groups: is both, but no resolver"),
+        ({"authorize": {}}, "authorize.groups: is directory, but no resolver"),
+        ({"user_info": {"groups": "both"}}, "user_info.groups: is both, but no resolver"),
+        (
+            {"queues": {**SETTINGS, "groups": "kubernetes", "unqueued": "root.x"}},
+            'queues.unqueued: "root.x" is not in the policy, so the ACLs of root decide',
+        ),
+        (
+            {"queues": {**SETTINGS, "groups": "kubernetes", "controllers": ["^"]}},
+            'queues.controllers[0]: the pattern "^" matches every user',
+        ),
+    ],
+)
+def test_the_start_warns_about_settings(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    settings: dict[str, Any],
+    expected: str,
+) -> None:
+    """`validate` warns about the same, with lines."""
+    config = write_settings(tmp_path, admission=settings)
+    entries = logged_at_start(load_settings(config, {}), caplog)
+    diagnostics = [getattr(each, "diagnostic", "") for each in entries]
+    [found] = [each for each in diagnostics if each.startswith("settings: ")]
+    assert found.startswith(f"settings: warning: admission.{expected}")
+    checked = run("validate", "--config", str(config)).stdout.splitlines()
+    [printed] = [each for each in checked if each.startswith(f"{config}:1:")]
+    assert printed.endswith(found.removeprefix("settings: "))
+
+
+def test_the_start_warns_about_a_missing_policy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    queues = {**SETTINGS, "groups": "kubernetes"}
+    settings = Settings.model_validate({"admission": {"queues": queues}})
+    entries = logged_at_start(settings, caplog)
+    [found] = [each.diagnostic for each in entries if hasattr(each, "diagnostic")]
+    assert found.startswith("settings: warning: admission.queues: no policy is configured")
+
+
+def logged_at_start(settings: Settings, caplog: pytest.LogCaptureFixture) -> list[Any]:
+    """Return the log entries of a webhook that verifies its clients and loads its policy."""
+
+    async def load() -> None:
+        backend = PolicyBackend(settings, lambda: settings, verifies_clients=True)
+        assert await backend.load(asyncio.Event())
+        await backend.close()
+
+    caplog.set_level("INFO")
+    asyncio.run(load())
+    return caplog.records
 
 
 @pytest.mark.parametrize(
@@ -317,7 +404,7 @@ def test_placement_rules_that_ignore_named_queues_are_warned_about(tmp_path: Pat
         (TWO_OF_ONE_NAME, {}, "the policy cannot be served\n"),
         (TWO_OF_ONE_NAME, {}, AMBIGUOUS),
         ("partitions: 1", {}, "the policy cannot be served\n"),
-        (POLICY, {"partition": "gpu"}, "admission.queues.partition is gpu, but the policy has"),
+        (POLICY, {"partition": "gpu"}, 'admission.queues.partition: "gpu" is not in the policy'),
         (POLICY, {"schedulers": {}}, "schedulers is empty"),
         (POLICY, {"mod": "deny"}, "admission.queues.mod: unknown key"),
         (POLICY, {"controllers": ["("]}, "the pattern '(' is not valid"),

@@ -1,16 +1,29 @@
-"""Reviews of policies: errors that prevent checks, and warnings about placement rules."""
+"""Reviews of settings and policies: errors that prevent checks, and warnings."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from queuegate_server.admission.queues.policy_review import MAX_READ_BYTES, review_policy
+from queuegate_server.admission.queues.policy_review import (
+    MAX_READ_BYTES,
+    review_policy,
+    review_settings,
+)
 from queuegate_server.formats.registry import DEFAULT_OPTIONS, load_policy
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.runtime.event_loop import run_at_once
-from queuegate_server.settings.admission import Admission
+from queuegate_server.settings.load import load_with_origins
+from queuegate_server.settings.model import Settings
 
 QUEUES = "    queues: [{name: root, queues: [{name: dev}, {name: ml, queues: [{name: gpu}]}]}]\n"
 POLICY = f"partitions:\n  - name: default\n{QUEUES}"
 TWO = POLICY.replace("{name: gpu}", "{name: gpu}, {name: dev}")
+
+
+def settings_with(**admission: Mapping[str, object]) -> Settings:
+    return Settings.model_validate({"policy": {"path": "queues.yaml"}, "admission": admission})
 
 
 def reviewed(
@@ -22,9 +35,8 @@ def reviewed(
     loaded = load_policy("yunikorn", policy.encode(), "queues.yaml")
     assert loaded.partitions
     text = PolicyText(File("queues.yaml", policy.encode()), "", DEFAULT_OPTIONS)
-    settings = Admission.model_validate(
-        {"queues": {"schedulers": schedulers, "partition": partition}}
-    )
+    queues = {"schedulers": schedulers, "partition": partition, "groups": "kubernetes"}
+    settings = settings_with(queues=queues)
     job = ParseJob((text,), "")
     found = run_at_once(review_policy(settings, loaded.partitions, job, max_bytes))
     return [str(each) for each in found]
@@ -65,7 +77,7 @@ def test_lines_of_yarn_queues() -> None:
     loaded = load_policy("fair-scheduler", text.encode(), "fair-scheduler.xml")
     file = File("fair-scheduler.xml", text.encode())
     job = ParseJob((PolicyText(file, "", DEFAULT_OPTIONS),), "")
-    settings = Admission.model_validate({"queues": {"schedulers": {"kai": {}}}})
+    settings = settings_with(queues={"schedulers": {"kai": {}}, "groups": "kubernetes"})
     (found,) = map(str, run_at_once(review_policy(settings, loaded.partitions, job)))
     assert found.startswith("fair-scheduler.xml:3:")
     assert '"root.dev" (fair-scheduler.xml:2:' in found
@@ -87,27 +99,217 @@ def test_a_text_that_is_not_read_again_has_no_lines() -> None:
 
 def test_a_partition_that_the_policy_lacks() -> None:
     [found] = reviewed(POLICY, {"kueue": {}}, "gpu")
-    assert "admission.queues.partition is gpu, but the policy has default" in found
+    assert found == (
+        'settings: error: admission.queues.partition: "gpu" is not in the policy, which has default'
+        " (correct the name)"
+    )
 
 
+@pytest.mark.parametrize("section", ["authorize", "user_info"])
 @pytest.mark.parametrize("partition", ["default", "gpu"])
-def test_a_partition_for_questions_that_the_policy_lacks(partition: str) -> None:
-    loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
-    assert loaded.partitions
-    settings = Admission.model_validate({"authorize": {"partition": partition}})
-    found = [str(each) for each in run_at_once(review_policy(settings, loaded.partitions, None))]
-    assert len(found) == (partition == "gpu")
-    assert all("admission.authorize.partition is gpu" in each for each in found)
+def test_a_partition_for_other_answers_that_the_policy_lacks(partition: str, section: str) -> None:
+    settings = {section: {"partition": partition, "groups": "directory"}}
+    errors = [each for each in found_with(settings) if "error" in each]
+    assert len(errors) == (partition == "gpu")
+    assert all(f'admission.{section}.partition: "gpu" is not' in each for each in errors)
+
+
+def test_a_partition_for_an_annotation_that_is_not_looked_up() -> None:
+    assert found_with({"user_info": {"partition": "gpu"}}) == []
 
 
 @pytest.mark.parametrize("path", ["root..x y", "root.Dev", "root.x y"])
 def test_a_path_for_objects_without_a_queue_that_is_none(path: str) -> None:
-    loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
+    [found] = unqueued_findings(path)
+    assert f'error: admission.queues.unqueued: "{path}" is not a queue path' in found
+
+
+@pytest.mark.parametrize(
+    ("path", "decides"),
+    [
+        *(("allow", ""), ("deny", ""), ("root", ""), ("root.ml.gpu", "")),
+        *(("root.nosuch", "root"), ("root.ml.gpu.a.b", "root.ml.gpu")),
+    ],
+)
+def test_a_path_for_objects_without_a_queue_that_the_policy_lacks(path: str, decides: str) -> None:
+    found = unqueued_findings(path)
+    warning = (
+        f'settings: warning: admission.queues.unqueued: "{path}" is not in the policy, so the ACLs'
+        f" of {decides} decide (correct the path, or add the queue)"
+    )
+    assert found == ([warning] if decides else [])
+
+
+def test_a_path_for_objects_without_a_queue_that_yarn_creates() -> None:
+    policy = """<configuration>
+<property><name>yarn.scheduler.capacity.root.queues</name><value>users</value></property>
+<property><name>yarn.scheduler.capacity.root.users.capacity</name><value>100</value></property>
+<property>
+  <name>yarn.scheduler.capacity.root.users.auto-queue-creation-v2.enabled</name>
+  <value>true</value>
+</property>
+</configuration>"""
+    assert unqueued_findings("root.users.ann", policy, "capacity-scheduler") == []
+    [found] = unqueued_findings("root.other", policy, "capacity-scheduler")
+    assert "the ACLs of root decide" in found
+
+
+def unqueued_findings(path: str, policy: str = POLICY, kind: str = "yunikorn") -> Sequence[str]:
+    queues = {"schedulers": {"kueue": {}}, "unqueued": path, "groups": "kubernetes"}
+    return found_with({"queues": queues}, policy, kind)
+
+
+def found_with(
+    admission: Mapping[str, object], policy: str = POLICY, kind: str = "yunikorn", **settings: Any
+) -> list[str]:
+    loaded = load_policy(kind, policy.encode(), "policy")
     assert loaded.partitions
-    settings = {"queues": {"schedulers": {"kueue": {}}, "unqueued": path}}
-    steps = review_policy(Admission.model_validate(settings), loaded.partitions, None)
-    [found] = run_at_once(steps)
-    assert f'admission.queues.unqueued is "{path}", which is not a queue path' in str(found)
+    given = Settings.model_validate({"admission": admission, **settings})
+    return [str(each) for each in run_at_once(review_policy(given, loaded.partitions, None))]
+
+
+CORP = {"resolvers": {"corp": {"type": "os"}, "off": {"type": "none"}, "no": {"type": "no_groups"}}}
+BOTH = {**CORP["resolvers"], "corp": {"type": "chain", "resolvers": ["off", "no"]}}
+
+
+@pytest.mark.parametrize("section", ["queues", "authorize", "user_info"])
+@pytest.mark.parametrize("groups", ["directory", "both", "kubernetes"])
+@pytest.mark.parametrize(
+    ("policy", "settings", "looks_up"),
+    [
+        (POLICY, {}, False),
+        (f"{POLICY}    usergroupresolver: {{type: os}}\n", {}, True),
+        (POLICY, {**CORP, "partitions": {"default": {"resolver": "corp"}}}, True),
+        (POLICY, {**CORP, "partitions": {"other": {"resolver": "corp"}}}, False),
+        (POLICY, {**CORP, "partitions": {"default": {"resolver": "off"}}}, False),
+        (POLICY, {**CORP, "partitions": {"default": {"resolver": "no"}}}, False),
+        (POLICY, {"resolvers": BOTH, "partitions": {"default": {"resolver": "corp"}}}, False),
+    ],
+)
+def test_groups_of_a_directory_without_a_resolver(
+    section: str, groups: str, policy: str, settings: dict[str, Any], *, looks_up: bool
+) -> None:
+    """The resolver of the policy or of the settings counts; `none` and `no_groups` find nobody."""
+    more: dict[str, object] = {"schedulers": {"kueue": {}}} if section == "queues" else {}
+    found = found_with({section: {**more, "groups": groups}}, policy, **settings)
+    warning = (
+        f"settings: warning: admission.{section}.groups: is {groups}, but no resolver looks up"
+        " groups for the partition default (set partitions.default.resolver, or groups: kubernetes)"
+    )
+    assert found == ([] if looks_up or groups == "kubernetes" else [warning])
+
+
+def test_a_yarn_cluster_has_no_resolver_by_default() -> None:
+    policy = '<allocations><queue name="root"/></allocations>'
+    queues: dict[str, object] = {"schedulers": {"kueue": {}}}
+    [found] = found_with({"queues": queues}, policy, "fair-scheduler")
+    assert "admission.queues.groups: is directory, but no resolver" in found
+
+
+@pytest.mark.parametrize("key", ["controllers", "exempt"])
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        *((".*", True), ("^", True), ("$", True), ("ann|", True), (r"\w", True), ("^.{3,}$", True)),
+        *(("[a-z]", True), ("^[^:]+$|^system:", True), ("(?i)^[A-Z]", True)),
+        *(("^ann$", False), ("ann", False), ("e", False), ("^system:", False), ("@", False)),
+        ("^system:serviceaccount:kube-system:", False),
+        *(("^[^:]+$", False), ("^$", False), ("[0-9]", False)),
+    ],
+)
+def test_patterns_that_match_everyone(key: str, pattern: str, *, matches: bool) -> None:
+    queues = {"schedulers": {"kueue": {}}, key: ["^ops$", pattern]}
+    found = [str(each) for each in review_settings(settings_with(queues=queues))]
+    assert len(found) == matches
+    assert all(f"warning: admission.queues.{key}[1]: the pattern" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("kueue", "warned"),
+    [
+        ({}, False),
+        ({"localqueues": "root.{queue}"}, False),
+        ({"localqueues": "root.{queue}", "clusterqueues": "root.{queue}"}, True),
+        ({"localqueues": "root.clusterqueues.{queue}"}, True),
+    ],
+)
+def test_equal_templates(kueue: dict[str, str], *, warned: bool) -> None:
+    settings = settings_with(queues={"schedulers": {"kueue": kueue}})
+    found = [str(each) for each in review_settings(settings)]
+    assert bool(found) is warned
+    assert all("clusterqueues: is the same template as localqueues" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("admission", "section"),
+    [
+        ({"queues": {"schedulers": {"kueue": {}}}}, "queues"),
+        ({"authorize": {}}, "authorize"),
+        ({"user_info": {"groups": "directory"}}, "user_info"),
+        ({"user_info": {"groups": "kubernetes"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_no_policy(admission: dict[str, object], section: str) -> None:
+    found = [
+        str(each) for each in review_settings(Settings.model_validate({"admission": admission}))
+    ]
+    warning = (
+        f"settings: warning: admission.{section}: no policy is configured, so the embedded default"
+        " decides (set policy.path, or policy.configs for the ConfigMaps of YuniKorn)"
+    )
+    assert found == ([warning] if section else [])
+    with_policy = Settings.model_validate({"admission": admission, "policy": {"configs": "/etc/c"}})
+    assert [*review_settings(with_policy)] == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "tls", "verifies_clients", "warned"),
+    [
+        ("deny", None, None, False),
+        ("deny", {}, None, True),
+        ("deny", {"client_ca_file": "/tls/ca.crt"}, None, False),
+        ("deny", None, False, True),
+        ("deny", {}, True, False),
+        ("off", {}, False, False),
+    ],
+)
+def test_clients_that_are_not_verified(
+    mode: str, tls: dict[str, str] | None, verifies_clients: bool | None, *, warned: bool
+) -> None:
+    files = {"certificate_file": "/tls/tls.crt", "key_file": "/tls/tls.key"}
+    more = {} if tls is None else {"tls": {**files, **tls}}
+    raw = {"queues": {"mode": mode, "schedulers": {"kueue": {}}}, **more}
+    context: set[Path] = set()
+    settings = Settings.model_validate(
+        {"policy": {"path": "queues.yaml"}, "admission": raw}, context=context
+    )
+    found = [str(each) for each in review_settings(settings, verifies_clients=verifies_clients)]
+    assert bool(found) is warned
+    assert all("admission.tls: anyone who can connect can post" in each for each in found)
+
+
+def test_lines_of_settings() -> None:
+    text = """\
+policy: {path: queues.yaml}
+admission:
+  queues:
+    schedulers: {kueue: {}}
+    unqueued: root.nosuch
+    exempt: [ops, '.*']
+"""
+    absent: set[Path] = set()
+    settings, source_map = load_with_origins(
+        Path("queuegate.yaml"), {}, (), text.encode(), absent_files=absent
+    )
+    loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
+    steps = review_policy(settings, loaded.partitions or {}, None, source_map=source_map)
+    found = [*review_settings(settings, source_map), *run_at_once(steps)]
+    assert [f"{each}"[:60].partition(" warning")[0] for each in found] == [
+        "queuegate.yaml:6:19:",
+        "queuegate.yaml:3:3:",
+        "queuegate.yaml:5:15:",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +344,7 @@ def test_large_texts_are_not_read() -> None:
 def test_queues_are_indexed_once_in_steps() -> None:
     loaded = load_policy("yunikorn", POLICY.encode(), "queues.yaml")
     assert loaded.partitions
-    settings = Admission.model_validate({"queues": {"schedulers": {"kai": {}}}})
+    settings = settings_with(queues={"schedulers": {"kai": {}}})
     assert sum(1 for _ in review_policy(settings, loaded.partitions, None)) == 4
     index = loaded.partitions["default"].last_levels
     assert index.paths == {"root": "root", "dev": "root.dev", "ml": "root.ml", "gpu": "root.ml.gpu"}

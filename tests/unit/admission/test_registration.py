@@ -246,7 +246,9 @@ def test_command(tmp_path: Path) -> None:
     options = ("--service", "gates/hook", "--name", "q", "--ca-file", str(file))
     code, out, err = run(tmp_path, SETTINGS, *options)
     assert code == 0
-    assert err == "The policy was not checked: /policy/queues.yaml does not exist here.\n"
+    absent, warning = err.splitlines()
+    assert absent == "The policy was not checked: /policy/queues.yaml does not exist here."
+    assert ": warning: admission.tls: anyone who can connect can post a review" in warning
     (document,) = yaml.safe_load_all(out)
     assert document["metadata"]["name"] == "q-queues"
     client = document["webhooks"][0]["clientConfig"]
@@ -258,7 +260,8 @@ def test_command(tmp_path: Path) -> None:
     }
     assert base64.b64decode(client["caBundle"]) == ca.cert_pem.bytes()
     code, out, _ = run(tmp_path, SETTINGS, "--set", "admission.queues.mode=off")
-    assert (code, out) == (0, "# Nothing is reviewed: admission.queues.mode is off.\n")
+    nothing = "# Nothing is reviewed: admission.queues is not set, or every mode is off.\n"
+    assert (code, out) == (0, nothing)
 
 
 def test_only_the_configuration_for_queues(tmp_path: Path) -> None:
@@ -274,7 +277,11 @@ def test_only_the_configuration_for_queues(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("queues", "status", "said"),
     [
-        ("{name: a, queues: [{name: b}]}, {name: c}", 0, ""),
+        (
+            "{name: a, queues: [{name: b}]}, {name: c}",
+            0,
+            "queuegate.yaml:4:3: warning: admission.queues.groups: is directory, but no resolver",
+        ),
         (
             "{name: a, queues: [{name: b}]}, {name: b}",
             2,

@@ -46,8 +46,20 @@ def validated(queues: dict[str, Any] | None, **tls: Any) -> tuple[int, list[str]
 
 
 def test_valid_settings(folder: Path) -> None:
-    assert validated(dict(QUEUES))[0] == 0
-    assert "unverified" not in str(validated(dict(QUEUES)))
+    assert validated({**QUEUES, "groups": "kubernetes"}) == (0, [])
+
+
+@pytest.mark.parametrize("option", ["--config", "--settings"])
+def test_no_policy(folder: Path, option: str) -> None:
+    queues = {**QUEUES, "groups": "kubernetes", "exempt": ["^"]}
+    Path("queuegate.yaml").write_text(json.dumps({"admission": {"queues": queues}}, indent=1))
+    done = CliRunner().invoke(command_group(), ["validate", option, "queuegate.yaml"])
+    first, second = done.stdout.splitlines()
+    assert done.exit_code == 0
+    assert first.startswith(
+        "queuegate.yaml:3:3: warning: admission.queues: no policy is configured"
+    )
+    assert 'admission.queues.exempt[0]: the pattern "^" matches every user' in second
 
 
 @pytest.mark.parametrize(
@@ -57,7 +69,10 @@ def test_valid_settings(folder: Path) -> None:
         (QUEUES, {"key_file": "ca.crt"}, 1, "admission.tls.key_file: ca.crt"),
         (QUEUES, {"client_ca_file": "nosuch"}, 1, "admission.tls.client_ca_file: nosuch"),
         (QUEUES, {"client_ca_file": None}, 0, "anyone who can connect can post a review"),
-        ({**QUEUES, "partition": "gpu"}, {}, 1, "admission.queues.partition is gpu"),
+        ({**QUEUES, "partition": "gpu"}, {}, 1, 'queues.partition: "gpu" is not in the policy'),
+        (QUEUES, {}, 0, "queuegate.yaml:6:3: warning: admission.queues.groups: is directory, but"),
+        ({**QUEUES, "unqueued": "root.x"}, {}, 0, 'queues.unqueued: "root.x" is not in the policy'),
+        ({**QUEUES, "exempt": [".*"]}, {}, 0, 'queues.exempt[0]: the pattern ".*" matches every'),
     ],
 )
 def test_findings(

@@ -1,4 +1,4 @@
-"""Reviews a policy before the webhook uses it."""
+"""Reviews settings and policies before the webhook uses them."""
 
 import sys
 from collections.abc import Generator, Iterator, Mapping
@@ -22,21 +22,27 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.envelope import Policy
 from queuegate_server.formats.registry import YUNIKORN, format_of, open_policy
 from queuegate_server.formats.yaml_reader import read_yaml
+from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.model import decode
+from queuegate_server.identity.manager import looks_up_groups
 from queuegate_server.policystore.parsing import ParseJob, PolicyText
-from queuegate_server.settings.admission import (
-    ALLOW_OR_DENY,
-    Admission,
-    Authorization,
-    QueueChecks,
-)
-from queuegate_server.settings.source_map import error_in
+from queuegate_server.settings.admission import ALLOW_OR_DENY, GroupSource, Mode, QueueChecks
+from queuegate_server.settings.model import Settings
+from queuegate_server.settings.source_map import SourceMap, error_in
 
 MAX_READ_BYTES: Final = 256 * 1024
 """The maximum size of a text that is read again for its placement rules and for positions, in a
 process that serves reviews. Reading it blocks the event loop."""
 NO_LIMIT: Final = sys.maxsize
+NO_FILE: Final = SourceMap("settings", None)
+"""Stands for the origins of settings that are not known."""
+_SECTIONS: Final = ("queues", "authorize", "user_info")
+"""The sections of `admission` that may need a policy, each with a partition and `groups`."""
+_QUEUES: Final = ("admission", "queues")
+_UNQUEUED: Final = (*_QUEUES, "unqueued")
+_UNLIKE_USERS: Final = ("q7x", "wyx@vz.test", "system:serviceaccount:zy:vw")
+"""User names that share no letter. A pattern that matches all of them matches everyone."""
 _PROVIDED: Final = "provided"
 _ELSEWHERE: Final = (
     "YuniKorn may place applications in other queues than those they name, which admission.queues"
@@ -44,34 +50,99 @@ _ELSEWHERE: Final = (
 )
 
 
+def review_settings(
+    settings: Settings, source_map: SourceMap = NO_FILE, *, verifies_clients: bool | None = None
+) -> Iterator[Diagnostic]:
+    """Yield warnings about settings that are valid but insecure or ineffective.
+
+    Args:
+        settings: The settings of a webhook.
+        source_map: The origins of the settings.
+        verifies_clients: Whether clients must present a certificate. None if only the settings are
+            known, not the options of the command, which may replace `admission.tls`.
+    """
+    admission = settings.admission
+    if not any(source.is_set for source in settings.sources):
+        for name, _, _ in _uses_of_policy(settings):
+            yield source_map.warning(
+                ("admission", name),
+                "no policy is configured, so the embedded default decides",
+                "set policy.path, or policy.configs for the ConfigMaps of YuniKorn",
+            )
+    queues = admission.queues
+    if queues is None:
+        return
+    for key in ("controllers", "exempt"):
+        for position, pattern in enumerate(getattr(queues, key)):
+            if all(map(go_regexp.compile_pattern(pattern).search, _UNLIKE_USERS)):
+                yield source_map.warning(
+                    (*_QUEUES, key, position),
+                    f"the pattern {quoted(pattern)} matches every user, so nobody is checked",
+                    "write each name between ^ and $",
+                )
+    kueue = queues.schedulers.kueue
+    if kueue is not None and kueue.localqueues == kueue.clusterqueues:
+        yield source_map.warning(
+            (*_QUEUES, "schedulers", "kueue", "clusterqueues"),
+            "is the same template as localqueues, so a LocalQueue shares its ACLs with the"
+            " ClusterQueue of the same name",
+            "use different templates",
+        )
+    tls = admission.tls
+    if verifies_clients is None:
+        verifies_clients = tls is None or tls.client_ca_file is not None
+    if queues.mode is not Mode.OFF and not verifies_clients:
+        yield source_map.warning(
+            ("admission", "tls"),
+            "anyone who can connect can post a review in any user's name",
+            "set client_ca_file, if the API server can present a certificate",
+        )
+
+
 def review_policy(
-    admission: Admission,
+    settings: Settings,
     partitions: Mapping[str, Partition],
     texts: ParseJob | None,
     max_bytes: int = MAX_READ_BYTES,
+    source_map: SourceMap = NO_FILE,
 ) -> Generator[None, None, list[Diagnostic]]:
-    """Return errors if queues cannot be checked with valid policies, and warnings about YuniKorn.
+    """Return errors if the settings cannot be used with valid policies, and warnings about both.
 
     Runs in short steps, but for texts that are read again. Indexes the queues for `QueueNames`.
 
     Args:
-        admission: The settings.
+        settings: The settings of a webhook.
         partitions: The partitions of all policies.
         texts: The policies' texts; None if they are not available.
         max_bytes: The maximum size of a text that is read again. Errors about a longer text have no
             line, and it causes no warnings.
+        source_map: The origins of the settings.
     """
     found: list[Diagnostic] = []
-    if admission.authorize is not None:
-        found += _unknown_partition(admission.authorize, partitions)
-    queues = admission.queues
-    if queues is None:
+    for name, partition_name, groups in _uses_of_policy(settings):
+        location = ("admission", name)
+        used = partitions.get(partition_name)
+        if used is None:
+            known = ", ".join(sorted(partitions)) or "none"
+            message = f"{quoted(partition_name)} is not in the policy, which has {known}"
+            found.append(
+                source_map.diagnostic((*location, "partition"), message, "correct the name")
+            )
+        elif groups is not GroupSource.KUBERNETES and not looks_up_groups(settings, used):
+            found.append(
+                source_map.warning(
+                    (*location, "groups"),
+                    f"is {groups}, but no resolver looks up groups for the partition {used.name}",
+                    f"set partitions.{used.name}.resolver, or groups: kubernetes",
+                )
+            )
+    queues = settings.admission.queues
+    partition = None if queues is None else partitions.get(queues.partition)
+    if queues is None or partition is None:
         return found
-    partition = partitions.get(queues.partition)
-    if partition is None:
-        return [*found, *_unknown_partition(queues, partitions)]
     opened = [*_opened(texts, max_bytes)]
-    found += unqueued_faults(queues, partition)
+    found += unqueued_faults(queues, partition, source_map)
+    found += _missing_unqueued(queues, partition, source_map)
     if flat_schedulers(queues.schedulers):
         yield from partition.index_last_levels()
     try:
@@ -84,28 +155,41 @@ def review_policy(
     return found
 
 
-def _unknown_partition(
-    settings: Authorization, partitions: Mapping[str, Partition]
+def _uses_of_policy(settings: Settings) -> Iterator[tuple[str, str, GroupSource]]:
+    """Yield the sections of `admission` that need a policy: name, partition, source of groups."""
+    for name in _SECTIONS:
+        section = getattr(settings.admission, name)
+        if section is None or (name == "user_info" and section.groups is GroupSource.KUBERNETES):
+            continue
+        yield name, section.partition, section.groups
+
+
+def unqueued_faults(
+    queues: QueueChecks, partition: Partition, source_map: SourceMap = NO_FILE
 ) -> Iterator[Diagnostic]:
-    """Yield an error if the policies lack the partition in the settings."""
-    if settings.partition not in partitions:
-        known = ", ".join(sorted(partitions)) or "none"
-        yield error_in(
-            "settings",
-            f"{settings.key}.partition is {settings.partition}, but the policy has {known}",
-            "correct the name",
+    """Yield an error if `unqueued` is a path that the partition would spell otherwise."""
+    path = queues.unqueued
+    if path not in ALLOW_OR_DENY and partition.path(path) != path:
+        yield source_map.diagnostic(
+            _UNQUEUED,
+            f"{quoted(path)} is not a queue path in the policy's spelling",
+            "write allow, deny, or a path as in the policy, such as root.default",
         )
 
 
-def unqueued_faults(queues: QueueChecks, partition: Partition) -> Iterator[Diagnostic]:
-    """Yield an error if `unqueued` is a path that the partition would spell otherwise."""
-    unqueued = queues.unqueued
-    if unqueued not in ALLOW_OR_DENY and partition.path(unqueued) != unqueued:
-        yield error_in(
-            "settings",
-            f"admission.queues.unqueued is {quoted(unqueued)}, which is not a queue path in the"
-            " policy's spelling",
-            "write allow, deny, or a path as in the policy, such as root.default",
+def _missing_unqueued(
+    queues: QueueChecks, partition: Partition, source_map: SourceMap
+) -> Iterator[Diagnostic]:
+    """Yield a warning if `unqueued` is a path that is not in the policy."""
+    path = queues.unqueued
+    if path in ALLOW_OR_DENY or partition.path(path) != path:
+        return
+    if path not in partition.queues and not partition.creates(path):
+        yield source_map.warning(
+            _UNQUEUED,
+            f"{quoted(path)} is not in the policy, so the ACLs of {partition.nearest_path(path)}"
+            " decide",
+            "correct the path, or add the queue",
         )
 
 
