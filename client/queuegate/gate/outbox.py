@@ -5,6 +5,8 @@ import fcntl
 import io
 import logging
 import os
+import struct
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,6 +33,8 @@ _SUFFIX: Final = ".decisions"
 _DAMAGED: Final = ".damaged"
 _REJECTED: Final = "rejected"
 _LOCK: Final = "lock"
+_WHOLE_FILE: Final = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+"""A lock on ranges, the only kind that gates in Java use (struct flock in fcntl(2))."""
 _LOG: Final = logging.getLogger("queuegate.gate")
 
 
@@ -208,6 +212,8 @@ class Outbox:
     def _take_folder(self) -> None:
         try:
             fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if sys.platform == "linux":  # elsewhere, both kinds of locks conflict
+                fcntl.fcntl(self._owner, fcntl.F_OFD_SETLK, _WHOLE_FILE)
         except BlockingIOError:
             message = "another gate uses this outbox: give each gate a folder of its own"
             raise BlockingIOError(errno.EAGAIN, message, str(self._folder)) from None

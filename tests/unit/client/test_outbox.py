@@ -1,6 +1,7 @@
 """Decisions on disk: none is lost silently, whatever happens to the process and its disk."""
 
 import errno
+import fcntl
 import logging
 import os
 import random
@@ -223,6 +224,18 @@ def test_a_folder_has_one_user(tmp_path: Path) -> None:
     assert take(box) == ["user 1"]
     box.close()
     Outbox(tmp_path).close()
+
+
+def test_a_folder_of_a_gate_in_java(tmp_path: Path) -> None:
+    """Java locks ranges of files only."""
+    with (tmp_path / "lock").open("wb") as theirs:
+        fcntl.lockf(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(BlockingIOError, match="another gate"):
+            Outbox(tmp_path)
+    box = Outbox(tmp_path)
+    with (tmp_path / "lock").open("wb") as theirs, pytest.raises(BlockingIOError):
+        fcntl.lockf(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    box.close()
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on

@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
+
+// setRangeLock is Linux' F_OFD_SETLK: a lock on ranges, the only kind that gates in Java use, which ends
+// with the file rather than when the process closes another file of the same path.
+const setRangeLock = 37
 
 // lockFolder locks a folder until the returned file is closed. Only one process can hold the lock.
 func lockFolder(folder string) (*os.File, error) {
@@ -15,7 +20,11 @@ func lockFolder(folder string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil && runtime.GOOS == "linux" { // elsewhere, both kinds of locks conflict
+		err = syscall.FcntlFlock(file.Fd(), setRangeLock, &syscall.Flock_t{Type: syscall.F_WRLCK})
+	}
+	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s is in use by another gate: give each gate its own folder (%w)", folder, err)
 	}

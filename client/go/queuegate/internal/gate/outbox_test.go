@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
@@ -90,6 +91,27 @@ func TestReportsAreConfirmed(t *testing.T) {
 	reporter.confirm(&queuegatev1.SyncReported{Id: second})
 	if left := files(t, folder); len(left) > 0 || outbox.counts.WaitingBytes != 0 {
 		t.Error(left, outbox.counts.WaitingBytes)
+	}
+}
+
+// Java locks ranges of files only.
+func TestAFolderOfAGateInJava(t *testing.T) {
+	folder := t.TempDir()
+	theirs, err := os.Create(filepath.Join(folder, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	whole := &syscall.Flock_t{Type: syscall.F_WRLCK}
+	if err := syscall.FcntlFlock(theirs.Fd(), syscall.F_SETLK, whole); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenOutbox(folder); err == nil || !strings.Contains(err.Error(), "another gate") {
+		t.Error(err)
+	}
+	openOutbox(t, folder) // the failed attempt has ended this process's lock
+	if err := syscall.FcntlFlock(theirs.Fd(), syscall.F_SETLK, whole); err == nil {
+		t.Error("the folder of a gate in Go was locked")
 	}
 }
 

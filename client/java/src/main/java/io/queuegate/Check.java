@@ -189,14 +189,16 @@ public final class Check {
 
   @Override
   public int hashCode() {
-    if (hash == 0) { // the same in every thread that computes it
+    int known = hash; // other threads may compute it at the same time
+    if (known == 0) {
       int sum = 31 * user.hashCode() + queue.hashCode();
       sum = 31 * sum + partition.hashCode();
       sum = 31 * sum + realUser.hashCode();
       sum = 31 * sum + access.ordinal();
-      hash = 31 * sum + Objects.hashCode(groups);
+      known = 31 * sum + Objects.hashCode(groups);
+      hash = known;
     }
-    return hash;
+    return known;
   }
 
   @Override

@@ -190,6 +190,14 @@ final class Connection {
     }
   }
 
+  /**
+   * Makes later calls use a new connection. Otherwise, a gate could not leave a server that hangs behind a
+   * proxy, or a connection that was cut, before keepalive ends it after minutes.
+   */
+  void leave() {
+    managed.enterIdle();
+  }
+
   Channel channel() {
     return channel;
   }

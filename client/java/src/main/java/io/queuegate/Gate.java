@@ -62,6 +62,7 @@ public final class Gate implements AutoCloseable {
               .withMaxInboundMessageSize(STREAM_LIMIT)
               .sync(observer);
         };
+    options.leaveConnection = connection::leave;
     options.explain =
         (error, hasAnswered) -> {
           if (hasAnswered) {

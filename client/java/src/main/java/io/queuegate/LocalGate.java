@@ -23,9 +23,20 @@ public interface LocalGate {
    *
    * @param partition the name of the partition
    * @param user the name of the user
-   * @return the groups, empty for an unknown user; null if the gate lacks them or has no lease
+   * @return the groups, empty for an unknown user; null if the gate lacks them, or has neither a lease nor
+   *     time left in which it may use old state ({@link GateConfig.Builder#stale})
    */
   List<String> groups(String partition, String user);
+
+  /**
+   * Returns whether the server still has to answer a request for a user's groups. If not, {@link #groups}
+   * returns null because the server could not resolve them, or because the gate has no policy.
+   *
+   * @param partition the name of the partition
+   * @param user the name of the user
+   * @return whether an answer may arrive
+   */
+  boolean awaitsGroups(String partition, String user);
 
   /**
    * Calls a function whenever the server invalidates groups, before the server learns that the gate has

@@ -70,8 +70,12 @@ final class FakeServer implements AutoCloseable {
             .start();
   }
 
+  int port() {
+    return server.getPort();
+  }
+
   String address() {
-    return "127.0.0.1:" + server.getPort();
+    return "127.0.0.1:" + port();
   }
 
   ClientConfig.Builder config() {

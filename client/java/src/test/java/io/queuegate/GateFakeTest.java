@@ -175,6 +175,21 @@ class GateFakeTest {
     }
   }
 
+  /** As behind a proxy whose server hangs: another connection reaches one that does not. */
+  @Test
+  void aConnectionThatIsCutIsLeft() throws Exception {
+    try (Relay relay = new Relay(server.port())) {
+      ClientConfig client = ClientConfig.builder().address("127.0.0.1:" + relay.port()).build();
+      try (Gate gate = Gate.open(GateConfig.builder().client(client).build())) {
+        server.nextStream().greet("alice", o -> {});
+        becomes(gate, GateState.LIVE);
+        relay.cut();
+        server.nextStream().greet("alice", o -> {});
+        becomes(gate, GateState.LIVE);
+      }
+    }
+  }
+
   @Test
   void aServerThatSendsNoPolicyIsLeft() throws Exception {
     try (Gate gate = Gate.open(config().build())) {

@@ -17,7 +17,7 @@ import java.util.function.Supplier;
  * clock adds what it has lost to the monotonic one. It never goes back, and lags by at most {@link
  * #error}.
  */
-final class Clock {
+public final class Clock {
   /** Earlier than any time, even with any grace. */
   static final long NEVER = Long.MIN_VALUE / 2;
 
@@ -31,8 +31,12 @@ final class Clock {
   static final long MAX_READING_AGE = TimeUnit.SECONDS.toNanos(1);
 
   /** A shorter suspension is not distinguished from the steps of the file. */
-  static final long MAX_LAG = TimeUnit.MILLISECONDS.toNanos(30);
+  static final long MAX_LAG = TimeUnit.MILLISECONDS.toNanos(35);
 
+  /** A longer pause between the readings of two clocks makes them incomparable. */
+  private static final long MAX_PAUSE = TimeUnit.MILLISECONDS.toNanos(1);
+
+  private static final int ATTEMPTS = 3;
   private static final long STEP_OF_FILE = TimeUnit.MILLISECONDS.toNanos(10);
   private static final long UNREADABLE = Long.MIN_VALUE;
 
@@ -66,7 +70,12 @@ final class Clock {
     last = new Reading(now, wall.getAsLong(), 0);
   }
 
-  static Clock ofMachine() {
+  /**
+   * Returns the clock of this machine.
+   *
+   * @return the clock
+   */
+  public static Clock ofMachine() {
     long start = System.nanoTime();
     return new Clock(
         () -> System.nanoTime() - start,
@@ -74,7 +83,12 @@ final class Clock {
         () -> uptime(() -> open("/proc/uptime")));
   }
 
-  long now() {
+  /**
+   * Returns the time.
+   *
+   * @return the time in nanoseconds, from any origin; later than any time while the clocks cannot be read
+   */
+  public long now() {
     long passed = monotonic.getAsLong();
     if (boot == null) {
       return passed;
@@ -85,7 +99,7 @@ final class Clock {
     if (age < MAX_READING_AGE && -MAX_STEP < step && step < MAX_STEP) {
       return passed + earlier.suspended;
     }
-    return read(earlier);
+    return read();
   }
 
   /** By how much the clock may lag. */
@@ -93,13 +107,21 @@ final class Clock {
     return boot == null ? 0 : MAX_LAG;
   }
 
-  private long read(Reading earlier) {
-    long now = monotonic.getAsLong(); // before the others: a pause in between only ends leases early
-    long wallNow = wall.getAsLong();
-    long bootNow = boot.getAsLong();
-    if (bootNow == UNREADABLE) {
-      return FOREVER; // every lease has expired
+  private long read() {
+    for (int i = 0; i < ATTEMPTS; i++) {
+      long now = monotonic.getAsLong();
+      long wallNow = wall.getAsLong();
+      long bootNow = boot.getAsLong();
+      // A pause would count as a suspension, and hide a later one of the same length.
+      if (bootNow != UNREADABLE && monotonic.getAsLong() - now <= MAX_PAUSE) {
+        return note(now, wallNow, bootNow);
+      }
     }
+    return FOREVER; // every lease has expired
+  }
+
+  private long note(long now, long wallNow, long bootNow) {
+    Reading earlier = last;
     long suspended = bootNow - now - firstOffset;
     if (suspended <= earlier.suspended + 2 * STEP_OF_FILE) {
       suspended = earlier.suspended;

@@ -149,8 +149,8 @@ final class GateCore {
       reply = null;
     }
     long now = clock.now();
-    if (isClosed) {
-      due.idle = TimeUnit.SECONDS.toNanos(1);
+    if (isClosed || now >= Clock.FOREVER) { // without a readable clock, nothing can be measured
+      due.idle = REPORT_INTERVAL;
       return due;
     }
     if (now >= nextPing) {

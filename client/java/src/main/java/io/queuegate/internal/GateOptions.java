@@ -13,6 +13,9 @@ public final class GateOptions {
   /** Opens a stream, and passes it to the observer. */
   public Consumer<ClientResponseObserver<SyncRequest, SyncResponse>> open;
 
+  /** Makes the next stream use a new connection, since the server has fallen silent on this one. */
+  public Runnable leaveConnection = () -> {};
+
   /**
    * Describes the error that ended a stream; the second argument is whether the server has responded on
    * any stream.

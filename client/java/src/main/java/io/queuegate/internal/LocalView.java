@@ -69,6 +69,12 @@ final class LocalView implements LocalGate {
   }
 
   @Override
+  public boolean awaitsGroups(String partition, String user) {
+    Replica.PartitionPolicy local = replica.find(replica.state(), partition);
+    return local != null && wants.isPending(new Users.Key(local.name, user));
+  }
+
+  @Override
   public void onInvalidation(String partition, Consumer<String> invalidate) {
     replica.users.onInvalidation(partition, invalidate);
   }

@@ -24,8 +24,13 @@ public final class LogText {
     return out.toString();
   }
 
-  /** Returns a server's text, escaped, and truncated if it is too long. */
-  static String ofServer(String text) {
+  /**
+   * Escapes a text of a server or a caller, and truncates it if it is too long.
+   *
+   * @param text the text
+   * @return at most 1 024 characters of the text, with escapes
+   */
+  public static String ofOthers(String text) {
     boolean isLong = text.length() > Bounds.MAX_TEXT_CHARACTERS;
     return escaped(isLong ? text.substring(0, Bounds.MAX_TEXT_CHARACTERS) + "..." : text);
   }

@@ -23,6 +23,8 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
@@ -40,7 +42,16 @@ public final class Outbox implements AutoCloseable {
   private static final Logger LOG = StreamLog.LOG;
   private static final String REJECTED = "rejected";
 
+  /**
+   * The folders in use by this process. The system's lock is one of the process, which loses it as soon as
+   * it closes any other file with the lock's path.
+   */
+  private static final Set<Path> IN_USE = ConcurrentHashMap.newKeySet();
+
+  private static final Set<RandomAccessFile> NEVER_CLOSED = ConcurrentHashMap.newKeySet();
+
   private final Path folder;
+  private final Path realFolder;
   private final RandomAccessFile lock;
   private boolean isClosed;
   private long waitingBytes;
@@ -90,13 +101,22 @@ public final class Outbox implements AutoCloseable {
     if (!Files.isDirectory(folder)) {
       Files.createDirectories(folder, attributes("rwx------"));
     }
-    lock = lock(folder);
+    realFolder = folder.toRealPath();
+    if (!IN_USE.add(realFolder)) {
+      throw inUse(folder);
+    }
+    RandomAccessFile owner = null;
     try {
+      owner = lock(folder);
       load();
     } catch (IOException | RuntimeException error) {
-      lock.close();
+      if (owner != null) {
+        owner.close();
+      }
+      IN_USE.remove(realFolder);
       throw error;
     }
+    lock = owner;
   }
 
   private static FileAttribute<?>[] attributes(String permissions) {
@@ -112,6 +132,11 @@ public final class Outbox implements AutoCloseable {
     Files.createFile(path, attributes("rw-------"));
   }
 
+  private static IOException inUse(Path folder) {
+    return new IOException(folder + " is in use by another gate: give each gate its own folder");
+  }
+
+  /** Locks a folder as gates in other languages do, whose locks conflict with this one. */
   private static RandomAccessFile lock(Path folder) throws IOException {
     Path path = folder.resolve("lock");
     try {
@@ -125,14 +150,15 @@ public final class Outbox implements AutoCloseable {
       if (held != null) {
         return file;
       }
-    } catch (OverlappingFileLockException inThisProcess) {
-      // Reported like a lock of another process.
+    } catch (OverlappingFileLockException inAnotherClassLoader) {
+      NEVER_CLOSED.add(file); // closing it would end the other's lock
+      throw inUse(folder);
     } catch (IOException error) {
       file.close();
       throw error;
     }
     file.close();
-    throw new IOException(folder + " is in use by another gate: give each gate its own folder");
+    throw inUse(folder);
   }
 
   /** Finds the segments of earlier processes. */
@@ -225,16 +251,16 @@ public final class Outbox implements AutoCloseable {
     }
   }
 
-  /** Returns the decisions of the oldest nonempty segment; none if the outbox is empty. */
-  synchronized List<LocalDecision> oldest() {
-    while (!isClosed && (!sealed.isEmpty() || newest.size > 0)) {
-      if (sealed.isEmpty()) {
-        seal();
-      }
+  /**
+   * Returns the decisions of the oldest nonempty segment; none if the outbox is empty. Like {@link
+   * #removeOldest}, for a single thread. It reads without the lock, so that no decision waits.
+   */
+  List<LocalDecision> oldest() {
+    for (Segment oldest = sealOldest(); oldest != null; oldest = sealOldest()) {
       List<LocalDecision> decisions = new ArrayList<>();
-      String unreadable = sealed.getFirst().read(decisions);
+      String unreadable = oldest.read(decisions);
       if (unreadable != null) {
-        keepCopy(sealed.getFirst(), decisions.size(), unreadable);
+        keepCopy(oldest, decisions.size(), unreadable);
       }
       if (!decisions.isEmpty()) {
         return decisions;
@@ -244,12 +270,25 @@ public final class Outbox implements AutoCloseable {
     return Collections.emptyList();
   }
 
+  /** Returns the oldest segment, after sealing it if it is the newest one; null if there is none. */
+  private synchronized Segment sealOldest() {
+    if (!isClosed && sealed.isEmpty() && newest.size > 0) {
+      seal();
+    }
+    return isClosed ? null : sealed.peekFirst();
+  }
+
   /** Removes the oldest segment after its decisions were reported. */
-  synchronized void removeOldest() {
-    Segment oldest = sealed.removeFirst();
+  void removeOldest() {
+    Segment oldest;
+    synchronized (this) {
+      oldest = sealed.removeFirst();
+    }
     try {
       Files.deleteIfExists(oldest.path);
-      waitingBytes -= oldest.size;
+      synchronized (this) {
+        waitingBytes -= oldest.size;
+      }
     } catch (IOException error) {
       LOG.log(
           Level.SEVERE,
@@ -278,6 +317,7 @@ public final class Outbox implements AutoCloseable {
     } catch (IOException error) {
       LOG.log(Level.WARNING, "Cannot close the lock of an outbox: {0}", error.toString());
     }
+    IN_USE.remove(realFolder);
   }
 
   /** Closes the newest segment. */
@@ -295,7 +335,7 @@ public final class Outbox implements AutoCloseable {
   }
 
   /** Keeps a copy of a damaged segment for inspection. */
-  private void keepCopy(Segment segment, int readable, String unreadable) {
+  private synchronized void keepCopy(Segment segment, int readable, String unreadable) {
     Path copy = segment.damagedPath();
     String copied = "";
     try {
@@ -343,7 +383,7 @@ public final class Outbox implements AutoCloseable {
         Level.SEVERE,
         "The server rejected decisions of a gate; they are set aside: {0} in {1} {2}, {3}, first: {4}",
         new Object[] {
-          decisions.size(), path, kept, LogText.ofServer(fault), LogText.escaped(decisions.get(0).toString())
+          decisions.size(), path, kept, LogText.ofOthers(fault), LogText.escaped(decisions.get(0).toString())
         });
     for (LocalDecision each : kept.isEmpty() ? Collections.<LocalDecision>emptyList() : decisions) {
       LOG.log(

@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
+import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -29,7 +30,7 @@ final class Segment {
   long size;
 
   Segment(Path folder, long number) {
-    this(number, folder.resolve(String.format("%020d.decisions", number)));
+    this(number, folder.resolve(String.format(Locale.ROOT, "%020d.decisions", number)));
   }
 
   private Segment(long number, Path path) {

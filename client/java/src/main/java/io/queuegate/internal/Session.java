@@ -168,7 +168,7 @@ final class Session {
   /** Gives up the stream's lease, and returns the message that releases it. */
   SyncRequest release(long now) {
     pings.clear();
-    leaseUntil = Math.min(leaseUntil, now);
+    leaseUntil = now < Clock.FOREVER ? Math.min(leaseUntil, now) : Clock.NEVER;
     return SyncRequest.newBuilder().setRelease(SyncRelease.getDefaultInstance()).build();
   }
 

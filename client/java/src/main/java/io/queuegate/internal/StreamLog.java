@@ -57,7 +57,7 @@ final class StreamLog {
 
   /** Logs why a stream ended, unless that was logged since the last stable stream. */
   void end(String reason) {
-    String text = LogText.ofServer(reason);
+    String text = LogText.ofOthers(reason);
     if (ends.size() < MAX_LOGGED_ENDS && ends.add(text)) {
       warn("A gate's stream has ended: " + text);
     }
@@ -79,7 +79,7 @@ final class StreamLog {
   private static String listed(List<String> names) {
     List<String> some = new ArrayList<>();
     for (String name : names.subList(0, Math.min(names.size(), MAX_LOGGED))) {
-      some.add(LogText.ofServer(name));
+      some.add(LogText.ofOthers(name));
     }
     return names.isEmpty() ? "none" : String.join(", ", some) + (names.size() > MAX_LOGGED ? ", ..." : "");
   }

@@ -26,6 +26,7 @@ public final class StreamLoop implements AutoCloseable {
   /** How long {@link #close} waits until the release of the lease is sent. */
   static final long RELEASE_TIME = TimeUnit.MILLISECONDS.toNanos(500);
 
+  private static final String FAILED = "A gate has failed; it drops its state and connects again.";
   private static final long JOIN_MILLIS = 1_000;
 
   private final GateOptions options;
@@ -173,11 +174,20 @@ public final class StreamLoop implements AutoCloseable {
   private long recover(Throwable fault) {
     try {
       core.abandon();
-      StreamLog.LOG.log(Level.SEVERE, "A gate has failed; it drops its state and connects again.", fault);
     } catch (Throwable again) {
       // The state has no lease that outlasts 5 s, and the next stream drops it.
     }
+    logFailure(FAILED, fault);
     return GateCore.LONGEST_PAUSE;
+  }
+
+  /** Logs a failure of this process. Throws nothing, unlike a logger without memory. */
+  private static void logFailure(String what, Throwable fault) {
+    try {
+      StreamLog.LOG.log(Level.SEVERE, what, fault);
+    } catch (Throwable lost) {
+      // Nothing is left to tell it with.
+    }
   }
 
   /** Opens a stream, applies its messages until it ends, and returns the error that ended it. */
@@ -205,6 +215,7 @@ public final class StreamLoop implements AutoCloseable {
         core.refreshClock();
         String fault = stream.look();
         if (fault != null) {
+          options.leaveConnection.run();
           return StreamErrors.silent(fault);
         }
       }
@@ -237,7 +248,7 @@ public final class StreamLoop implements AutoCloseable {
       try {
         options.onChange.run();
       } catch (Throwable fault) {
-        StreamLog.LOG.log(Level.SEVERE, "The function that a gate calls after changes has failed.", fault);
+        logFailure("The function that a gate calls after changes has failed.", fault);
       }
     }
   }
@@ -301,7 +312,7 @@ public final class StreamLoop implements AutoCloseable {
         finish(StreamErrors.protocolViolated(fault.getMessage()));
       } catch (Throwable fault) { // a lack of memory, for example
         core.dropEverything(this);
-        StreamLog.LOG.log(Level.SEVERE, "A gate has failed; it drops its state and connects again.", fault);
+        logFailure(FAILED, fault);
         finish(StreamErrors.protocolViolated(String.valueOf(fault)));
       }
     }

@@ -79,8 +79,8 @@ final class Wants {
       List<String> users = taken.computeIfAbsent(key.partition, partition -> new ArrayList<>());
       if (users.size() < MAX_WANTED) { // the others are in the next message
         users.add(key.name);
+        lookups.put(key, new Lookup(now, now + ANSWER_TIME, false)); // always in one of both
         keys.remove();
-        lookups.put(key, new Lookup(now, now + ANSWER_TIME, false));
       }
     }
     return taken;
@@ -96,12 +96,21 @@ final class Wants {
     if (earlier == null || earlier.isAnswered) {
       return Clock.NEVER;
     }
-    if (again > 0) {
+    if (again > 0 && again < Clock.FOREVER) {
       lookups.put(key, new Lookup(0, again, true));
     } else {
       lookups.remove(key);
     }
     return earlier.sentAt;
+  }
+
+  /** Returns whether a user's groups have been requested, and the response has not arrived. */
+  boolean isPending(Users.Key key) {
+    if (waiting.contains(key)) {
+      return true;
+    }
+    Lookup earlier = lookups.get(key);
+    return earlier != null && !earlier.isAnswered;
   }
 
   /** Drops all users, since a response arrives only on the stream of its request. */

@@ -69,12 +69,15 @@ class LocalViewTest {
   void anUnknownUserHasNoGroupsAndAFailureIsUnknown() {
     view.groups("default", "nobody");
     view.groups("default", "dora");
+    assertTrue(view.awaitsGroups("default", "dora"));
     w.taken();
+    assertTrue(view.awaitsGroups("default", "dora"));
     w.receive(
         userGroups("nobody", RESOLVE_OUTCOME_NOT_FOUND, HOUR),
         userGroups("dora", RESOLVE_OUTCOME_UNAVAILABLE, HOUR));
     assertEquals(Collections.emptyList(), view.groups("default", "nobody"));
     assertNull(view.groups("default", "dora"));
+    assertFalse(view.awaitsGroups("default", "dora"), "the server has answered");
   }
 
   @Test

@@ -84,6 +84,22 @@ class SessionTest {
   }
 
   @Test
+  void aClockThatIsUnreadableForAMoment() {
+    World w = new World().live(whole("default", "alice g"));
+    w.expect("eve", "root", null);
+    w.give("eve", 2 * SECOND, "g");
+    w.now = Clock.FOREVER;
+    w.expect("eve", "root", null);
+    w.now = HOUR + 2 * SECOND;
+    w.expect("eve", "root", null); // they have expired
+    assertEquals(Collections.singletonList("eve"), w.taken());
+    w.receive(userGroups("eve", RESOLVE_OUTCOME_RESOLVED, HOUR, "g"));
+    w.expect("eve", "root", Reason.GROUP);
+    w.session.release(Clock.FOREVER);
+    w.expect("eve", "root", null);
+  }
+
+  @Test
   void pingsOfAnotherStreamGrantNothing() {
     World w = new World().live(whole("default", "alice"));
     w.now += 4 * SECOND;

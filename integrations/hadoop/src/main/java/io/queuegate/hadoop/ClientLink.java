@@ -9,6 +9,7 @@ import io.queuegate.GateConfig;
 import io.queuegate.GateState;
 import io.queuegate.LocalGate;
 import io.queuegate.TlsConfig;
+import io.queuegate.internal.LogText;
 import java.nio.file.Paths;
 import java.util.Collections;
 import java.util.List;
@@ -123,15 +124,16 @@ final class ClientLink implements GateLink {
   @Override
   public void awaitGroups(String user, long millis) throws InterruptedException {
     long end = System.nanoTime() + millis * 1_000_000;
-    while (groups(user) == null && mayAnswerSoon() && System.nanoTime() - end < 0) {
+    while (groups(user) == null && mayAnswerSoon(user) && System.nanoTime() - end < 0) {
       Thread.sleep(POLL_MILLIS);
     }
   }
 
-  /** Returns whether waiting makes sense: not while the server is away. */
-  private boolean mayAnswerSoon() {
+  /** Returns whether waiting makes sense: not while the server is away, or its resolver is. */
+  private boolean mayAnswerSoon(String user) {
     GateState now = state.get();
-    return now == GateState.LIVE || now == GateState.CONNECTING && local.lastFailure() == null;
+    return now == GateState.LIVE && local.awaitsGroups(settings.partition, user)
+        || now == GateState.CONNECTING && local.lastFailure() == null;
   }
 
   @Override
@@ -181,7 +183,7 @@ final class ClientLink implements GateLink {
           + "or upgrade this jar if it is older than the server";
     }
     if (!rights.hasPartition()) {
-      return "the server has no partition '" + Text.escaped(settings.partition) + "': correct "
+      return "the server has no partition '" + LogText.ofOthers(settings.partition) + "': correct "
           + Key.PARTITION.text;
     }
     if (!rights.knowsRules()) {

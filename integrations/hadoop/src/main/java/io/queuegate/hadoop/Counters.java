@@ -1,5 +1,6 @@
 package io.queuegate.hadoop;
 
+import io.queuegate.internal.LogText;
 import java.util.EnumMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -8,7 +9,7 @@ import java.util.concurrent.atomic.LongAdder;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Counts what the authorizer did, and logs what administrators must know, once a minute. */
+/** Counts what the authorizer did, and logs what administrators must know, once a minute. Throws nothing. */
 final class Counters {
   /** The number of queues whose fallbacks are counted one by one. */
   static final int MAX_QUEUES = 1000;
@@ -33,38 +34,50 @@ final class Counters {
   }
 
   void answered(Answer answer) {
-    answers.get(answer).increment();
-    if (answer.isStale() && isDue(lastStaleLog)) {
-      LOG.warn("The lease of the policy has expired; decisions use the last state (queuegate.stale).");
-    }
+    quietly(() -> {
+      answers.get(answer).increment();
+      if (answer.isStale() && isDue(lastStaleLog)) {
+        LOG.warn("The lease of the policy has expired; decisions use the last state (queuegate.stale).");
+      }
+    });
   }
 
   void waited() {
-    waits.increment();
+    quietly(waits::increment);
   }
 
   void fellBack(String queue) {
-    LongAdder count = fallbacks.get(queue);
-    if (count == null) {
-      String name = fallbacks.size() < MAX_QUEUES ? queue : OTHER_QUEUES;
-      count = fallbacks.computeIfAbsent(name, missing -> new LongAdder());
-    }
-    count.increment();
-    if (isDue(lastFallbackLog)) {
-      LOG.warn("A decision on the queue {} fell back: {} so far had no lease, {} lacked groups, {} failed.",
-        Text.escaped(queue), answers.get(Answer.UNDECIDED), answers.get(Answer.GROUPS_UNKNOWN), failures);
-    }
+    quietly(() -> {
+      LongAdder count = fallbacks.get(queue);
+      if (count == null) {
+        String name = fallbacks.size() < MAX_QUEUES ? queue : OTHER_QUEUES;
+        count = fallbacks.computeIfAbsent(name, missing -> new LongAdder());
+      }
+      count.increment();
+      if (isDue(lastFallbackLog)) {
+        LOG.warn("A decision on the queue {} fell back. So far, {} had no lease or needed the server, {} lacked "
+          + "groups, and {} errors occurred.", LogText.ofOthers(queue), answers.get(Answer.UNDECIDED),
+          answers.get(Answer.GROUPS_UNKNOWN), failures);
+      }
+    });
   }
 
   /** Counts an error that must not reach the ResourceManager. */
   void failed(String what, Throwable error) {
-    failures.increment();
-    try {
+    quietly(() -> {
+      failures.increment();
       if (isDue(lastFailureLog)) {
         LOG.error("An error ended {}; {} errors so far.", what, failures, error);
       }
-    } catch (Throwable ignored) {
-      // For example, no memory to log with. The count has it.
+    });
+  }
+
+  /** Counts and logs without an error, as if there were no memory left: a decision must not depend on it. */
+  private static void quietly(Runnable count) {
+    try {
+      count.run();
+    } catch (Throwable lost) {
+      // Nothing is left to tell it with.
     }
   }
 

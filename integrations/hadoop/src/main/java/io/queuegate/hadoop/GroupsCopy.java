@@ -10,7 +10,6 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
@@ -48,11 +47,12 @@ final class GroupsCopy {
   private final Map<String, Entry> entries = new ConcurrentHashMap<>();
   /** Look-ups that run or wait, and those that failed lately. Guarded by itself. */
   private final Map<String, Load> loads = new HashMap<>();
+  private long purgedAt; // guarded by loads
   private final LongAdder failures = new LongAdder();
 
   /**
    * @param executor runs look-ups, on threads other than the callers'
-   * @param clock the time in nanoseconds
+   * @param clock the time in nanoseconds, which must not stop while the machine is suspended
    */
   GroupsCopy(Lookup lookup, Executor executor, Settings settings, LongSupplier clock) {
     this.lookup = lookup;
@@ -67,10 +67,11 @@ final class GroupsCopy {
   List<String> known(String user) {
     Entry entry = entries.get(user);
     long age = entry == null ? Long.MAX_VALUE : clock.getAsLong() - entry.loadedAt;
-    if (age > refreshNanos) {
+    boolean isKnown = 0 <= age && age <= lifetimeNanos; // the clock was unreadable if the age is negative
+    if (!isKnown || age > refreshNanos) {
       load(user);
     }
-    return age > lifetimeNanos ? null : entry.groups;
+    return isKnown ? entry.groups : null;
   }
 
   /** Waits until the look-up of the user's groups has ended, at most for a time in milliseconds. */
@@ -129,7 +130,10 @@ final class GroupsCopy {
         return earlier;
       }
       if (loads.size() >= maxUsers && earlier == null) {
-        loads.values().removeIf(Load::mayBeRepeated);
+        if (isRetryDue(purgedAt)) { // not for each check, while many fail
+          purgedAt = clock.getAsLong();
+          loads.values().removeIf(Load::mayBeRepeated);
+        }
         if (loads.size() >= maxUsers) {
           load.end(); // too much to do: the user's groups stay unknown
           return load;
@@ -139,10 +143,15 @@ final class GroupsCopy {
     }
     try {
       executor.execute(load);
-    } catch (RejectedExecutionException full) {
+    } catch (Throwable error) { // the queue is full, or the system has no thread left
       load.fail();
     }
     return load;
+  }
+
+  /** Returns whether a time is too long ago, or in the future, since the clock was unreadable. */
+  private boolean isRetryDue(long since) {
+    return Math.abs(clock.getAsLong() - since) >= RETRY_NANOS;
   }
 
   private final class Load implements Runnable {
@@ -156,17 +165,17 @@ final class GroupsCopy {
 
     @Override
     public void run() {
-      long began = clock.getAsLong();
       try {
+        long began = clock.getAsLong();
         List<String> groups = lookup.groups(user);
         if (groups.size() > MAX_GROUPS) {
           throw new IOException("the user has more than " + MAX_GROUPS + " groups");
         }
         keep(new Entry(Collections.unmodifiableList(new ArrayList<>(groups)), began));
+        end();
       } catch (Throwable error) {
         fail();
       }
-      end();
     }
 
     private void keep(Entry entry) {
@@ -186,9 +195,12 @@ final class GroupsCopy {
     }
 
     private void fail() {
-      failures.increment();
-      failedAt = clock.getAsLong();
-      end();
+      try {
+        failedAt = clock.getAsLong();
+        failures.increment();
+      } finally {
+        end(); // or the user's groups would never be looked up again
+      }
     }
 
     private void end() {
@@ -200,7 +212,7 @@ final class GroupsCopy {
     }
 
     private boolean mayBeRepeated() {
-      return hasEnded() && clock.getAsLong() - failedAt >= RETRY_NANOS;
+      return hasEnded() && isRetryDue(failedAt);
     }
   }
 

@@ -50,14 +50,15 @@ final class QueueDecider {
     } catch (Throwable error) {
       counters.failed("a decision of the gate", error);
     }
-    return fallBack(check.queue, yarn);
+    return fallBack(check.queue, mayWait, yarn);
   }
 
   /** Returns the fallback's decision, and counts it. */
-  boolean fallBack(String queue, BooleanSupplier yarn) {
+  boolean fallBack(String queue, boolean mayWait, BooleanSupplier yarn) {
+    counters.fellBack(queue);
     try {
-      counters.fellBack(queue);
-      return fallback == Fallback.YARN_ACL && yarn.getAsBoolean();
+      return fallback == Fallback.YARN_ACL
+        && (mayWait ? yarn.getAsBoolean() : ServersGroups.withoutWaiting(yarn));
     } catch (Throwable error) {
       counters.failed("a fallback", error);
       return false;

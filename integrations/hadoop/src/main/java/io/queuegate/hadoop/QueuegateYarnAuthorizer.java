@@ -1,6 +1,7 @@
 package io.queuegate.hadoop;
 
 import io.queuegate.Access;
+import io.queuegate.internal.Clock;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -27,6 +28,7 @@ import org.apache.hadoop.yarn.security.PrivilegedEntity.EntityType;
  */
 public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
   private static final int LOOKUP_THREADS = 4;
+  private static final String UNKNOWN_QUEUE = "(unknown)";
 
   private final Function<Settings, GateLink> open;
   private final Counters counters = new Counters();
@@ -68,11 +70,11 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
   /** Returns whether a user may use a queue. Throws nothing, and never waits on the scheduler's threads. */
   @Override
   public boolean checkPermission(AccessRequest request) {
+    QueueDecider current = decider;
+    if (current == null) {
+      return false;
+    }
     try {
-      QueueDecider current = decider;
-      if (current == null) {
-        return false;
-      }
       Access access = accessOf(request.getAccessType());
       if (access == null || request.getEntity().getType() != EntityType.QUEUE) {
         return super.checkPermission(request); // YARN asks queuegate about queues only
@@ -83,7 +85,7 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
       return current.allows(check, mayWait(), () -> super.checkPermission(request));
     } catch (Throwable error) {
       counters.failed("a question of the ResourceManager", error);
-      return false;
+      return current.fallBack(UNKNOWN_QUEUE, mayWait(), () -> super.checkPermission(request));
     }
   }
 
@@ -132,7 +134,7 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
         return thread;
       });
     threads.allowCoreThreadTimeOut(true);
-    return new GroupsCopy(mapping::getGroups, threads, settings, System::nanoTime);
+    return new GroupsCopy(mapping::getGroups, threads, settings, Clock.ofMachine()::now);
   }
 
   private static void register(AuthorizerMetrics metrics) {

@@ -1,11 +1,15 @@
 package io.queuegate.hadoop;
 
+import io.queuegate.internal.LogText;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 
 /** Looks users' groups up in queuegate, for the mappings of Hadoop and Spark. */
 final class ServersGroups {
+  private static final ThreadLocal<Boolean> MUST_NOT_WAIT = new ThreadLocal<>();
+
   private final GateLink link;
   private final Duration timeout;
 
@@ -17,6 +21,16 @@ final class ServersGroups {
     this.timeout = timeout;
   }
 
+  /** Returns a decision of YARN's own, for which this thread's look-ups do not wait for queuegate. */
+  static boolean withoutWaiting(BooleanSupplier decision) {
+    MUST_NOT_WAIT.set(true);
+    try {
+      return decision.getAsBoolean();
+    } finally {
+      MUST_NOT_WAIT.remove();
+    }
+  }
+
   /**
    * Returns the groups of a user, starting with the primary group; empty if the directory knows no such
    * user.
@@ -25,7 +39,7 @@ final class ServersGroups {
    */
   List<String> of(String user) throws IOException {
     List<String> groups = link.groups(user);
-    if (groups == null) {
+    if (groups == null && MUST_NOT_WAIT.get() == null) {
       try {
         link.awaitGroups(user, timeout.toMillis());
       } catch (InterruptedException interrupted) {
@@ -35,9 +49,9 @@ final class ServersGroups {
     }
     if (groups == null) {
       String fault = link.fault(false);
-      throw new IOException("queuegate could not look up the groups of " + Text.escaped(user) + ": "
-        + (fault != null ? fault : link.isLive() ? "no answer within " + timeout.toMillis() + " ms ("
-          + Key.LOOKUP_TIMEOUT.text + ")" : "the gate is " + link.state()));
+      throw new IOException("queuegate could not look up the groups of " + LogText.ofOthers(user) + ": "
+        + (fault != null ? fault : link.isLive() ? "the directory is unavailable, or did not answer within "
+          + timeout.toMillis() + " ms (" + Key.LOOKUP_TIMEOUT.text + ")" : "the gate is " + link.state()));
     }
     return groups;
   }

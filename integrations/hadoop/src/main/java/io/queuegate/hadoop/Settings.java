@@ -1,5 +1,6 @@
 package io.queuegate.hadoop;
 
+import io.queuegate.internal.LogText;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
@@ -7,6 +8,7 @@ import java.io.Reader;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.attribute.PosixFilePermission;
@@ -154,7 +156,7 @@ final class Settings {
     }
     for (String unknown : texts.keySet()) {
       throw new IllegalArgumentException(
-        Text.escaped(unknown) + " is not a key of queuegate: correct its name or remove it");
+        LogText.ofOthers(unknown) + " is not a key of queuegate: correct its name or remove it");
     }
     return values;
   }
@@ -174,7 +176,7 @@ final class Settings {
     try {
       return parse.apply(text(key));
     } catch (IllegalArgumentException error) {
-      throw fault(key, error.getMessage() + ", not '" + Text.escaped(text(key)) + "'");
+      throw fault(key, error.getMessage() + ", not '" + LogText.ofOthers(text(key)) + "'");
     }
   }
 
@@ -192,14 +194,14 @@ final class Settings {
     if (text.isEmpty()) {
       return text;
     }
-    Path path = Paths.get(text);
     try {
+      Path path = Paths.get(text);
       Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(path);
       if (permissions.contains(PosixFilePermission.OTHERS_READ)
         || permissions.contains(PosixFilePermission.OTHERS_WRITE)) {
         throw fault(key, "names " + path + ", which other users can read or write: run chmod o= " + path);
       }
-    } catch (IOException error) {
+    } catch (IOException | InvalidPathException | UnsupportedOperationException error) {
       throw fault(key, "names a file that cannot be read: " + error);
     }
     return text;

@@ -4,12 +4,15 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Function;
 import org.apache.hadoop.util.ShutdownHookManager;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** One connection for each group of equal settings, for all classes of this module in a process. */
 final class SharedLinks {
   /** After the ResourceManager has stopped (30), so that it decides until then. */
   private static final int SHUTDOWN_PRIORITY = 20;
 
+  private static final Logger LOG = LoggerFactory.getLogger(SharedLinks.class);
   private static final Map<Settings, GateLink> LINKS = new HashMap<>();
 
   private SharedLinks() {}
@@ -28,7 +31,13 @@ final class SharedLinks {
   }
 
   private static synchronized void closeAll() {
-    LINKS.values().forEach(GateLink::close);
+    for (GateLink link : LINKS.values()) {
+      try {
+        link.close();
+      } catch (RuntimeException error) { // the others are closed all the same
+        LOG.warn("Cannot close a connection to queuegate.", error);
+      }
+    }
     LINKS.clear();
   }
 }

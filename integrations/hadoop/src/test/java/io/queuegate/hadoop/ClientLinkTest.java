@@ -112,6 +112,12 @@ class ClientLinkTest {
     link.awaitGroups("alice", 600_000);
   }
 
+  @Test
+  void nobodyWaitsForADirectoryThatIsAway() throws InterruptedException {
+    known.isAwaited = false;
+    link.awaitGroups("alice", 600_000);
+  }
+
   static Stream<Arguments> faults() {
     return Stream.of(
         arguments(null, null, null),
@@ -151,6 +157,7 @@ class ClientLinkTest {
     List<String> groups;
     Rights rights;
     Status.Code lastFailure;
+    boolean isAwaited = true;
 
     @Override
     public Decision checkWithoutGroups(Check question) {
@@ -160,6 +167,11 @@ class ClientLinkTest {
     @Override
     public List<String> groups(String partition, String user) {
       return groups;
+    }
+
+    @Override
+    public boolean awaitsGroups(String partition, String user) {
+      return isAwaited;
     }
 
     @Override

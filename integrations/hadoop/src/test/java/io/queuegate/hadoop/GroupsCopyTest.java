@@ -214,4 +214,35 @@ class GroupsCopyTest {
     assertNull(full.known("alice"));
     assertEquals(1, full.failures());
   }
+
+  @Test
+  void aLookupThatNoThreadCouldStartIsRepeated() {
+    directory.put("alice", DEV);
+    Configuration configuration = new Configuration(false);
+    configuration.set("queuegate.address", "127.0.0.1:1");
+    int[] starts = new int[1];
+    GroupsCopy exhausted = new GroupsCopy(this::lookUp, task -> {
+      if (starts[0]++ == 0) {
+        throw new OutOfMemoryError("unable to create native thread");
+      }
+      task.run();
+    }, Settings.of(configuration), () -> now);
+    assertNull(exhausted.known("alice"));
+    pass(1);
+    exhausted.known("alice");
+    assertEquals(DEV, exhausted.known("alice"));
+  }
+
+  @Test
+  void groupsWithoutATimeAreNotUsed() {
+    directory.put("alice", DEV);
+    long before = now;
+    now = Long.MAX_VALUE / 2; // the clock cannot be read
+    copy.known("alice");
+    runWork();
+    now = before;
+    assertNull(copy.known("alice"));
+    runWork();
+    assertEquals(DEV, copy.known("alice"));
+  }
 }

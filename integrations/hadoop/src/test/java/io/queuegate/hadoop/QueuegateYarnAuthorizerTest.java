@@ -120,6 +120,16 @@ class QueuegateYarnAuthorizerTest {
   }
 
   @Test
+  void theFallbackDecidesAQuestionThatCannotBeRead() {
+    authorizer.init(settings("yarn-acl"));
+    AccessRequest unreadable = request(null, EntityType.QUEUE, AccessType.SUBMIT_APP);
+    setAcl("bob");
+    assertFalse(authorizer.checkPermission(unreadable));
+    setAcl("*");
+    assertTrue(authorizer.checkPermission(unreadable));
+  }
+
+  @Test
   void yarnsSettingsSayWhoAdministersTheCluster() {
     Configuration configuration = settings("deny");
     configuration.set("yarn.admin.acl", "alice");

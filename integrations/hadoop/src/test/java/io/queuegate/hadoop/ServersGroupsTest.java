@@ -1,14 +1,17 @@
 package io.queuegate.hadoop;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.queuegate.Access;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 
 class ServersGroupsTest {
@@ -35,6 +38,25 @@ class ServersGroupsTest {
     assertEquals(Collections.singletonList("alice 2000"), link.waits);
   }
 
+  @Test
+  void aDecisionOfTheSchedulerDoesNotWait() {
+    link.answers.add(Answer.UNDECIDED);
+    link.lateGroups.put("alice", Collections.singletonList("dev"));
+    QueueDecider decider =
+        new QueueDecider(new ServersGroupsGate(link), Fallback.YARN_ACL, 500, new Counters());
+    QueueCheck check = new QueueCheck("alice", "", "root.a", Access.SUBMIT);
+    BooleanSupplier yarn = () -> {
+      try {
+        return groups.of("alice").contains("dev");
+      } catch (IOException failed) {
+        return false; // as Hadoop does
+      }
+    };
+    assertFalse(decider.allows(check, false, yarn));
+    assertEquals(Collections.emptyList(), link.waits);
+    assertTrue(decider.allows(check, true, yarn));
+  }
+
   private String messageOfFailure() {
     return assertThrows(IOException.class, () -> groups.of("ali\nce")).getMessage();
   }
@@ -42,7 +64,8 @@ class ServersGroupsTest {
   @Test
   void aFailureSaysWhy() {
     String start = "queuegate could not look up the groups of ali\\u000ace: ";
-    assertEquals(start + "no answer within 2000 ms (queuegate.lookup-timeout)", messageOfFailure());
+    assertEquals(start + "the directory is unavailable, or did not answer within 2000 ms "
+        + "(queuegate.lookup-timeout)", messageOfFailure());
     link.isLive = false;
     assertEquals(start + "the gate is connecting", messageOfFailure());
     link.fault = "planted";
