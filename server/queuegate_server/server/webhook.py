@@ -195,7 +195,7 @@ class PolicyBackend:
         return endpoints
 
     def _decisions(self, records: QueueRecords) -> Sequence[QueueDecisions]:
-        return records.by_scheduler(self._config.settings.admission.queues)
+        return records.by_scheduler(self._config.settings.admission)
 
     def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:
         """Return the requesters' groups for the annotation; see `Backend`."""

@@ -1,10 +1,13 @@
 """A webhook that is a replica of a fleet: waiting calls at a server cover it."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+import trustme
 
 from queuegate import QueueDecisions, ReplicaRole
 from tests.support.console_http import Browser, words
@@ -39,16 +42,21 @@ def may(webhook: Webhook, user: str = "sam", queue: str = "root.work") -> bool:
 
 
 @contextmanager
-def fleet_with_webhook(folder: Path, *arguments: str) -> Iterator[tuple[Fleet, Webhook]]:
+def fleet_with_webhook(
+    folder: Path,
+    *arguments: str,
+    admission: Mapping[str, Any] = MappingProxyType({"queues": QUEUES}),
+    options: Sequence[str] = (),
+) -> Iterator[tuple[Fleet, Webhook]]:
     """Run a server, with these arguments, and a webhook that follow the same fleet."""
     with running_fleet(folder, "server", arguments=arguments) as fleet:
         fleet.directory.reset({"sam": dict(STAFF)})
         own = folder / "webhook"
         own.mkdir()
-        settings = {**fleet.settings("webhook"), "admission": {"queues": QUEUES}}
+        settings = {**fleet.settings("webhook"), "admission": dict(admission)}
         config = settings_file(own, settings)
         with running_webhook(
-            own, "--config", config, environment=fleet.directory.environment
+            own, "--config", config, *options, environment=fleet.directory.environment
         ) as webhook:
             webhook.server.wait_for_log("following the fleet")
             eventually(lambda: len(fleet.clients["server"].get_fleet().replicas), 2)
@@ -120,6 +128,24 @@ def test_the_console_and_the_command_show_what_the_webhook_decides(tmp_path: Pat
         assert replicas["webhook"].queue_decisions == (
             QueueDecisions("places", "warn", allowed=1, denied=2, warned=1, failed=0),
         )
+
+
+def test_a_webhook_that_only_answers_questions_is_shown(tmp_path: Path) -> None:
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "clients.pem"))
+    options = ("--client-ca-file", str(tmp_path / "clients.pem"))
+    with fleet_with_webhook(tmp_path, *CONSOLE, admission={"authorize": {}}, options=options) as (
+        fleet,
+        _,
+    ):
+        rows = [QueueDecisions("authorize", "", allowed=0, denied=0, warned=0, failed=0)]
+
+        def reported() -> list[QueueDecisions]:
+            replicas = {each.name: each for each in fleet.clients["server"].get_fleet().replicas}
+            return list(replicas["webhook"].queue_decisions)
+
+        eventually(reported, rows)
+        health = Browser(f"http://{ops_address(fleet.servers['server'])}/console/").get("health")
+        assert "webhook authorize \N{EN DASH} 0 0 0 0" in words(health)
 
 
 def test_without_a_fleet_the_console_says_where_the_decisions_are(tmp_path: Path) -> None:

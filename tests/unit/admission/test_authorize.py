@@ -20,7 +20,8 @@ from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.review import MalformedReview
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
-from queuegate_server.settings.admission import Authorization
+from queuegate_server.fleet.view import QueueDecisions
+from queuegate_server.settings.admission import Admission, Authorization
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.queue_reviews import TREE, Audit, counted, snapshot
 from tests.support.snapshots import zero
@@ -57,8 +58,10 @@ class Authorizing:
         self.registry = CollectorRegistry()
         engine = Engine(zero)
         engine.serve(snapshot(TREE, self.directory))
-        records = QueueRecords(self.decisions, self.registry, zero)
-        self.authorizer = QueueAuthorizer(engine, records, Authorization.model_validate(settings))
+        self.records = QueueRecords(self.decisions, self.registry, zero)
+        self.authorizer = QueueAuthorizer(
+            engine, self.records, Authorization.model_validate(settings)
+        )
 
     async def ask(
         self, content: bytes, *, verified: bool = True, seconds: float = 5.0
@@ -184,6 +187,19 @@ async def test_answers_are_recorded_and_counted() -> None:
         ("authorize", "allowed", "off"): 1,
         ("authorize", "denied", "off"): 1,
     }
+
+
+async def test_a_webhook_that_answers_questions_reports_them() -> None:
+    """Even before the first one, if `admission.authorize` is set."""
+    authorizing = Authorizing()
+    with_section, without = Admission(authorize=Authorization()), Admission()
+    by_scheduler = authorizing.records.by_scheduler
+    assert by_scheduler(with_section) == [QueueDecisions("authorize", "")]
+    assert by_scheduler(without) == []
+    await authorizing.ask(body("bob"))
+    await authorizing.ask(body("dave"))
+    rows = [QueueDecisions("authorize", "", allowed=1, denied=1)]
+    assert by_scheduler(with_section) == by_scheduler(without) == rows
 
 
 async def test_an_answer_that_cannot_be_recorded_is_withheld() -> None:

@@ -19,15 +19,13 @@ from queuegate_server.admission.queues.body import MAX_GROUPS
 from queuegate_server.admission.queues.decider import CannotDecide, Decider, Requester
 from queuegate_server.admission.queues.messages import action, reason_text
 from queuegate_server.admission.queues.model import RequiredCheck
-from queuegate_server.admission.queues.records import QueueRecords, user_fields
+from queuegate_server.admission.queues.records import QUESTIONS, QueueRecords, user_fields
 from queuegate_server.admission.review import MalformedReview, decoding
 from queuegate_server.engine import Engine
 from queuegate_server.settings.admission import Authorization, Mode
 
 PATH: Final = "/authorize"
 KIND: Final = "SubjectAccessReview"
-SCHEDULER: Final = "authorize"
-"""Stands in metrics and audit records for a scheduler."""
 _VERSIONS: Final = ("authorization.k8s.io/v1", "authorization.k8s.io/v1beta1")
 _GROUP: Final = "queuegate.io"
 _RESOURCES: Final = frozenset({(_GROUP, "queues"), ("", f"queues.{_GROUP}")})
@@ -111,7 +109,7 @@ class QueueAuthorizer:
         if path is None:
             return _answer(version, "the name cannot be the path of a queue")
         check = RequiredCheck(
-            *(SCHEDULER, question.queue, "spec.resourceAttributes.name"),
+            *(QUESTIONS, question.queue, "spec.resourceAttributes.name"),
             *(path, question.access, Mode.OFF),
         )
         requester = Requester(question.user, question.groups, strangers=None)

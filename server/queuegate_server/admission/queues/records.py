@@ -22,10 +22,12 @@ from queuegate_server.decisions.log import (
     Record,
 )
 from queuegate_server.fleet.view import QueueDecisions
-from queuegate_server.settings.admission import Mode, QueueChecks
+from queuegate_server.settings.admission import Admission, Mode
 
 METHOD: Final = "AdmissionReview"
 CALLER: Final = "webhook"
+QUESTIONS: Final = "authorize"
+"""Stands for a scheduler in answers to `kubectl auth can-i`."""
 _RECORD_BYTES: Final = 512
 """The approximate size of an audit record."""
 _DENIALS: Final = frozenset({"denied", "refused"})
@@ -110,13 +112,18 @@ class QueueRecords:
         for obstacle in obstacles:
             self._counter.labels(_label(obstacle.scheduler), "refused", str(obstacle.mode)).inc()
 
-    def by_scheduler(self, settings: QueueChecks | None) -> list[QueueDecisions]:
-        """Return the decisions about each scheduler that is checked now or was checked before."""
+    def by_scheduler(self, settings: Admission) -> list[QueueDecisions]:
+        """Return the decisions about each scheduler that is checked now or was checked before, and
+        about questions if `admission.authorize` is set or any have been asked.
+        """
+        queues = settings.queues
         modes: dict[str, list[str]] = {}
-        for name, mode in () if settings is None else checked_schedulers(settings):
+        for name, mode in () if queues is None else checked_schedulers(queues):
             of_scheduler = modes.setdefault(_label(name), [])
             if mode not in of_scheduler:
                 of_scheduler.append(mode)
+        if settings.authorize is not None:
+            modes[QUESTIONS] = []
         counts = {
             (each.labels["scheduler"], each.labels["outcome"], each.labels["mode"]): int(each.value)
             for family in self._counter.collect()
