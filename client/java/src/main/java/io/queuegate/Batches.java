@@ -9,11 +9,13 @@ import io.queuegate.v1.Status;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
+import java.util.function.IntUnaryOperator;
+import java.util.function.Supplier;
 
 /** Splits checks into as few requests as possible, and reads decisions and results. */
 final class Batches {
   private static final int MAX_BATCH = 10_000;
-  private static final int MAX_REQUEST_BYTES = 4 << 20; // gRPC's default limit for servers
+  static final int MAX_REQUEST_BYTES = 4 << 20; // gRPC's default limit for servers
   private static final int ITEM_OVERHEAD = 5; // the longest tag and length before a check
   private static final Reason[] REASONS = new Reason[io.queuegate.v1.Reason.values().length];
 
@@ -28,9 +30,13 @@ final class Batches {
 
   private Batches() {}
 
-  /** Asks all questions. Throws the error of the first request that fails. */
+  /**
+   * Asks all questions. Throws the error of the first request that fails.
+   *
+   * @param position the position of each question among those of the caller, for errors
+   */
   static <Q extends MessageLite> List<Result> ask(
-      List<Q> questions, Function<List<Q>, List<Result>> request) {
+      List<Q> questions, IntUnaryOperator position, Function<List<Q>, List<Result>> request) {
     List<Result> results = new ArrayList<>(questions.size());
     List<Q> batch = new ArrayList<>();
     int size = 0;
@@ -38,7 +44,8 @@ final class Batches {
       Q each = questions.get(i);
       int itemSize = each.getSerializedSize() + ITEM_OVERHEAD;
       if (itemSize > MAX_REQUEST_BYTES) {
-        throw Failures.tooLarge("checks[" + i + "] exceeds the size limit of a request (4 MiB)");
+        throw Failures.tooLarge(
+            "checks[" + position.applyAsInt(i) + "] exceeds the size limit of a request (4 MiB)");
       }
       if (batch.size() == MAX_BATCH || size + itemSize > MAX_REQUEST_BYTES) {
         results.addAll(request.apply(batch));
@@ -58,19 +65,13 @@ final class Batches {
     expectCount(items.size(), expected);
     List<Result> results = new ArrayList<>(items.size());
     for (CheckResult item : items) {
-      switch (item.getOutcomeCase()) {
-        case DECISION:
-          results.add(result(() -> decision(item.getDecision())));
-          break;
-        case ERROR:
-          results.add(failed(item.getError()));
-          break;
-        case SAME_ERROR_AS:
-          results.add(same(results, item.getSameErrorAs()));
-          break;
-        default:
-          results.add(omitted());
-      }
+      results.add(
+          item.hasDecision()
+              ? result(() -> decision(item.getDecision()))
+              : failed(
+                  results,
+                  item.hasError() ? item.getError() : null,
+                  item.hasSameErrorAs() ? item.getSameErrorAs() : -1));
     }
     return results;
   }
@@ -79,31 +80,25 @@ final class Batches {
     expectCount(items.size(), expected);
     List<Result> results = new ArrayList<>(items.size());
     for (ApplicationCheckResult item : items) {
-      switch (item.getOutcomeCase()) {
-        case DECISION:
-          results.add(result(() -> decision(item.getDecision())));
-          break;
-        case ERROR:
-          results.add(failed(item.getError()));
-          break;
-        case SAME_ERROR_AS:
-          results.add(same(results, item.getSameErrorAs()));
-          break;
-        default:
-          results.add(omitted());
-      }
+      results.add(
+          item.hasDecision()
+              ? result(() -> decision(item.getDecision()))
+              : failed(
+                  results,
+                  item.hasError() ? item.getError() : null,
+                  item.hasSameErrorAs() ? item.getSameErrorAs() : -1));
     }
     return results;
   }
 
-  private static void expectCount(int count, int expected) {
+  static void expectCount(int count, int expected) {
     if (count != expected) {
       throw Failures.contractViolated("the server returned " + count + " results for " + expected + " checks");
     }
   }
 
-  /** Returns a result of a batch, which may contradict itself independently of the others. */
-  private static Result result(java.util.function.Supplier<Decision> decision) {
+  /** Returns a result of several, which may contradict itself independently of the others. */
+  static Result result(Supplier<Decision> decision) {
     try {
       return Result.of(decision.get());
     } catch (QueuegateException error) {
@@ -111,16 +106,16 @@ final class Batches {
     }
   }
 
-  private static Result failed(Status error) {
-    return Result.failed(Failures.ofItem(error));
+  /** Returns an error, or if it is null, the one at an earlier position; negative for none. */
+  private static Result failed(List<Result> earlier, Status error, int sameAs) {
+    if (error != null) {
+      return Result.failed(Failures.ofItem(error));
+    }
+    boolean isEarlier = sameAs >= 0 && sameAs < earlier.size() && earlier.get(sameAs).error() != null;
+    return isEarlier ? earlier.get(sameAs) : omitted();
   }
 
-  private static Result same(List<Result> earlier, int index) {
-    boolean isEarlier = index >= 0 && index < earlier.size() && earlier.get(index).error() != null;
-    return isEarlier ? earlier.get(index) : omitted();
-  }
-
-  private static Result omitted() {
+  static Result omitted() {
     return Result.failed(Failures.contractViolated("the server omitted a result"));
   }
 

@@ -50,6 +50,7 @@ final class Connection {
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicLong reconnectAt = new AtomicLong(System.nanoTime());
   private volatile boolean hasWorked;
+  volatile boolean knowsColumns = true; // until the server says otherwise
 
   /** Throws IllegalArgumentException, which names the setting. */
   Connection(ClientConfig config, UnaryOperator<String> environment) {

@@ -212,6 +212,18 @@ class ClientFakeTest {
     }
   }
 
+  @Test
+  void anOlderServerKnowsNoColumns() {
+    try (Client client = Client.connect(server.config().build())) {
+      for (int calls : new int[] {2, 3}) { // it is asked once
+        List<Result> results = client.checkMany(Collections.nCopies(Columns.MIN_QUESTIONS, ALICE));
+        assertEquals(Columns.MIN_QUESTIONS, results.size());
+        assertTrue(results.stream().allMatch(Result::allowed));
+        assertEquals(calls, server.headers.size());
+      }
+    }
+  }
+
   static Stream<Arguments> kinds() {
     return Stream.of(
         Arguments.of(Status.INVALID_ARGUMENT, QueuegateException.InvalidArgument.class),

@@ -133,6 +133,7 @@ class ClientServerTest {
           for (List<Result> results :
               Arrays.asList(
                   client.checkMany(Collections.nCopies(3, question)),
+                  client.checkMany(Collections.nCopies(Columns.MIN_QUESTIONS, question)),
                   gate.checkMany(Collections.nCopies(3, question)))) {
             Result last = results.get(2);
             assertEquals(failed, last.error() == null ? null : last.error().getClass(), id);
