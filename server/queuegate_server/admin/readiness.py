@@ -71,6 +71,15 @@ class Readiness:
                     {"partition": each.partition.name, "resolver": each.key.name}
                     for each in state.unusable
                 ],
+                "changes": [
+                    {
+                        "resolver": each.name,
+                        "state": each.follower.state,
+                        "lag_seconds": round(each.follower.lag, 1),
+                    }
+                    for _, each in self._reloader.resolvers.resolvers()
+                    if each.follower is not None
+                ],
             },
             "last_reload": {
                 "succeeded": state.succeeded,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from queuegate_server.console.views import Services
 from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.identity.following import FollowState
 from queuegate_server.identity.guarded_resolver import CircuitState
 
 
@@ -36,6 +37,13 @@ def problems(services: Services) -> Iterator[str]:
             cause = f": {each.breaker.last_failure[1]}" if each.breaker.last_failure else ""
             yield (
                 f"The resolver {each.name} is paused because its circuit breaker is {state}{cause}"
+            )
+        follower = each.follower
+        if follower is not None and follower.state is FollowState.FAILED:
+            cause = f": {follower.last_error[1]}" if follower.last_error else ""
+            yield (
+                f"The resolver {each.name} does not follow the changes of its source, so cached"
+                f" groups are used until they expire{cause}"
             )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from queuegate_server.identity.members import Listings, MemberListing
 from queuegate_server.identity.options import ResolverOptions
@@ -24,6 +24,9 @@ from queuegate_server.identity.resolver import (
     Source,
 )
 from queuegate_server.throttling import TokenBucket
+
+if TYPE_CHECKING:
+    from queuegate_server.identity.following import ChangeFollower
 
 _LOG = logging.getLogger(__name__)
 
@@ -313,6 +316,8 @@ class GuardedResolver:
         self.name = name
         self.resolver = resolver
         self.is_local: bool = getattr(resolver, "is_local", False)
+        self.follower: ChangeFollower | None = None
+        """Follows the resolver's changes; None if they are not followed."""
         self._clock = clock
         self._observe = observe
         contained = ExceptionContainment(name, resolver)
@@ -353,6 +358,8 @@ class GuardedResolver:
     async def close(self) -> None:
         """Close the resolver, with a timeout of 2 s. Exceptions are logged."""
         try:
+            if self.follower is not None:
+                await self.follower.close()
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self.resolver.close()
         except Exception as error:

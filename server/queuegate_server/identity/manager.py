@@ -7,8 +7,9 @@ partition has its own cache.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple, Protocol, cast
 
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from queuegate.policy.tree import Partition
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.chain import GroupSource, ResolverChain
+from queuegate_server.identity.following import ChangeFollower
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ChainOptions, PartitionOptions, ResolverOptions
@@ -34,6 +36,11 @@ class IdentitySettings(Protocol):
 
     def partition(self, name: str) -> PartitionOptions:
         """Return a partition's settings."""
+
+
+Invalidate = Callable[[str, Collection[str]], Awaitable[None]]
+"""Invalidates the given users' groups in a partition, in all processes that share groups; all users
+if none are given."""
 
 
 class ResolverKey(NamedTuple):
@@ -95,11 +102,22 @@ class ResolverManager:
     def __post_init__(self) -> None:
         self._open_resolvers: dict[ResolverKey, _OpenResolver] = {}
         self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
+        self._invalidate: Invalidate | None = None
         self.lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
         """Return the open resolvers, each preceded by its origin (`settings` or `policy`)."""
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
+
+    def follow_changes(self, invalidate: Invalidate) -> None:
+        """Follow the sources of the resolvers that are opened from now on, if they can be."""
+        self._invalidate = invalidate
+
+    async def stop_following(self) -> None:
+        """Stop following all sources."""
+        self._invalidate = None
+        followers = [each.guarded.follower for each in self._open_resolvers.values()]
+        await asyncio.gather(*(each.close() for each in followers if each is not None))
 
     def _end_lease(self) -> None:
         for groups in self._groups.values():
@@ -205,7 +223,22 @@ class ResolverManager:
                 f" opened: {type(error).__name__}: {error}",
                 f"correct `resolvers.{key.name}`, or {other}" if is_configured else other,
             ) from error
+        changes = getattr(resolver, "changes", None)
+        if changes is not None and self._invalidate is not None:
+            apply = partial(self._apply_changes, key, self._invalidate)
+            guarded.follower = ChangeFollower(key.name, changes, apply, self.clock)
+            guarded.follower.start()
         return _OpenResolver(guarded, resolver_type, options)
+
+    async def _apply_changes(
+        self, key: ResolverKey, invalidate: Invalidate, users: Collection[str]
+    ) -> None:
+        """Invalidate users in all partitions that use a resolver, alone or in a chain."""
+        partitions = {
+            partition for partition, used in self._groups if key in _members(self.settings, used)
+        }
+        for partition in sorted(partitions):
+            await invalidate(partition, users)
 
 
 def unusable_resolvers(

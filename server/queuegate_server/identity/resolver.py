@@ -91,8 +91,8 @@ class ChangeSink(Protocol):
         Called when following begins, and then regularly, even without changes.
 
         Args:
-            position: Where a later call of `changes` can continue; at most 16 KiB. None if the
-                source has no positions.
+            position: Where a later call of `changes` can continue; at most 16 KiB. None if it is
+                unchanged, or the source has no positions.
         """
 
 

@@ -13,6 +13,7 @@ from queuegate_server.admin.readiness import Readiness, versions
 from queuegate_server.decisions.core import DecisionCore
 from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.view import ReplicaState
+from queuegate_server.identity.following import FollowState
 from queuegate_server.identity.guarded_resolver import CircuitState
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.server.metric_families import METRICS
@@ -45,7 +46,7 @@ def core_samples(core: DecisionCore, readiness: Readiness) -> dict[str, Samples]
             ((outcome, reason), count) for outcome, reason, count in core.decisions.tallied()
         ]
     }
-    for read in (_caches, _resolvers, _ldap, _sharing, _fleet, _audit):
+    for read in (_caches, _resolvers, _changes, _ldap, _sharing, _fleet, _audit):
         samples |= read(core)
     return samples | _policy(core, readiness)
 
@@ -127,6 +128,32 @@ def _resolvers(core: DecisionCore) -> dict[str, Samples]:
         ],
         "queuegate_resolver_lookups_waiting": [
             (labels, resolver.bulkhead.waiting) for labels, resolver in resolvers
+        ],
+    }
+
+
+def _changes(core: DecisionCore) -> dict[str, Samples]:
+    followers = [
+        ((each.name, where), each.follower)
+        for where, each in core.resolvers.resolvers()
+        if each.follower is not None
+    ]
+    return {
+        "queuegate_resolver_changes_state": [
+            ((*labels, state), state is follower.state)
+            for labels, follower in followers
+            for state in FollowState
+        ],
+        "queuegate_resolver_changes_lag_seconds": [
+            (labels, follower.lag) for labels, follower in followers
+        ],
+        "queuegate_resolver_changes": [
+            ((*labels, kind), count)
+            for labels, follower in followers
+            for kind, count in follower.reported.items()
+        ],
+        "queuegate_resolver_changes_failures": [
+            (labels, follower.failures) for labels, follower in followers
         ],
     }
 

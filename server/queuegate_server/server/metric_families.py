@@ -106,6 +106,27 @@ METRICS: Final[Mapping[str, Family]] = {
     "queuegate_resolver_lookups_waiting": Family(
         Gauge, "Lookups in the queue (max_waiting).", _RESOLVER
     ),
+    "queuegate_resolver_changes_state": Family(
+        Gauge,
+        "1 for the current state of a resolver that follows the changes of its source: starting, "
+        "following, failed (cached groups expire as usual). Absent for other resolvers.",
+        (*_RESOLVER, "state"),
+    ),
+    "queuegate_resolver_changes_lag_seconds": Family(
+        Gauge,
+        "Seconds since all changes of the source were last known to be in effect; up to 10 while "
+        "the source is followed.",
+        _RESOLVER,
+    ),
+    "queuegate_resolver_changes": Family(
+        Counter,
+        "Changes of the source: users (whose groups may have changed), all (times that all users "
+        "were invalidated).",
+        (*_RESOLVER, "kind"),
+    ),
+    "queuegate_resolver_changes_failures": Family(
+        Counter, "Times the source could not be followed, or no longer.", _RESOLVER
+    ),
     "queuegate_ldap_steps": Family(
         Counter,
         "Operations on a directory server (connect, bind, user search and so on): success, "

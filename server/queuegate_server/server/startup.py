@@ -1,9 +1,15 @@
 """Starts and closes the decision core of a process."""
 
 import asyncio
+import logging
+from collections.abc import Collection
+from functools import partial
 
 from queuegate_server.decisions.core import DecisionCore
 from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.sync.changes import NotReached
+
+_LOG = logging.getLogger("queuegate_server.server.startup")
 
 
 class CannotServe(Exception):
@@ -20,6 +26,7 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
         core.fleet.start()
     if core.sharing is not None:
         core.sharing.store.open()
+    core.resolvers.follow_changes(partial(_invalidate, core))
     loading = asyncio.create_task(core.reloader.reload())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -33,8 +40,18 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
     return True
 
 
+async def _invalidate(core: DecisionCore, partition: str, users: Collection[str]) -> None:
+    """Invalidate groups that a resolver reports as changed."""
+    try:
+        await core.changes.invalidate(partition, users, wait=False)
+    except NotReached as error:
+        # The change is in effect here; the fleet's member sends it again.
+        _LOG.warning("changes of groups: %s", error)
+
+
 async def close_core(core: DecisionCore) -> None:
     """Close the parts that make and record decisions, once no call uses them."""
+    await core.resolvers.stop_following()
     if core.fleet is not None:
         await core.fleet.close()
     core.sync.close()

@@ -70,7 +70,7 @@ def test_before_the_first_policy(tmp_path: Path) -> None:
         _, details = get_json(address, "/readyz")
         assert details["phase"] == "starting"
         assert details["policy"] == {"loaded": False}
-        assert details["resolvers"] == {"initialised": False, "unusable": []}
+        assert details["resolvers"] == {"initialised": False, "unusable": [], "changes": []}
         assert get_json(address, "/startupz")[1] == {"started": False, "phase": "starting"}
         file = tmp_path / "file"
         file.write_text(ALICE)
@@ -92,7 +92,7 @@ def test_while_serving(server: RunningServer) -> None:
     assert (details["ready"], details["phase"]) == (True, "serving")
     assert details["policy"]["loaded"]
     assert details["policy"]["revision"] >= 1
-    assert details["resolvers"] == {"initialised": True, "unusable": []}
+    assert details["resolvers"] == {"initialised": True, "unusable": [], "changes": []}
     assert details["last_reload"]["succeeded"]
     assert details["settings"] == {"valid": True, "findings": [], "require_restart": []}
     assert set(get_json(address, "/version")[1]) == {"version", "python", "grpc"}

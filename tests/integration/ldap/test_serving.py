@@ -6,10 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 
 from queuegate import Check, CheckFailure, Client, GroupsUnavailable
-from tests.support.servers.queuegate_server import running_server, server_command
-from tests.support.servers.slapd import PASSWORD, SERVICE, Slapd
+from tests.support.eventually import eventually
+from tests.support.servers import ldap_entries as entries
+from tests.support.servers.admin_port import get, get_json, ops_address
+from tests.support.servers.ldap_entries import group_dn
+from tests.support.servers.queuegate_server import RunningServer, running_server, server_command
+from tests.support.servers.slapd import PASSWORD, SERVICE, Slapd, running_slapd
 
 POLICY = """\
 partitions:
@@ -67,6 +72,45 @@ def test_decisions_come_from_the_directory(
             assert client.resolve("dave").outcome.name == "UNAVAILABLE"
         logged = str(server.logs)
     assert PASSWORD not in logged
+
+
+def test_a_change_in_the_directory_counts_at_once(
+    tmp_path: Path, ca: trustme.CA, ca_file: Path, password_file: Path
+) -> None:
+    with running_slapd(
+        tmp_path / "slapd",
+        ca,
+        entries.standard(),
+        more_globals="moduleload syncprov",
+        more_database=f'overlay syncprov\nlimits dn.exact="{SERVICE}" size=unlimited\n',
+    ) as directory:
+        config = settings(tmp_path, directory, ca_file, password_file)
+        text = config.read_text().replace("retry_after", "changes: syncrepl\n    retry_after")
+        config.write_text(f"{text}ops: {{listen: 127.0.0.1:0}}\nconsole: {{enabled: true}}\n")
+        with running_server("--config", str(config)) as server, Client(server.address) as client:
+            eventually(lambda: state_of_changes(server), "following")
+            assert client.check("bob", "root.team")
+            assert not client.check("carol", "root.team")
+            directory.modify(change_of_members("delete", "bob") + change_of_members("add", "carol"))
+            eventually(lambda: bool(client.check("bob", "root.team")), expected=False)
+            eventually(lambda: bool(client.check("carol", "root.team")), expected=True)
+            _, metrics = get(ops_address(server), "/metrics")
+            assert 'queuegate_resolver_changes_total{defined_in="settings",kind="users"' in metrics
+            directory.kill()
+            eventually(lambda: state_of_changes(server), "failed")
+            _, page = get(ops_address(server), "/console/health")
+            assert "does not follow the changes of its source" in page
+        assert "does not follow changes; cached groups expire as usual" in str(server.logs)
+
+
+def state_of_changes(server: RunningServer) -> str:
+    _, details = get_json(ops_address(server), "/readyz")
+    return str(details["resolvers"]["changes"][0]["state"])
+
+
+def change_of_members(verb: str, user: str) -> str:
+    lines = (f"dn: {group_dn('analytics')}", "changetype: modify", f"{verb}: member")
+    return "\n".join([*lines, f"member: {entries.dn(user)}", "", ""])
 
 
 def test_callers_do_not_learn_where_the_directory_is(

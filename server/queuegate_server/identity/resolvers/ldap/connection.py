@@ -8,11 +8,11 @@ import asyncio
 import os
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import ldap
-from ldap.controls import SimplePagedResultsControl
+from ldap.controls import DecodeControlTuples, SimplePagedResultsControl
 
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
@@ -25,6 +25,7 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserve
 from queuegate_server.identity.resolvers.ldap.long_work import PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
+    INTERMEDIATE_RESPONSE,
     SEARCH_DONE,
     SEARCH_ENTRY,
     SEARCH_REFERENCE,
@@ -77,6 +78,8 @@ class LdapConnection:
         self.schema_lock = asyncio.Lock()
         self.known_attributes: frozenset[str] | None = None
         """The attributes in the server's schema; None until read, empty if unreadable."""
+        self._followed: Mapping[str, type] | None = None
+        """The response controls of searches for changes; None on a connection for lookups."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued
@@ -135,6 +138,46 @@ class LdapConnection:
             ),
             allowance,
         )
+
+    async def follow(
+        self,
+        query: Query,
+        control: Any,
+        allowance: Allowance,
+        controls: Mapping[str, type],
+        receive: Callable[[Any], None],
+    ) -> SearchResult:
+        """Send a search that may not end; return its final result. Raises LdapFault.
+
+        Args:
+            query: The search.
+            control: The control that makes the server report changes.
+            allowance: The limits of each message.
+            controls: The response controls to decode, by type.
+            receive: Called with each entry (DN, attributes, controls) and intermediate response
+                (name, value, controls). May raise LdapFault, which ends the search.
+        """
+        self._followed = controls
+        message: int | None = None
+        try:
+            async with asyncio.timeout(self.options.operation_timeout):
+                await self._writable.wait()
+            message = self._start(
+                lambda: self._ldap.search_ext(
+                    query.base,
+                    query.scope,
+                    query.filter_text,
+                    list(query.attributes),
+                    serverctrls=[control],
+                )
+            )
+            operations = (SEARCH_ENTRY, SEARCH_REFERENCE, INTERMEDIATE_RESPONSE, SEARCH_DONE)
+            return await self._pending.add(message, operations, allowance, receive)
+        except TimeoutError:
+            raise self._timed_out(self.heard_at, sent=False) from None
+        finally:
+            if message is not None:
+                self._pending.abandon(message)
 
     async def verify(self) -> None:
         """Check that the server responds; if not, close the connection and raise ServerFault."""
@@ -237,9 +280,7 @@ class LdapConnection:
     def _read_one(self) -> bool:
         """Fetch one entry, reference or result; return whether there was one."""
         try:
-            kind, entries, message, controls = self._ldap.result3(
-                ldap.RES_ANY, 0, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
-            )
+            kind, entries, message, controls = self._next_result()
         except ldap.LDAPError as error:
             if message := message_id(error):
                 self._pending.settle(message, to_fault(error))
@@ -255,11 +296,26 @@ class LdapConnection:
             return False
         if not message:
             self.close("the server sent a notice of disconnection")
-        elif kind == ldap.RES_SEARCH_ENTRY:
+        elif kind in (ldap.RES_SEARCH_ENTRY, ldap.RES_INTERMEDIATE):
             self._pending.add_entries(message, entries)
         elif kind != ldap.RES_SEARCH_REFERENCE:
             self._pending.settle(message, controls or ())
         return True
+
+    def _next_result(self) -> tuple[int | None, Any, int, Any]:
+        """Return the type, data, message id and controls of the next message, if there is one."""
+        if self._followed is None:
+            result: tuple[int | None, Any, int, Any] = self._ldap.result3(
+                ldap.RES_ANY, 0, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
+            )
+            return result
+        # The driver's own `result4` raises TypeError if there is no message yet.
+        kind, data, message, controls, *_ = self._ldap._l.result4(ldap.RES_ANY, 0, 0, 1, 1, 0)  # noqa: SLF001
+        parts = [
+            (name, content, DecodeControlTuples(values, self._followed))
+            for name, content, values in data or ()
+        ]
+        return kind, parts, message, DecodeControlTuples(controls, self._followed)
 
     def _close_soon(self, reason: str) -> None:
         """Close the connection after giving libldap time to read the last data."""

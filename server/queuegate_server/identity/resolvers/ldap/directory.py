@@ -7,7 +7,13 @@ from functools import partial
 from typing import Final, TypeVar
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
-from queuegate_server.identity.resolver import LookupFailure, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import (
+    CannotFollow,
+    ChangeSink,
+    LookupFailure,
+    NoSuchUser,
+    Outcome,
+)
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
@@ -19,6 +25,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
+from queuegate_server.identity.resolvers.ldap.sync_follower import SyncFollower
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
@@ -60,6 +67,15 @@ class Directory:
             await self._on_connection(partial(self._list_members, listing))
         except LdapFault as fault:
             listing.give_up(fault.text)
+
+    async def follow(self, sink: ChangeSink) -> None:
+        """Follow the changes of the directory until cancelled. Raises CannotFollow."""
+        try:
+            await SyncFollower(
+                self._options, self.pool, self._lookup, sink, self._on_connection
+            ).run()
+        except LdapFault as fault:
+            raise CannotFollow(fault.text) from None
 
     async def all_users(self, limit: int) -> list[str]:
         """Return all user names. Raises CannotListUsers if there are more than `limit`."""

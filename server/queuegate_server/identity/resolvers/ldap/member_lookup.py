@@ -199,7 +199,7 @@ class MemberLookup:
             values = await self._values(group)
             for start in range(0, len(values), _CHUNK):
                 dns = await self._parse_dns(values[start : start + _CHUNK])
-                searchable = {key: dn for key, dn in dns.items() if _rdn_filter(dn)}
+                searchable = {key: dn for key, dn in dns.items() if rdn_filter(dn)}
                 if len(searchable) < len(dns):
                     missing = _UNREADABLE_DN
                 if not by_member_of:
@@ -325,7 +325,7 @@ def _key(dn: str) -> NormalizedDn:
     return normalize(parse_dn(dn) or [])
 
 
-def _rdn_filter(dn: ParsedDn) -> str:
+def rdn_filter(dn: ParsedDn) -> str:
     """Return a filter that matches a DN's first component; empty if its value is binary."""
     if any(kind & ldap.AVA_BINARY for _, _, kind in dn[0]):
         return ""
@@ -334,7 +334,7 @@ def _rdn_filter(dn: ParsedDn) -> str:
 
 
 def _any_of(dns: Iterable[ParsedDn]) -> str:
-    return f"(|{''.join(map(_rdn_filter, dns))})"
+    return f"(|{''.join(map(rdn_filter, dns))})"
 
 
 def _rid(entry: LdapEntry) -> int | None:

@@ -16,6 +16,7 @@ SEARCH_ENTRY: Final = 0x64
 SEARCH_DONE: Final = 0x65
 SEARCH_REFERENCE: Final = 0x73
 EXTENDED_RESPONSE: Final = 0x78
+INTERMEDIATE_RESPONSE: Final = 0x79
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The maximum size of any message, in bytes."""
 MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
@@ -32,6 +33,8 @@ _REFERRAL: Final = 0xA3
 _RESULT_ENDS: Final = {BIND_RESPONSE: (0x87,), SEARCH_DONE: (), EXTENDED_RESPONSE: (0x8A, 0x8B)}
 """The tags allowed after a result's common fields, in order: credentials in bind responses; name
 and value in extended responses."""
+_INTERMEDIATE_TAGS: Final = (0x80, 0x81)
+"""The tags of an intermediate response's name and value (RFC 4511, section 4.13)."""
 _LONG_FORM: Final = 0x80
 _MAX_LENGTH_BYTES: Final = 4
 _MAX_ID: Final = 2**31 - 1
@@ -245,6 +248,8 @@ class _Check:
             if at == stop:
                 raise MalformedMessage
             self._texts(at, stop)
+        elif operation == INTERMEDIATE_RESPONSE:
+            self._intermediate(at, stop)
         elif operation in _RESULT_ENDS:
             self._result(at, stop, _RESULT_ENDS[operation])
         else:
@@ -304,6 +309,13 @@ class _Check:
             self._texts(at, stop)
             at = stop
         for tag in tags:
+            if at < end and self._message[at] == tag:
+                at = self._skip(tag, at, end)
+        if at != end:
+            raise MalformedMessage
+
+    def _intermediate(self, at: int, end: int) -> None:
+        for tag in _INTERMEDIATE_TAGS:
             if at < end and self._message[at] == tag:
                 at = self._skip(tag, at, end)
         if at != end:

@@ -156,6 +156,14 @@ class LdapOptions(GroupOptions, ResolverOptions):
     """The group listed first. user_name: a group named after the user, as in YuniKorn; gid_number:
     the group with the user's gidNumber; active_directory: the group with the user's primaryGroupID.
     """
+    # Changes.
+    changes: Literal["none", "syncrepl"] = "none"
+    """none: a change counts when cached groups expire; syncrepl: the server reports changes of
+    groups (RFC 4533: OpenLDAP with syncprov, FreeIPA)."""
+    changes_of_users: bool = False
+    """Whether the server also reports changes of users, such as new, renamed and deleted ones."""
+    repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 5.0
+    """When a change is applied again, in case another server or memberOf lags behind. 0: never."""
     # Limits.
     max_groups: int = Field(5000, ge=1, le=100_000)
     """The maximum number of groups per user. Lookups of users with more groups fail."""
@@ -253,6 +261,12 @@ class LdapOptions(GroupOptions, ResolverOptions):
             "group_base is required to search groups": any(
                 not kind.group_base and (searches or kind.groups_from != "member_of")
                 for kind in self.group_kinds
+            ),
+            "changes: syncrepl needs a group_base for each kind of group": (
+                self.changes != "none" and not all(each.group_base for each in self.group_kinds)
+            ),
+            "changes_of_users: true needs changes: syncrepl": (
+                self.changes_of_users and self.changes == "none"
             ),
             "nested cannot be used with groups_from: member_uid, whose groups contain no groups": (
                 self.nested != "off"

@@ -59,15 +59,23 @@ class Allowance:
         is_for_listing: Whether the requests list members or users.
     """
 
-    __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
+    __slots__ = (
+        *("_advice", "_bytes_left", "_entries", "_max_bytes"),
+        *("elements_left", "is_for_listing"),
+    )
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
         most = MAX_LISTING_BYTES if is_for_listing else MAX_LOOKUP_BYTES
         self._max_bytes = min(_BASE_BYTES + _ENTRY_BYTES * entries, most)
+        self._entries = entries
         self._advice = advice
         self._bytes_left = self._max_bytes
         self.elements_left = _BASE_ELEMENTS + _ENTRY_ELEMENTS * entries
         self.is_for_listing = is_for_listing
+
+    def renewed(self) -> "Allowance":
+        """Return an equal allowance, of which nothing has been used."""
+        return Allowance(self._entries, self._advice, is_for_listing=self.is_for_listing)
 
     def charge(self, size: int, elements: int) -> None:
         """Deduct bytes and elements. Raises SetupFault if the allowance is exceeded."""
@@ -106,6 +114,8 @@ class _Request:
     """The approximate memory used by the response, in bytes."""
     is_complete: bool = False
     """Whether the response's final message has arrived."""
+    receive: Callable[[Any], None] | None = None
+    """Receives each message of a search that does not end; None if the response is collected."""
 
 
 @dataclass(eq=False)
@@ -130,12 +140,20 @@ class PendingRequests:
         return len(self._pending)
 
     def add(
-        self, message: int, operations: tuple[int, ...], allowance: Allowance
+        self,
+        message: int,
+        operations: tuple[int, ...],
+        allowance: Allowance,
+        receive: Callable[[Any], None] | None = None,
     ) -> asyncio.Future[SearchResult]:
-        """Add a request that was just sent; return a future for its result."""
-        request = _Request(operations, allowance, asyncio.get_running_loop().create_future())
-        self._pending[message] = request
-        return request.future
+        """Add a request that was just sent; return a future for its result.
+
+        With `receive`, entries and intermediate responses are passed to it instead of being added
+        to the result, and the allowance applies to each message.
+        """
+        future = asyncio.get_running_loop().create_future()
+        self._pending[message] = _Request(operations, allowance, future, receive=receive)
+        return future
 
     def abandon(self, message: int) -> None:
         """Abandon a request and notify the server, unless the request has been settled."""
@@ -159,8 +177,17 @@ class PendingRequests:
 
     def add_entries(self, message: int, entries: list[tuple[str, Any]]) -> None:
         """Add entries to a request's result."""
-        if request := self._pending.get(message):
+        request = self._pending.get(message)
+        if request is None:
+            return
+        if request.receive is None:
             request.entries += entries
+            return
+        try:
+            for each in entries:
+                request.receive(each)
+        except LdapFault as fault:
+            self._fail(message, fault)
 
     def settle(self, message: int, result: Sequence[Any] | LdapFault) -> None:
         """Set a request's result to its entries and the final message's controls, or to a fault."""
@@ -193,6 +220,8 @@ class PendingRequests:
             return False
         # Charge the allowance before the rest of the message arrives, so that an oversized message
         # is never buffered.
+        if request is not None and request.receive is not None:
+            request.allowance = request.allowance.renewed()
         return request is None or self._charge(head.id, request.allowance, head.size, 0)
 
     def take(self, head: MessageHead, message: bytes) -> bool:

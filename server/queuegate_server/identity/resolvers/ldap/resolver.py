@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
 from queuegate_server.identity.members import CannotListUsers, MemberListing
-from queuegate_server.identity.resolver import LookupFailure, Outcome
+from queuegate_server.identity.resolver import (
+    CannotFollow,
+    ChangeSink,
+    Following,
+    LookupFailure,
+    Outcome,
+)
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
@@ -26,6 +32,7 @@ class LdapResolver:
         self._options = options
         self.directory: Directory | None = None
         self.statistics = LdapStatistics()
+        self.changes: Following | None = self._follow if options.changes == "syncrepl" else None
 
     async def open(self) -> None:
         """Start connecting. Does not fail if the directory is down."""
@@ -67,6 +74,12 @@ class LdapResolver:
         if self.directory is None:
             raise CannotListUsers("the resolver is not open")
         return await self.directory.all_users(limit)
+
+    async def _follow(self, sink: ChangeSink) -> None:
+        """Follow the directory's changes; see `Following`."""
+        if self.directory is None:
+            raise CannotFollow("the resolver is not open")
+        await self.directory.follow(sink)
 
     async def close(self) -> None:
         """Close all connections."""

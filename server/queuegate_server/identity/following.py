@@ -1,0 +1,255 @@
+"""Follows the changes that resolvers report, and invalidates the groups of the users concerned.
+
+A follower runs a resolver's `changes` and restarts it after a failure. Reports are merged while
+earlier ones take effect. While nothing is followed, the TTLs of the caches bound the age of groups,
+as for other resolvers.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from queuegate_server.identity.resolver import CannotFollow, Following
+from queuegate_server.throttling import TokenBucket
+
+_LOG = logging.getLogger(__name__)
+
+MAX_USERS_PER_SECOND: Final = 1_000
+"""The maximum number of users reported per second. If there are more, all users are
+invalidated."""
+ALL_INTERVAL: Final = 1.0
+"""The minimum number of seconds between invalidations of all users."""
+MIN_PAUSE: Final = 1.0
+MAX_PAUSE: Final = 60.0
+"""The pauses between failures and restarts, in seconds: the first one, and the longest one."""
+PAUSE_JITTER: Final = 0.2
+STABLE_SECONDS: Final = 60.0
+"""After following for this long, a failure counts as the first one."""
+MAX_SILENCE: Final = 300.0
+"""How long a resolver may follow without calling `reached`, in seconds. It is then restarted."""
+MAX_POSITION_BYTES: Final = 16 * 1024
+RETRY_SECONDS: Final = 1.0
+"""The pause before an invalidation that has failed unexpectedly is retried."""
+
+
+class FollowState(StrEnum):
+    """The state of a follower."""
+
+    STARTING = "starting"
+    """The resolver does not follow its source yet."""
+    FOLLOWING = "following"
+    FAILED = "failed"
+    """The resolver cannot follow its source, and will be restarted."""
+
+
+class _Batch(NamedTuple):
+    """The reports that take effect together."""
+
+    users: Collection[str]
+    is_all: bool
+    reached: tuple[float, bytes | None] | None
+    """When `reached` was last called, and with which position."""
+
+
+class _Reports:
+    """Merges a resolver's reports until they take effect. Implements `ChangeSink`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.wake: Final = asyncio.Event()
+        self.count = {"users": 0, "all": 0}
+        self.started_at = clock()
+        """When the resolver was last started."""
+        self.following_since: float | None = None
+        """When the resolver first called `reached` after its last start."""
+        self.limit: asyncio.Timeout | None = None
+        """The timeout that `reached` extends."""
+        self.position: bytes | None = None
+        """The newest position whose reports have taken effect."""
+        self._clock = clock
+        self._bucket = TokenBucket(MAX_USERS_PER_SECOND, MAX_USERS_PER_SECOND, clock)
+        self._users: dict[str, None] = {}
+        self._is_all = False
+        self._reached: tuple[float, bytes | None] | None = None
+
+    def start(self, limit: asyncio.Timeout) -> None:
+        """Note that the resolver starts to follow its source."""
+        self.limit, self.started_at, self.following_since = limit, self._clock(), None
+
+    def invalidate(self, users: Collection[str]) -> None:
+        """See `ChangeSink`."""
+        for user in users:
+            if self._is_all:
+                return
+            if user in self._users:
+                continue
+            if not self._bucket.acquire():
+                self.invalidate_all()
+                return
+            self._users[user] = None
+            self.count["users"] += 1
+            self.wake.set()
+
+    def invalidate_all(self) -> None:
+        """See `ChangeSink`."""
+        if not self._is_all:
+            self._is_all = True
+            self.count["all"] += 1
+        self._users.clear()
+        self.wake.set()
+
+    def reached(self, position: bytes | None = None) -> None:
+        """See `ChangeSink`."""
+        now = self._clock()
+        if self.following_since is None:
+            self.following_since = now
+            if self.position is None:
+                self.invalidate_all()
+        if position is not None and len(position) > MAX_POSITION_BYTES:
+            position = None
+        if position is None and self._reached is not None:
+            position = self._reached[1]
+        self._reached = now, position
+        if self.limit is not None:
+            self.limit.reschedule(asyncio.get_running_loop().time() + MAX_SILENCE)
+        self.wake.set()
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all users must be invalidated."""
+        return self._is_all
+
+    def take(self) -> _Batch:
+        """Return and forget all reports."""
+        batch = _Batch(self._users, self._is_all, self._reached)
+        self._users, self._is_all, self._reached = {}, False, None
+        return batch
+
+
+@dataclass(eq=False)
+class ChangeFollower:
+    """Follows one resolver's source."""
+
+    name: str
+    """The resolver's display name."""
+    changes: Following
+    invalidate: Callable[[Collection[str]], Awaitable[None]]
+    """Invalidates the given users in all partitions that use the resolver, or all of their users if
+    none are given."""
+    clock: Callable[[], float]
+    """A monotonic clock, in seconds."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        self.failures = 0
+        """The number of failures since the follower was created."""
+        self.last_error: tuple[float, str] | None = None
+        """The time and reason of the last failure."""
+        self._reports = _Reports(self.clock)
+        self._current_at = self.clock()
+        self._failures_in_row = 0
+        self._next_all = self.clock()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start following."""
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._apply())]
+
+    async def close(self) -> None:
+        """Stop following."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def state(self) -> FollowState:
+        """The current state."""
+        if self._reports.following_since is not None:
+            return FollowState.FOLLOWING
+        return FollowState.FAILED if self.failures else FollowState.STARTING
+
+    @property
+    def lag(self) -> float:
+        """The age in seconds of the newest moment up to which all changes have taken effect."""
+        return max(0.0, self.clock() - self._current_at)
+
+    @property
+    def reported(self) -> dict[str, int]:
+        """The number of users reported (`users`), and of reports about all users (`all`)."""
+        return self._reports.count
+
+    async def _run(self) -> None:
+        while True:
+            error = await self._follow()
+            self._note_failure(error)
+            pause = min(MIN_PAUSE * 2.0 ** (self._failures_in_row - 1), MAX_PAUSE)
+            spread = random.uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311 - no secret
+            await self.sleep(pause * spread)
+
+    async def _follow(self) -> str:
+        """Follow until the resolver stops; return why it did."""
+        try:
+            async with asyncio.timeout(MAX_SILENCE) as limit:
+                self._reports.start(limit)
+                await self.changes(self._reports)
+        except CannotFollow as error:
+            return str(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return "the resolver cancelled its own task"
+        except Exception as error:
+            if limit.expired():
+                return f"the source has not been confirmed to be followed for {MAX_SILENCE:g} s"
+            _LOG.error("resolver %r failed to follow its source", self.name, exc_info=error)
+            return f"the resolver failed: {type(error).__name__}"
+        finally:
+            self._reports.limit = None
+        return "the resolver stopped following its source"
+
+    def _note_failure(self, error: str) -> None:
+        now, since = self.clock(), self._reports.following_since
+        if since is not None and now - since >= STABLE_SECONDS:
+            self._failures_in_row = 0
+        self._failures_in_row += 1
+        self.failures += 1
+        self._reports.following_since = None
+        if self.last_error is None or self.last_error[1] != error or self._failures_in_row == 1:
+            _LOG.warning(
+                "resolver %r does not follow changes; cached groups expire as usual: %s",
+                self.name,
+                error,
+            )
+        self.last_error = now, error
+
+    async def _apply(self) -> None:
+        """Carry out reports in order, merging those that arrive meanwhile."""
+        reports = self._reports
+        while True:
+            await reports.wake.wait()
+            if reports.is_all and (wait := self._next_all - self.clock()) > 0:
+                await self.sleep(wait)
+            reports.wake.clear()
+            batch = reports.take()
+            if batch.is_all:
+                self._next_all = self.clock() + ALL_INTERVAL
+            if batch.is_all or batch.users:
+                await self._invalidate(() if batch.is_all else batch.users)
+            if batch.reached is not None:
+                self._current_at, position = batch.reached
+                reports.position = position or reports.position
+
+    async def _invalidate(self, users: Collection[str]) -> None:
+        while True:
+            try:
+                await self.invalidate(users)
+            except Exception as error:
+                # Nothing may be lost, so later reports wait.
+                _LOG.error("cannot apply changes of resolver %r", self.name, exc_info=error)
+                await self.sleep(RETRY_SECONDS)
+            else:
+                return

@@ -1,0 +1,265 @@
+"""Determines whose groups may have changed with an entry of a group or a user.
+
+Every group is kept with its members, because the directory sends a changed entry as it is now, and
+those who are no longer members are known only from before.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import ldap
+
+from queuegate_server.identity.resolvers.ldap.connection import Query
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.user_lookup import Users
+
+MAX_CONTENT_BYTES: Final = 256 * 2**20
+"""The maximum size of what is kept of the directory, in bytes."""
+MAX_AFFECTED: Final = 1_000
+"""The maximum number of affected users. If there are more, all users are."""
+_ENTRY_BYTES: Final = 512
+_VALUE_BYTES: Final = 64
+"""The memory overhead of an entry and of a value, in bytes."""
+_MAX_REMOVED: Final = 10_000
+"""The maximum number of removed users whose names are kept for the groups that still list them."""
+_GID: Final = "gidNumber"
+_NO_ATTRIBUTES: Final = "1.1"
+
+
+@dataclass(slots=True)
+class Affected:
+    """Users whose groups may have changed."""
+
+    dns: dict[str, str] = field(default_factory=dict)
+    """DNs below the users' base, by their normalized form."""
+    listed: set[str] = field(default_factory=set)
+    """Names as listed in groups."""
+    names: set[str] = field(default_factory=set)
+    """Names as used in requests."""
+    is_all: bool = False
+    """Whether any user may be affected."""
+
+    def __bool__(self) -> bool:
+        return bool(self.is_all or self.dns or self.listed or self.names)
+
+    def add(self, other: "Affected") -> None:
+        """Add the users of another change."""
+        self.dns |= other.dns
+        self.listed |= other.listed
+        self.names |= other.names
+        self.is_all |= other.is_all or len(self.dns) + len(self.listed) > MAX_AFFECTED
+
+
+class _Group(NamedTuple):
+    key: str
+    """The normalized form of the DN."""
+    facts: tuple[object, ...]
+    """The DN, the names and the number, whose change affects all members."""
+    members: frozenset[bytes]
+    """The values that list members."""
+
+
+class _User(NamedTuple):
+    key: str
+    names: tuple[str, ...]
+    facts: int
+    """A hash of the attributes from which names and groups are derived."""
+
+
+class Content:
+    """The groups, and perhaps the users, of a directory."""
+
+    def __init__(self, options: LdapOptions, users: Users, kinds: Sequence[GroupKind]) -> None:
+        """Start without entries."""
+        self.options = options
+        self.users = users
+        self.groups = [GroupEntries(self, kind, is_first=not n) for n, kind in enumerate(kinds)]
+        self.people = (
+            [UserEntries(self, base) for base in users.base.dns] if options.changes_of_users else []
+        )
+        self.is_loading = True
+        """Whether the entries are being read, so that nobody is affected yet."""
+        self.size = 0
+        """The approximate memory used by the entries, in bytes."""
+
+    @property
+    def watched(self) -> "Sequence[GroupEntries | UserEntries]":
+        """The parts of the directory to follow."""
+        return [*self.people, *self.groups]
+
+    def resize(self, change: int) -> None:
+        """Note that the entries take more memory. Raises SetupFault if they take too much."""
+        self.size += change
+        if self.size > MAX_CONTENT_BYTES:
+            raise SetupFault(
+                f"the groups and users to follow take more than {MAX_CONTENT_BYTES >> 20} MiB",
+                "narrow group_base and group_filter, or set changes_of_users: false",
+            )
+
+    def affected(self, members: Iterable[bytes], *, is_complete: bool) -> Affected:
+        """Return the users among the given members, and the members of groups among them.
+
+        `is_complete` states whether only the followed groups contain groups.
+        """
+        affected = Affected()
+        seen: set[str] = set()
+        pending = [*members]
+        while pending:
+            value = decode_value(pending.pop())
+            parsed = None if value is None else parse_dn(value)
+            if value is None or not parsed:
+                affected.is_all = True
+                continue
+            normalized = normalize(parsed)
+            key = repr(normalized)
+            if key in seen:
+                continue
+            seen.add(key)
+            nested = [group for part in self.groups for group in part.at(key)]
+            for group in nested:
+                pending += group.members
+            if nested:
+                continue
+            if self.users.base.contains(normalized):
+                affected.dns[key] = value
+            elif not is_complete:
+                affected.is_all = True
+            affected.is_all |= len(seen) > MAX_AFFECTED
+            if affected.is_all:
+                break
+        return affected
+
+    def names_at(self, key: str) -> tuple[str, ...]:
+        """Return the names of a followed user by the normalized DN; empty if unknown."""
+        return tuple(name for part in self.people for name in part.names_at(key))
+
+
+class GroupEntries:
+    """The entries of one kind of group."""
+
+    def __init__(self, content: Content, kind: GroupKind, *, is_first: bool) -> None:
+        """Start without entries."""
+        options = content.options
+        self._content = content
+        self._kind = kind
+        self._has_names = kind.options.groups_from == "member_uid"
+        self._is_primary = is_first and options.primary_group in ("gid_number", "active_directory")
+        self._is_complete = kind.options.groups_from == "member_dn" and options.nested != "in_chain"
+        self._by_uuid: dict[bytes, _Group] = {}
+        self._by_key: dict[str, dict[bytes, _Group]] = {}
+        filter_text = kind.options.group_filter
+        if self._is_primary and not self._has_names:
+            filter_text = f"(|{filter_text}(objectClass=posixGroup))"
+        names = [each for each in kind.attributes if each != _NO_ATTRIBUTES]
+        self._facts = (*names, _GID) if self._is_primary else tuple(names)
+        attributes = (*self._facts, *kind.options.member_attribute)
+        self.query = Query(kind.options.group_base or "", filter_text, attributes)
+
+    def at(self, key: str) -> Iterable[_Group]:
+        """Return the groups with a normalized DN."""
+        return () if self._has_names else self._by_key.get(key, {}).values()
+
+    def put(self, uuid: bytes, entry: LdapEntry) -> Affected:
+        """Add or replace an entry; return who is affected. Raises SetupFault."""
+        members: set[bytes] = set()
+        for attribute in self._kind.options.member_attribute:
+            entry.check_options(attribute)
+            members.update(entry.values(attribute))
+        parsed = parse_dn(entry.dn) or []
+        facts = (entry.dn, *(tuple(sorted(entry.values(each))) for each in self._facts))
+        new = _Group(repr(normalize(parsed)), facts, frozenset(members))
+        self._content.resize(_size(new))
+        old = self._pop(uuid)
+        self._by_uuid[uuid] = new
+        self._by_key.setdefault(new.key, {})[uuid] = new
+        if self._content.is_loading:
+            return Affected()
+        if old is not None and old.facts == new.facts:
+            return self._affected(old.members ^ new.members)
+        affected = self._affected(new.members if old is None else old.members | new.members)
+        affected.is_all |= self._is_primary
+        return affected
+
+    def remove(self, uuid: bytes) -> Affected:
+        """Remove an entry; return who is affected."""
+        old = self._by_uuid.get(uuid)
+        # Determine who is affected first, because a group may contain itself.
+        affected = Affected() if old is None else self._affected(old.members)
+        affected.is_all |= old is not None and self._is_primary
+        self._pop(uuid)
+        return affected
+
+    def _affected(self, members: frozenset[bytes]) -> Affected:
+        if self._has_names:
+            return Affected(listed=set(filter(None, map(decode_value, members))))
+        return self._content.affected(members, is_complete=self._is_complete)
+
+    def _pop(self, uuid: bytes) -> _Group | None:
+        old = self._by_uuid.pop(uuid, None)
+        if old is not None:
+            self._content.resize(-_size(old))
+            same = self._by_key[old.key]
+            del same[uuid]
+            if not same:
+                del self._by_key[old.key]
+        return old
+
+
+class UserEntries:
+    """The entries of users below one base."""
+
+    def __init__(self, content: Content, base: str) -> None:
+        """Start without entries."""
+        options = content.options
+        self._content = content
+        self._base = SearchBase(base, options.user_scope)
+        self._by_uuid: dict[bytes, _User] = {}
+        self._by_key: dict[str, _User] = {}
+        self._removed: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        attributes = (*content.users.filter.attributes, *user_attributes(options))
+        scope = ldap.SCOPE_SUBTREE if options.user_scope == "sub" else ldap.SCOPE_ONELEVEL
+        self.query = Query(base, content.users.filter.for_anyone(), attributes, scope)
+
+    def names_at(self, key: str) -> tuple[str, ...]:
+        """Return a user's present or last names by the normalized DN; empty if unknown."""
+        user = self._by_key.get(key)
+        return (user.names if user else ()) + self._removed.get(key, ())
+
+    def put(self, uuid: bytes, entry: LdapEntry) -> Affected:
+        """Add or replace an entry; return who is affected. Raises SetupFault."""
+        facts = (entry.dn, *(tuple(sorted(entry.values(each))) for each in self.query.attributes))
+        key = repr(normalize(parse_dn(entry.dn) or []))
+        new = _User(key, self._content.users.names(entry), hash(facts))
+        self._content.resize(_ENTRY_BYTES)
+        old = self._pop(uuid)
+        self._by_uuid[uuid] = self._by_key[key] = new
+        if self._content.is_loading or (old is not None and old.facts == new.facts):
+            return Affected()
+        return Affected(names={*new.names, *(old.names if old else ())})
+
+    def remove(self, uuid: bytes) -> Affected:
+        """Remove an entry; return who is affected."""
+        old = self._pop(uuid)
+        return Affected(names=set(old.names)) if old else Affected()
+
+    def _pop(self, uuid: bytes) -> _User | None:
+        old = self._by_uuid.pop(uuid, None)
+        if old is not None:
+            self._content.resize(-_ENTRY_BYTES)
+            if self._by_key.get(old.key) is old:
+                del self._by_key[old.key]
+            self._removed[old.key] = old.names
+            if len(self._removed) > _MAX_REMOVED:
+                self._removed.popitem(last=False)
+        return old
+
+
+def _size(group: _Group) -> int:
+    return _ENTRY_BYTES + sum(_VALUE_BYTES + len(value) for value in group.members)

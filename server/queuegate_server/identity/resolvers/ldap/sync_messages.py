@@ -1,0 +1,114 @@
+"""Encodes and decodes the controls and messages of LDAP content synchronization (RFC 4533)."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from ldap.controls import RequestControl, ResponseControl
+
+from queuegate_server.identity.resolvers.ldap.ber import (
+    BOOLEAN,
+    ENUMERATED,
+    OCTETS,
+    SEQUENCE,
+    BerReader,
+    element,
+)
+
+SYNC_REQUEST: Final = "1.3.6.1.4.1.4203.1.9.1.1"
+_SYNC_STATE: Final = "1.3.6.1.4.1.4203.1.9.1.2"
+_SYNC_DONE: Final = "1.3.6.1.4.1.4203.1.9.1.3"
+SYNC_INFO: Final = "1.3.6.1.4.1.4203.1.9.1.4"
+_NEW_COOKIE: Final = 0x80
+_REFRESH_DELETE: Final = 0xA1
+_REFRESH_PRESENT: Final = 0xA2
+_ID_SET: Final = 0xA3
+_UUID_BYTES: Final = 16
+
+
+class Mode(IntEnum):
+    """The mode of a synchronization (section 2.2)."""
+
+    REFRESH_ONLY = 1
+    REFRESH_AND_PERSIST = 3
+
+
+class EntryState(IntEnum):
+    """What has happened to an entry (section 2.3)."""
+
+    PRESENT = 0
+    ADD = 1
+    MODIFY = 2
+    DELETE = 3
+
+
+def sync_request(mode: Mode, cookie: bytes = b"") -> RequestControl:
+    """Return a Sync Request Control (section 2.2). `cookie` is empty for all entries."""
+    content = element(ENUMERATED, bytes((mode,)))
+    if cookie:
+        content += element(OCTETS, cookie)
+    return RequestControl(SYNC_REQUEST, True, element(SEQUENCE, content))
+
+
+class SyncState(NamedTuple):
+    """The state of an entry (section 2.3)."""
+
+    state: EntryState
+    uuid: bytes
+    cookie: bytes
+    """The newest position; empty if it was not sent."""
+
+
+def decode_state(controls: Sequence[ResponseControl]) -> SyncState:
+    """Decode the Sync State Control of an entry. Raises ValueError, also if it is missing."""
+    content = BerReader(_value(controls, _SYNC_STATE)).open(SEQUENCE)
+    state = EntryState(int.from_bytes(content.take(ENUMERATED)))
+    uuid = content.take(OCTETS)
+    if len(uuid) != _UUID_BYTES:
+        raise ValueError("an entryUUID does not have 16 bytes")
+    return SyncState(state, uuid, content.take_if(OCTETS))
+
+
+def lists_deletions(controls: Sequence[ResponseControl]) -> bool:
+    """Return whether a refresh listed all deletions, according to its result's controls.
+
+    Otherwise, entries that it did not list have been deleted (section 2.4). Raises ValueError.
+    """
+    content = BerReader(_value(controls, _SYNC_DONE)).open(SEQUENCE)
+    content.take_if(OCTETS)
+    return any(content.take_if(BOOLEAN))
+
+
+def _value(controls: Sequence[ResponseControl], kind: str) -> bytes:
+    for control in controls:
+        if control.controlType == kind:
+            return bytes(control.encodedControlValue or b"")
+    raise ValueError("the control for synchronization is missing")
+
+
+class SyncInfo(NamedTuple):
+    """A Sync Info Message (section 2.5)."""
+
+    cookie: bytes
+    ends_refresh: bool = False
+    """Whether the message ends the refresh, so that changes follow."""
+
+
+def decode_info(value: bytes) -> SyncInfo:
+    """Decode the value of a Sync Info Message. Raises ValueError."""
+    reader = BerReader(value)
+    if reader.tag == _NEW_COOKIE:
+        return SyncInfo(reader.take(_NEW_COOKIE))
+    tag = reader.tag
+    if tag not in (_REFRESH_DELETE, _REFRESH_PRESENT, _ID_SET):
+        raise ValueError("a Sync Info Message is of an unknown kind")
+    content = reader.open(tag)
+    cookie = content.take_if(OCTETS)
+    if tag == _ID_SET:
+        return SyncInfo(cookie)
+    done = content.take_if(BOOLEAN)
+    return SyncInfo(cookie, ends_refresh=not done or any(done))
+
+
+RESPONSE_CONTROLS: Final = dict.fromkeys((_SYNC_STATE, _SYNC_DONE), ResponseControl)
+"""The response controls to keep, by type."""

@@ -1,0 +1,352 @@
+"""`changes: syncrepl` on a real slapd: whose groups are looked up again, and when."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from queuegate_server.identity.resolver import CannotFollow
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.integration.ldap.conftest import Build
+from tests.support.servers import ldap_entries as entries
+from tests.support.servers.ldap_entries import dn, group_dn
+from tests.support.servers.slapd import GROUPS, PEOPLE, POSIX, SERVICE, Slapd, running_slapd
+
+SYNCPROV = "overlay syncprov\nsyncprov-sessionlog 1000\n"
+UNLIMITED = f'limits dn.exact="{SERVICE}" size=unlimited\n'
+ALL = "all"
+OLD = b"rid=000,csn=20000101000000.000000Z#000000#000#000000"
+
+
+class Sink:
+    """What a resolver has reported."""
+
+    def __init__(self, position: bytes | None = None) -> None:
+        self.position = position
+        self.reports: list[set[str] | str] = []
+        self.count = 0
+        self.changed = asyncio.Event()
+        self.ended: BaseException | None = None
+
+    def end(self, task: asyncio.Task[None]) -> None:
+        self.ended = None if task.cancelled() else task.exception()
+        self.changed.set()
+
+    async def change(self) -> None:
+        """Wait for the next report. Raises what ended the follower."""
+        self.changed.clear()
+        await self.changed.wait()
+        if self.ended is not None:
+            raise self.ended
+
+    def invalidate(self, users: Collection[str]) -> None:
+        self.reports.append(set(users))
+        self.changed.set()
+
+    def invalidate_all(self) -> None:
+        self.reports.append(ALL)
+        self.changed.set()
+
+    def reached(self, position: bytes | None = None) -> None:
+        self.position = position or self.position
+        self.count += 1
+        self.changed.set()
+
+    async def until_reached(self) -> None:
+        before = self.count
+        while self.count == before:
+            await self.change()
+
+    async def until(self, *names: str) -> None:
+        """Wait until these users have been reported, and nobody else."""
+        while self.names() != set(names):
+            await self.change()
+        assert ALL not in self.reports
+        self.reports.clear()
+
+    def names(self) -> set[str]:
+        return {name for users in self.reports if users != ALL for name in users}
+
+    async def until_all(self) -> None:
+        while ALL not in self.reports:
+            await self.change()
+        self.reports.clear()
+
+
+@contextlib.asynccontextmanager
+async def following(resolver: LdapResolver, sink: Sink) -> AsyncIterator[asyncio.Task[None]]:
+    """Follow the changes, from once the directory has been read."""
+    assert resolver.changes is not None
+    task = asyncio.ensure_future(resolver.changes(sink))
+    try:
+        async with asyncio.timeout(10):
+            reached = asyncio.ensure_future(sink.until_reached())
+            await asyncio.wait({task, reached}, return_when=asyncio.FIRST_COMPLETED)
+            reached.cancel()
+            task.add_done_callback(sink.end)
+            yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def source(ca: trustme.CA, tmp_path: Path) -> Iterator[Slapd]:
+    """A directory that reports its changes."""
+    with running_slapd(
+        tmp_path / "slapd",
+        ca,
+        entries.standard(),
+        more_globals="moduleload syncprov",
+        more_database=SYNCPROV + UNLIMITED,
+    ) as slapd:
+        yield slapd
+
+
+def change(dn: str, *lines: str) -> str:
+    return "\n".join([f"dn: {dn}", "changetype: modify", *lines]) + "\n\n"
+
+
+def member(group: str, verb: str, *members: str) -> str:
+    return change(group_dn(group), f"{verb}: member", *(f"member: {each}" for each in members))
+
+
+def delete(dn: str) -> str:
+    return f"dn: {dn}\nchangetype: delete\n\n"
+
+
+def rename(dn: str, rdn: str) -> str:
+    return f"dn: {dn}\nchangetype: modrdn\nnewrdn: {rdn}\ndeleteoldrdn: 1\n\n"
+
+
+FOLLOW: dict[str, Any] = {"changes": "syncrepl", "repeat_after": 0}
+
+
+async def test_members_that_join_and_leave(source: Slapd, resolver: Build) -> None:
+    sink = Sink()
+    async with following(await resolver(source, **FOLLOW), sink):
+        assert sink.reports == []
+        source.modify(member("analytics", "add", dn("carol")))
+        await sink.until("carol")
+        source.modify(member("analytics", "delete", dn("alice"), dn("bob")))
+        await sink.until("alice", "bob")
+        # A member who leaves and returns is reported twice.
+        source.modify(member("Ops", "add", dn("bob")) + member("Ops", "delete", dn("bob")))
+        await sink.until("bob")
+
+
+async def test_groups_that_appear_change_their_name_and_disappear(
+    source: Slapd, resolver: Build
+) -> None:
+    sink = Sink()
+    async with following(await resolver(source, **FOLLOW), sink):
+        source.add(entries.group("new", dn("bob"), dn("dave")))
+        await sink.until("bob", "dave")
+        source.modify(rename(group_dn("new"), "cn=newer"))
+        await sink.until("bob", "dave")
+        source.modify(delete(group_dn("newer")))
+        await sink.until("bob", "dave")
+        source.modify(change(group_dn("Ops"), "replace: description", "description: x"))
+        source.modify(member("Ops", "add", dn("carol")))
+        await sink.until("carol")
+
+
+async def test_members_of_nested_groups(source: Slapd, resolver: Build) -> None:
+    sink = Sink()
+    async with following(await resolver(source, nested="walk", **FOLLOW), sink):
+        # carol is in level1, which is in level2 and so on; level2 also contains level4.
+        source.modify(member("Ops", "add", group_dn("level4")))
+        await sink.until("carol")
+        source.modify(member("level1", "add", dn("bob")))
+        await sink.until("bob")
+        source.modify(delete(group_dn("level3")))
+        await sink.until("bob", "carol")
+
+
+async def test_names_that_groups_list(source: Slapd, resolver: Build) -> None:
+    sink = Sink()
+    posix = {"preset": "posix", "group_base": POSIX, "primary_group": "none"}
+    async with following(await resolver(source, **posix, **FOLLOW), sink):
+        source.add(entries.posix_group("more", 777, "bob", "nobody"))
+        await sink.until("bob", "nobody")
+        source.modify(change(f"cn=more,{POSIX}", "delete: memberUid", "memberUid: nobody"))
+        await sink.until("nobody")
+
+
+async def test_a_primary_group_concerns_everybody(source: Slapd, resolver: Build) -> None:
+    sink = Sink()
+    posix = {"preset": "posix", "group_base": POSIX}
+    async with following(await resolver(source, **posix, **FOLLOW), sink):
+        source.add(entries.posix_group("more", 777))
+        await sink.until_all()
+
+
+@pytest.mark.parametrize("more", [{"user_match": "casefold"}, {"nested": "in_chain"}])
+async def test_a_change_concerns_everybody_if_names_or_groups_are_vague(
+    source: Slapd, resolver: Build, more: dict[str, Any]
+) -> None:
+    sink = Sink()
+    async with following(await resolver(source, **more, **FOLLOW), sink):
+        source.modify(member("analytics", "add", dn("carol")))
+        await sink.until_all()
+
+
+async def test_a_member_without_an_entry_concerns_everybody(source: Slapd, resolver: Build) -> None:
+    sink = Sink()
+    async with following(await resolver(source, **FOLLOW), sink):
+        source.modify(member("analytics", "add", dn("ghost")))
+        await sink.until_all()
+
+
+async def test_users(source: Slapd, resolver: Build) -> None:
+    sink = Sink()
+    async with following(await resolver(source, changes_of_users=True, **FOLLOW), sink):
+        source.add(entries.person("erin"))
+        await sink.until("erin")
+        source.modify(change(dn("erin"), "add: uid", "uid: rin"))
+        await sink.until("erin", "rin")
+        source.modify(change(dn("erin"), "replace: description", "description: x"))
+        source.modify(rename(dn("erin"), "uid=eve"))
+        await sink.until("erin", "rin", "eve")
+        source.modify(delete(dn("eve")))
+        await sink.until("rin", "eve")
+        # Groups may still list a user who was deleted.
+        source.modify(delete(dn("bob")) + member("analytics", "delete", dn("bob")))
+        await sink.until("bob")
+
+
+async def test_a_change_is_repeated(source: Slapd, resolver: Build) -> None:
+    sink = Sink()
+    follow = {**FOLLOW, "repeat_after": 0.2}
+    async with following(await resolver(source, **follow), sink):
+        first = sink.position
+        source.modify(member("analytics", "add", dn("carol")))
+        await sink.until("carol")
+        assert sink.position == first
+        await sink.until("carol")
+        while sink.position == first:
+            await sink.until_reached()
+
+
+async def position_of(resolver: LdapResolver) -> bytes:
+    sink = Sink()
+    async with following(resolver, sink):
+        assert sink.position is not None
+        return sink.position
+
+
+async def test_a_follower_continues_where_another_one_ended(source: Slapd, resolver: Build) -> None:
+    built = await resolver(source, changes_of_users=True, **FOLLOW)
+    position = await position_of(built)
+    sink = Sink(position)
+    async with following(built, sink):
+        assert sink.reports == []  # nothing has changed
+        source.modify(member("analytics", "add", dn("carol")))
+        await sink.until("carol")
+    source.modify(member("analytics", "add", dn("dave")))
+    source.modify(member("analytics", "delete", dn("dave")))
+    late = Sink(sink.position)
+    async with following(built, late):
+        assert late.reports == [ALL]
+    source.modify(delete(group_dn("Ops")))
+    late = Sink(late.position)
+    async with following(built, late):
+        assert late.reports == [ALL]
+
+
+async def test_changes_elsewhere_do_not_count(source: Slapd, resolver: Build) -> None:
+    built = await resolver(source, **FOLLOW)
+    position = await position_of(built)
+    source.add(entries.person("erin"))
+    sink = Sink(position)
+    async with following(built, sink):
+        assert sink.reports == []
+
+
+async def test_a_restart_of_the_server(source: Slapd, resolver: Build) -> None:
+    built = await resolver(source, **FOLLOW)
+    sink = Sink()
+    async with following(built, sink) as task:
+        source.stop()
+        with pytest.raises(CannotFollow, match=r"closed the connection|lost"):
+            await task
+    source.start()
+    source.modify(member("analytics", "add", dn("carol")))
+    again = Sink(sink.position)
+    while not again.count:
+        async with following(built, again):
+            await asyncio.sleep(0.05)
+    assert again.reports == [ALL]
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        b"",
+        b"junk",
+        b'{"server":"ldap://elsewhere:389","cookies":{}}',
+        b'{"server":"SERVER","cookies":{}}',
+        b'{"server":"SERVER","cookies":{"NAME":"6a756e6b"}}',
+        b'{"server":"SERVER","cookies":{"NAME":"' + OLD.hex().encode() + b'"}}',
+    ],
+)
+async def test_a_position_that_the_server_does_not_know(
+    source: Slapd, resolver: Build, position: bytes
+) -> None:
+    built = await resolver(source, **FOLLOW)
+    name = (await position_of(built)).partition(b'"cookies":{"')[2].partition(b'"')[0]
+    url = source.url.encode()
+    sink = Sink(position.replace(b"SERVER", url).replace(b"NAME", name))
+    async with following(built, sink):
+        assert sink.reports == [ALL]
+
+
+async def test_a_server_without_the_overlay_still_answers_lookups(
+    directory: Slapd, resolver: Build
+) -> None:
+    built = await resolver(directory, **FOLLOW)
+    sink = Sink()
+    async with following(built, sink) as task:
+        with pytest.raises(CannotFollow, match="enable it"):
+            await task
+    assert (await built.resolve("bob")) is not None
+    assert sink.count == 0
+
+
+async def test_a_size_limit_is_a_fault(ca: trustme.CA, tmp_path: Path, resolver: Build) -> None:
+    with running_slapd(
+        tmp_path / "slapd",
+        ca,
+        entries.standard(),
+        more_globals="moduleload syncprov",
+        more_database=f'{SYNCPROV}limits dn.exact="{SERVICE}" size=3\n',
+    ) as slapd:
+        sink = Sink()
+        async with following(await resolver(slapd, **FOLLOW), sink) as task:
+            with pytest.raises(CannotFollow, match="size limit"):
+                await task
+        assert sink.count == 0
+
+
+async def test_bases_and_attributes(source: Slapd, resolver: Build) -> None:
+    """Users elsewhere do not count, and groups of any kind do."""
+    sink = Sink()
+    more = {
+        "user_base": PEOPLE,
+        "more_groups": [
+            {
+                "group_filter": "(objectClass=groupOfUniqueNames)",
+                "member_attribute": "uniqueMember",
+                "group_base": GROUPS,
+            }
+        ],
+    }
+    async with following(await resolver(source, **more, **FOLLOW), sink):
+        source.modify(change(group_dn("unique"), "add: uniqueMember", f"uniqueMember: {dn('bob')}"))
+        await sink.until("bob")
+        source.modify(member("Ops", "add", SERVICE, dn("bob")))
+        await sink.until("bob")
