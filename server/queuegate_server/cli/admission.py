@@ -30,7 +30,6 @@ from queuegate_server.transports.registry import set_grpc_environment
 if TYPE_CHECKING:
     from queuegate_server.observe.tracing import Tracer
 
-"""The prefix of the variables of this command's options."""
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _option: Final = functools.partial(click.option, show_default=True, show_envvar=True)
 
@@ -78,7 +77,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "`admission.tls`.",
 )
 @_option(
-    "--tls-key", type=FILE, help="The certificate's private key, PEM. Required as --tls-cert is."
+    "--tls-key", type=FILE, help="The certificate's private key, PEM. Required if --tls-cert is."
 )
 @_option(
     "--client-ca-file",
@@ -165,8 +164,9 @@ def admission(
     Records the creator of each pod or workload in the annotation yunikorn.apache.org/user.info,
     and denies requests that set another user there.
 
-    With --config, the webhook also checks the queues that objects name (/queues), as configured in
-    the section admission. SIGHUP reloads the settings. Other options override the settings.
+    With --config, the webhook also checks the queues that objects name (/queues), and answers
+    `kubectl auth can-i` (/authorize), as configured in the section admission. SIGHUP reloads the
+    settings. Other options override the settings.
 
     Exit status: 0 stopped by a signal, 2 incorrect usage or configuration.
     """
