@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from queuegate._results import (
         Cursor,
         Diagnostic,
+        FleetGate,
         FleetInfo,
         HealthStatus,
         InvalidationResult,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         Resolution,
         ResolveOutcome,
         Severity,
+        StaleGate,
         ValidationResult,
     )
     from queuegate._settings import Retry, Tls
@@ -108,6 +110,7 @@ __all__ = [
     "Diagnostic",
     "ExplainedGroups",
     "Explanation",
+    "FleetGate",
     "FleetInfo",
     "Gate",
     "GateState",
@@ -141,6 +144,7 @@ __all__ = [
     "Severity",
     "SparkApplication",
     "StaleDecision",
+    "StaleGate",
     "Step",
     "StepOutcome",
     "SubjectKind",

@@ -7,7 +7,7 @@ never grants access.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from google.protobuf.wrappers_pb2 import Int32Value
 
@@ -22,6 +22,7 @@ from queuegate.policy.reach import SubjectKind
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 _Name = TypeVar("_Name", bound=StrEnum)
+_Change: TypeAlias = policy_pb2.ReloadPolicyResponse | user_groups_pb2.InvalidateUserGroupsResponse
 
 
 class _ProtobufEnum(Protocol):
@@ -307,6 +308,7 @@ def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadR
         _diagnostics(response.diagnostics),
         _cursor(response),
         tuple(response.waited_out),
+        _stale_gates((response,)),
     )
 
 
@@ -317,6 +319,21 @@ def fleet(response: policy_pb2.GetFleetResponse) -> _results.FleetInfo:
         response.connected,
         response.agreed,
         tuple(response.problems),
+        tuple(map(_gate, response.gates)),
+    )
+
+
+def _gate(gate: policy_pb2.FleetGate) -> _results.FleetGate:
+    has_counts, counts = gate.HasField("counts"), gate.counts
+    return _results.FleetGate(
+        gate.name,
+        gate.caller,
+        gate.agent,
+        gate.replica,
+        gate.stale_millis / 1_000,
+        counts.decided if has_counts else None,
+        counts.stale if has_counts else None,
+        counts.fallbacks if counts.HasField("fallbacks") else None,
     )
 
 
@@ -350,11 +367,22 @@ def invalidation(
         sum(response.dropped for response in responses),
         _cursor(responses[-1]) if responses else None,
         tuple(dict.fromkeys(name for each in responses for name in each.waited_out)),
+        _stale_gates(responses),
     )
 
 
+def _stale_gates(responses: Iterable[_Change]) -> tuple[_results.StaleGate, ...]:
+    """Return the gates that may still use old state, each name once with its longest time."""
+    longest: dict[str, float] = {}
+    for response in responses:
+        for gate in response.stale_gates:
+            seconds = gate.remaining_millis / 1_000
+            longest[gate.name] = max(seconds, longest.get(gate.name, 0.0))
+    return tuple(_results.StaleGate(*each) for each in longest.items())
+
+
 def _cursor(
-    response: policy_pb2.ReloadPolicyResponse | user_groups_pb2.InvalidateUserGroupsResponse,
+    response: _Change,
 ) -> _results.Cursor | None:
     if not response.HasField("cursor"):
         return None

@@ -182,6 +182,18 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
+class StaleGate:
+    """A gate that may still use the state from before a change, because its `stale` permits this
+    while it reaches no server.
+    """
+
+    name: str
+    """The gate's name; or words for several gates, such as `gates of replica NAME`."""
+    seconds: float
+    """The longest time for which it may do so from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class InvalidationResult:
     """The result of an invalidation."""
 
@@ -193,6 +205,8 @@ class InvalidationResult:
     """If `wait` was true, the gates and replicas whose leases expired before they confirmed the
     change.
     """
+    stale_gates: tuple[StaleGate, ...] = ()
+    """If `wait` was true, the gates that may still use the old groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +225,8 @@ class ReloadResult:
     """If `wait` was true, the gates and replicas whose leases expired before they confirmed the
     change.
     """
+    stale_gates: tuple[StaleGate, ...] = ()
+    """If `wait` was true, the gates that may still use the old policy."""
 
     def __bool__(self) -> bool:
         return self.succeeded
@@ -293,6 +309,28 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetGate:
+    """A gate that is connected to a server. It states all of this except `caller` and `replica`."""
+
+    name: str
+    """The gate's name."""
+    caller: str
+    """The name under which the server knows the caller, as in the audit log."""
+    agent: str
+    """The gate's program and version; empty if it is too old to tell."""
+    replica: str
+    """The replica that it is connected to; empty without a fleet."""
+    stale: float
+    """How long it may use its last state while it reaches no server, in seconds."""
+    decided: int | None
+    """The number of decisions in its process since it started; None if it sends no counts."""
+    decided_stale: int | None
+    """The number of these that it made from its last state, without a lease."""
+    fallbacks: int | None
+    """The number of questions that its caller's fallback decided; None if it has no fallback."""
+
+
+@dataclass(frozen=True, slots=True)
 class FleetInfo:
     """A fleet, as seen by one of its replicas. Truthy only if all replicas agree."""
 
@@ -305,6 +343,9 @@ class FleetInfo:
     while a replica is starting."""
     problems: tuple[str, ...] = ()
     """The fleet's problems, in words."""
+    gates: tuple[FleetGate, ...] = ()
+    """Connected gates: at most 20 of each replica, first those with a fallback. Without a fleet,
+    those of the server."""
 
     def __bool__(self) -> bool:
         return self.agreed

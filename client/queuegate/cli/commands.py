@@ -194,14 +194,17 @@ def invalidate(
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
+    problem = None
     if wait:
         document["waited_out"] = answer.waited_out
-        lines += _wait_lines(answer.waited_out, "groups from before the call")
+        document["stale_gates"] = plain(answer)["stale_gates"]
+        lines += server_state.waited(answer, server_state.OLD_GROUPS)
+        problem = server_state.stale_problem(answer, server_state.OLD_GROUPS)
     # With --wait, gates also drop cached groups, so the call has an effect even if the server's
     # cache was empty.
     nothing = not everyone and not wait and not answer.dropped
     note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
-    return Report(document, lines, note=note)
+    return Report(document, lines, note=note, problem=problem)
 
 
 @queuegate.command()
@@ -230,7 +233,7 @@ def reload(session: Session, *, wait: bool) -> Report:
     document = plain(answer)
     del document["cursor"]
     if not wait:
-        del document["waited_out"]
+        del document["waited_out"], document["stale_gates"]
     lines = [*server_state.diagnostics(answer.diagnostics, session.colors)]
     if answer.succeeded:
         lines.append(f"serving revision {answer.revision}")
@@ -238,12 +241,13 @@ def reload(session: Session, *, wait: bool) -> Report:
             return Report(document, lines)
         others = [each for each in answer.diagnostics if each.file == "fleet"]
         if others:
-            lines += _unconfirmed_lines(answer.waited_out)
+            lines += server_state.unconfirmed(answer, server_state.OLD_POLICY)
             message = "not every replica is known to serve the new policy: see the warnings"
             problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
             return Report(document, lines, problem=problem)
-        lines += _wait_lines(answer.waited_out, "the old policy")
-        return Report(document, lines)
+        lines += server_state.waited(answer, server_state.OLD_POLICY)
+        may_be_old = server_state.stale_problem(answer, server_state.OLD_POLICY)
+        return Report(document, lines, problem=may_be_old)
     message = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
     problem = Problem(Exit.WRONG, INVALID_CONFIGURATION, message)
     return Report(document, lines, problem=problem)
@@ -252,7 +256,7 @@ def reload(session: Session, *, wait: bool) -> Report:
 @queuegate.command()
 @session_options
 def fleet(session: Session) -> Report:
-    """Show the replicas in the server's fleet, and whether they agree."""
+    """Show the replicas in the server's fleet, whether they agree, and their gates."""
     with session.client() as client:
         answer = client.get_fleet()
     lines = [*server_state.fleet(answer, session.colors)]
@@ -285,17 +289,3 @@ def health(session: Session, service: str) -> Report:
             problem = Problem(Exit.WRONG, "SERVICE_UNKNOWN", message)
             return Report(document, [], problem=problem)
     return Report(document, [session.colors.bad(answer.replace("_", " "))], Exit.NO)
-
-
-def _wait_lines(waited_out: tuple[str, ...], state: str) -> list[str]:
-    """Return the lines that `--wait` adds: gates and replicas that did not confirm, and a
-    summary.
-    """
-    return [*_unconfirmed_lines(waited_out), f"no shim or other server still uses {state}"]
-
-
-def _unconfirmed_lines(names: tuple[str, ...]) -> list[str]:
-    return [
-        f"{escape(name)} did not confirm; it has stopped deciding, because its leases have expired"
-        for name in names
-    ]

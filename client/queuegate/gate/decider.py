@@ -52,6 +52,8 @@ class Decider:
         """How long the gate may use old state after its lease expires, in seconds."""
         self.decided = 0
         """The approximate number of decisions."""
+        self.stale = 0
+        """The approximate number of decisions from old state."""
         self._replica = replica
         self._session = session
         self._want = want
@@ -114,6 +116,7 @@ class Decider:
         if not must_report:
             state.store(question, evaluation)
         self.decided += 1
+        self.stale += remaining <= 0
         return decision
 
     def _remaining_seconds(self, state: State, entry: UserEntry) -> float:

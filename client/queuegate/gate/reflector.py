@@ -8,7 +8,9 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import StrEnum, auto
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from queuegate import _validation
@@ -42,6 +44,7 @@ LONGEST_PAUSE: Final = 2.0
 RELEASE_SECONDS: Final = 0.5
 """How long a closing gate waits until its lease release has been sent, in seconds."""
 MAX_NAME_BYTES: Final = 256
+MAX_AGENT_BYTES: Final = 64
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """The stream statuses that indicate an unreachable or unresponsive server."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
@@ -108,7 +111,7 @@ class Reflector:
         self._outbox = None if outbox is None else Outbox(outbox)
         self._reporter = None if self._outbox is None else Reporter(self._outbox)
         self.replica = LocalReplica(is_complete=not named)
-        self.session = GateSession(self.replica, name, named)
+        self.session = GateSession(self.replica, name, named, stale=self._stale, agent=_agent())
         report = None if outbox is None else self._report
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
@@ -181,7 +184,8 @@ class Reflector:
                 self._answer = None
             if now >= self._next_ping:
                 self._next_ping = now + self.session.ping_interval
-                requests.append(self.session.ping(now))
+                counts = sync_pb2.GateCounts(decided=self.decider.decided, stale=self.decider.stale)
+                requests.append(self.session.ping(now, counts))
             wanted: dict[str, list[str]] = {}
             for _ in range(min(len(self._wanted), MAX_WAITING - self.session.waiting)):
                 (partition, user), _ = self._wanted.popitem()
@@ -289,7 +293,7 @@ class Reflector:
     def released(self) -> sync_pb2.SyncRequest:
         """Give up the lease of a closing gate, and return the message that releases it."""
         with self._lock:
-            return self.session.release(clock())
+            return self.session.release(clock(), closed=True)
 
     def abandon(self) -> None:
         """Stop making local decisions in a forked child, because it receives no messages. Takes no
@@ -342,6 +346,13 @@ class Reflector:
     def _report(self, question: Question, decision: Decision) -> bool:
         """Store a decision in the outbox, and return whether it was stored."""
         return self._outbox is not None and self._outbox.append(decision_record(question, decision))
+
+
+def _agent() -> str:
+    """Return this program's name and version."""
+    with suppress(PackageNotFoundError):
+        return f"queuegate-python/{version('queuegate')}"[:MAX_AGENT_BYTES]
+    return "queuegate-python"
 
 
 def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:

@@ -80,13 +80,23 @@ class Replica(Protocol):
 class GateSession:
     """A gate's session with its server, across all of the gate's streams."""
 
-    def __init__(self, replica: Replica, name: str, partitions: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        name: str,
+        partitions: Iterable[str] = (),
+        *,
+        stale: float = 0.0,
+        agent: str = "",
+    ) -> None:
         """Create a session. Each call to `open` starts a new stream.
 
         Args:
             replica: The replica to update.
             name: The gate's name on the server.
             partitions: The partitions to follow; all if empty.
+            stale: How long the gate may use its last state after its lease, in seconds.
+            agent: The gate's program and version.
         """
         self.lease_until = -math.inf
         """When the lease expires, on the gate's monotonic clock."""
@@ -95,6 +105,8 @@ class GateSession:
         """The server's latest confirmation of reported decisions."""
         self._replica = replica
         self._name = name
+        self._agent = agent
+        self._stale_millis = math.ceil(stale * 1_000)
         self._instance = os.urandom(16)
         self._partitions = frozenset(partitions)
         self._lease = 0.0
@@ -127,19 +139,23 @@ class GateSession:
             fleet_cursor=self._fleet_cursor,
             instance=self._instance,
             rules=[RULES],
+            stale_millis=self._stale_millis,
+            agent=self._agent,
         )
         if self._epoch:
             message.resume.epoch = self._epoch
             message.resume.sequence = self._applied
         return sync_pb2.SyncRequest(open=message)
 
-    def ping(self, now: float) -> sync_pb2.SyncRequest:
-        """Return a ping. It must not be sent before `now`, in monotonic seconds."""
+    def ping(self, now: float, counts: sync_pb2.GateCounts | None = None) -> sync_pb2.SyncRequest:
+        """Return a ping with the gate's counts. It must not be sent before `now`, in monotonic
+        seconds.
+        """
         if len(self._pings) == MAX_PINGS:
             del self._pings[min(self._pings)]
         self._last_ping += 1
         self._pings[self._last_ping] = now
-        return sync_pb2.SyncRequest(ping=sync_pb2.SyncPing(id=self._last_ping))
+        return sync_pb2.SyncRequest(ping=sync_pb2.SyncPing(id=self._last_ping, counts=counts))
 
     def want(self, partition: str, users: Iterable[str], now: float) -> sync_pb2.SyncRequest:
         """Return a request for users' groups. It must not be sent before `now`, in monotonic
@@ -204,11 +220,13 @@ class GateSession:
             return sync_pb2.SyncRequest(applied=applied)
         return None
 
-    def release(self, now: float) -> sync_pb2.SyncRequest:
-        """Give up the stream's lease, and return the message that releases it."""
+    def release(self, now: float, *, closed: bool = False) -> sync_pb2.SyncRequest:
+        """Give up the stream's lease, and return the message that releases it. `closed` says that
+        the gate does not decide again.
+        """
         self._pings.clear()
         self.lease_until = min(self.lease_until, now)
-        return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
+        return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease(closed=closed))
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
         """Give up the lease, drop all groups outside the given partitions, and stop using policies

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/cursor.proto\x12\x0cqueuegate.v1\")\n\x06\x43ursor\x12\r\n\x05\x65poch\x18\x01 \x01(\x0c\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x42r\n\x0fio.queuegate.v1B\x0b\x43ursorProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19queuegate/v1/cursor.proto\x12\x0cqueuegate.v1\")\n\x06\x43ursor\x12\r\n\x05\x65poch\x18\x01 \x01(\x0c\x12\x10\n\x08sequence\x18\x02 \x01(\x04\"3\n\tStaleGate\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x18\n\x10remaining_millis\x18\x02 \x01(\x04\x42r\n\x0fio.queuegate.v1B\x0b\x43ursorProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,4 +34,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\017io.queuegate.v1B\013CursorProtoP\001ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\252\002\014Queuegate.V1'
   _globals['_CURSOR']._serialized_start=43
   _globals['_CURSOR']._serialized_end=84
+  _globals['_STALEGATE']._serialized_start=86
+  _globals['_STALEGATE']._serialized_end=137
 # @@protoc_insertion_point(module_scope)

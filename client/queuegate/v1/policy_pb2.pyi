@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from queuegate.v1 import access_pb2 as _access_pb2
 from queuegate.v1 import cursor_pb2 as _cursor_pb2
+from queuegate.v1 import sync_pb2 as _sync_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -431,7 +432,7 @@ class ReloadPolicyRequest(_message.Message):
     WAIT_FIELD_NUMBER: _builtins.int
     wait: _builtins.bool
     """Whether to wait until no caller of SyncService uses the old policy, at most for the length of a
-    lease, about 5 s.
+    lease, about 5 s. `stale_gates` names the exceptions.
     """
     def __init__(
         self,
@@ -457,6 +458,7 @@ class ReloadPolicyResponse(_message.Message):
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     WAITED_OUT_FIELD_NUMBER: _builtins.int
+    STALE_GATES_FIELD_NUMBER: _builtins.int
     succeeded: _builtins.bool
     """True if the loaded configuration is in use."""
     revision: _builtins.int
@@ -477,6 +479,10 @@ class ReloadPolicyResponse(_message.Message):
         they confirmed the change.
         """
 
+    @_builtins.property
+    def stale_gates(self) -> _containers.RepeatedCompositeFieldContainer[_cursor_pb2.StaleGate]:
+        """With `wait`, the callers of SyncService that may still use the old policy, and for how long."""
+
     def __init__(
         self,
         *,
@@ -485,10 +491,11 @@ class ReloadPolicyResponse(_message.Message):
         diagnostics: _abc.Iterable[Global___Diagnostic] | None = ...,
         cursor: _cursor_pb2.Cursor | None = ...,
         waited_out: _abc.Iterable[_builtins.str] | None = ...,
+        stale_gates: _abc.Iterable[_cursor_pb2.StaleGate] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "diagnostics", b"diagnostics", "revision", b"revision", "succeeded", b"succeeded", "waited_out", b"waited_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "diagnostics", b"diagnostics", "revision", b"revision", "stale_gates", b"stale_gates", "succeeded", b"succeeded", "waited_out", b"waited_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -521,6 +528,7 @@ class GetFleetResponse(_message.Message):
     CONNECTED_FIELD_NUMBER: _builtins.int
     AGREED_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
     connected: _builtins.bool
     """True if the server can reach Redis. If false, it decides alone, and returns the last known state of
     the other replicas.
@@ -537,6 +545,12 @@ class GetFleetResponse(_message.Message):
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The fleet's problems, in words."""
 
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetGate]:
+        """Connected callers of SyncService: at most 20 of each replica, first those with fallbacks. Without a
+        fleet, those of the responding server.
+        """
+
     def __init__(
         self,
         *,
@@ -544,14 +558,61 @@ class GetFleetResponse(_message.Message):
         connected: _builtins.bool = ...,
         agreed: _builtins.bool = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
+        gates: _abc.Iterable[Global___FleetGate] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "connected", b"connected", "problems", b"problems", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "connected", b"connected", "gates", b"gates", "problems", b"problems", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetFleetResponse: _TypeAlias = GetFleetResponse  # noqa: Y015
+
+@_typing.final
+class FleetGate(_message.Message):
+    """A caller of SyncService: a gate in a scheduler or a shim. It states all of this except `caller` and
+    `replica`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    AGENT_FIELD_NUMBER: _builtins.int
+    REPLICA_FIELD_NUMBER: _builtins.int
+    STALE_MILLIS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name (SyncOpen.name)."""
+    caller: _builtins.str
+    """The name under which the server knows it, as in the audit log."""
+    agent: _builtins.str
+    """Its program and version (SyncOpen.agent)."""
+    replica: _builtins.str
+    """The replica that it is connected to; empty without a fleet."""
+    stale_millis: _builtins.int
+    """How long it may decide from its last state while it reaches no server (SyncOpen.stale_millis)."""
+    @_builtins.property
+    def counts(self) -> _sync_pb2.GateCounts:
+        """Its counts; not set if it sends none."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        caller: _builtins.str = ...,
+        agent: _builtins.str = ...,
+        replica: _builtins.str = ...,
+        stale_millis: _builtins.int = ...,
+        counts: _sync_pb2.GateCounts | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "caller", b"caller", "counts", b"counts", "name", b"name", "replica", b"replica", "stale_millis", b"stale_millis"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FleetGate: _TypeAlias = FleetGate  # noqa: Y015
 
 @_typing.final
 class FleetReplica(_message.Message):

@@ -138,11 +138,21 @@ class SyncOpen(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
+    STALE_MILLIS_FIELD_NUMBER: _builtins.int
+    AGENT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name of the caller, for logs and for `waited_out`, at most 256 bytes."""
     instance: _builtins.bytes
     """16 random bytes that identify the caller's state across its streams. A change applied on the next
     stream is then known to be applied under the leases of the previous one.
+    """
+    stale_millis: _builtins.int
+    """How long the caller may still decide from its last state after its lease has expired, while it
+    reaches no server; 0 if it may not. Calls that wait for changes name such callers as StaleGate.
+    """
+    agent: _builtins.str
+    """The caller's program and its version, such as `queuegate-hadoop/1.0.0`, for display. At most 64
+    bytes.
     """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -178,10 +188,12 @@ class SyncOpen(_message.Message):
         held: _abc.Iterable[Global___HeldPolicy] | None = ...,
         instance: _builtins.bytes = ...,
         rules: _abc.Iterable[_builtins.int] | None = ...,
+        stale_millis: _builtins.int = ...,
+        agent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fleet_cursor", b"fleet_cursor", "resume", b"resume"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fleet_cursor", b"fleet_cursor", "held", b"held", "instance", b"instance", "name", b"name", "partitions", b"partitions", "resume", b"resume", "rules", b"rules"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "fleet_cursor", b"fleet_cursor", "held", b"held", "instance", b"instance", "name", b"name", "partitions", b"partitions", "resume", b"resume", "rules", b"rules", "stale_millis", b"stale_millis"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -224,20 +236,60 @@ class SyncPing(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Chosen by the caller, increasing with each ping, and returned in the pong."""
+    @_builtins.property
+    def counts(self) -> Global___GateCounts:
+        """The caller's counts, for display."""
+
     def __init__(
         self,
         *,
         id: _builtins.int = ...,
+        counts: Global___GateCounts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "id", b"id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SyncPing: _TypeAlias = SyncPing  # noqa: Y015
+
+@_typing.final
+class GateCounts(_message.Message):
+    """What a caller has decided since it started."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECIDED_FIELD_NUMBER: _builtins.int
+    STALE_FIELD_NUMBER: _builtins.int
+    FALLBACKS_FIELD_NUMBER: _builtins.int
+    decided: _builtins.int
+    """The number of decisions that it made in its own process."""
+    stale: _builtins.int
+    """How many of them it made from its last state, without a lease."""
+    fallbacks: _builtins.int
+    """The number of questions that neither the caller nor a server decided, so that a fallback did, such as
+    YARN's own ACLs. Not set by callers without a fallback.
+    """
+    def __init__(
+        self,
+        *,
+        decided: _builtins.int = ...,
+        stale: _builtins.int = ...,
+        fallbacks: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fallbacks", b"_fallbacks", "fallbacks", b"fallbacks"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fallbacks", b"_fallbacks", "decided", b"decided", "fallbacks", b"fallbacks", "stale", b"stale"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__fallbacks: _TypeAlias = _typing.Literal["fallbacks"]  # noqa: Y015
+    _WhichOneofArgType__fallbacks: _TypeAlias = _typing.Literal["_fallbacks", b"_fallbacks"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fallbacks) -> _WhichOneofReturnType__fallbacks | None: ...
+
+Global___GateCounts: _TypeAlias = GateCounts  # noqa: Y015
 
 @_typing.final
 class SyncApplied(_message.Message):
@@ -269,12 +321,17 @@ class SyncRelease(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    CLOSED_FIELD_NUMBER: _builtins.int
+    closed: _builtins.bool
+    """True if the caller is closed: it does not decide again, not even from its last state."""
     def __init__(
         self,
+        *,
+        closed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed", b"closed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,7 @@ from queuegate.v1 import cursor_pb2 as queuegate_dot_v1_dot_cursor__pb2
 from queuegate.v1 import user_group_information_pb2 as queuegate_dot_v1_dot_user__group__information__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1equeuegate/v1/user_groups.proto\x12\x0cqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/cursor.proto\x1a)queuegate/v1/user_group_information.proto\"Q\n\x18ResolveUserGroupsRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x14\n\x0c\x62ypass_cache\x18\x03 \x01(\x08\"\xa4\x02\n\x19ResolveUserGroupsResponse\x12\x36\n\nuser_group\x18\x01 \x01(\x0b\x32\".queuegate.v1.UserGroupInformation\x12-\n\x07outcome\x18\x02 \x01(\x0e\x32\x1c.queuegate.v1.ResolveOutcome\x12\x10\n\x08resolver\x18\x03 \x01(\t\x12\x0e\n\x06\x63\x61\x63hed\x18\x04 \x01(\x08\x12\r\n\x05stale\x18\x05 \x01(\x08\x12/\n\x0bresolved_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\"M\n\x1bInvalidateUserGroupsRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\x12\x0c\n\x04wait\x18\x03 \x01(\x08\"i\n\x1cInvalidateUserGroupsResponse\x12\x0f\n\x07\x64ropped\x18\x01 \x01(\x04\x12$\n\x06\x63ursor\x18\x02 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12\x12\n\nwaited_out\x18\x03 \x03(\t*\x8f\x01\n\x0eResolveOutcome\x12\x1f\n\x1bRESOLVE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18RESOLVE_OUTCOME_RESOLVED\x10\x01\x12\x1d\n\x19RESOLVE_OUTCOME_NOT_FOUND\x10\x02\x12\x1f\n\x1bRESOLVE_OUTCOME_UNAVAILABLE\x10\x03\x32\xe7\x01\n\x10UserGroupService\x12\x64\n\x11ResolveUserGroups\x12&.queuegate.v1.ResolveUserGroupsRequest\x1a\'.queuegate.v1.ResolveUserGroupsResponse\x12m\n\x14InvalidateUserGroups\x12).queuegate.v1.InvalidateUserGroupsRequest\x1a*.queuegate.v1.InvalidateUserGroupsResponseBv\n\x0fio.queuegate.v1B\x0fUserGroupsProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1equeuegate/v1/user_groups.proto\x12\x0cqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/cursor.proto\x1a)queuegate/v1/user_group_information.proto\"Q\n\x18ResolveUserGroupsRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x14\n\x0c\x62ypass_cache\x18\x03 \x01(\x08\"\xa4\x02\n\x19ResolveUserGroupsResponse\x12\x36\n\nuser_group\x18\x01 \x01(\x0b\x32\".queuegate.v1.UserGroupInformation\x12-\n\x07outcome\x18\x02 \x01(\x0e\x32\x1c.queuegate.v1.ResolveOutcome\x12\x10\n\x08resolver\x18\x03 \x01(\t\x12\x0e\n\x06\x63\x61\x63hed\x18\x04 \x01(\x08\x12\r\n\x05stale\x18\x05 \x01(\x08\x12/\n\x0bresolved_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\"M\n\x1bInvalidateUserGroupsRequest\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x03(\t\x12\x0c\n\x04wait\x18\x03 \x01(\x08\"\x97\x01\n\x1cInvalidateUserGroupsResponse\x12\x0f\n\x07\x64ropped\x18\x01 \x01(\x04\x12$\n\x06\x63ursor\x18\x02 \x01(\x0b\x32\x14.queuegate.v1.Cursor\x12\x12\n\nwaited_out\x18\x03 \x03(\t\x12,\n\x0bstale_gates\x18\x04 \x03(\x0b\x32\x17.queuegate.v1.StaleGate*\x8f\x01\n\x0eResolveOutcome\x12\x1f\n\x1bRESOLVE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18RESOLVE_OUTCOME_RESOLVED\x10\x01\x12\x1d\n\x19RESOLVE_OUTCOME_NOT_FOUND\x10\x02\x12\x1f\n\x1bRESOLVE_OUTCOME_UNAVAILABLE\x10\x03\x32\xe7\x01\n\x10UserGroupService\x12\x64\n\x11ResolveUserGroups\x12&.queuegate.v1.ResolveUserGroupsRequest\x1a\'.queuegate.v1.ResolveUserGroupsResponse\x12m\n\x14InvalidateUserGroups\x12).queuegate.v1.InvalidateUserGroupsRequest\x1a*.queuegate.v1.InvalidateUserGroupsResponseBv\n\x0fio.queuegate.v1B\x0fUserGroupsProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +35,16 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'queuegate.v1.user_groups_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017io.queuegate.v1B\017UserGroupsProtoP\001ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\252\002\014Queuegate.V1'
-  _globals['_RESOLVEOUTCOME']._serialized_start=716
-  _globals['_RESOLVEOUTCOME']._serialized_end=859
+  _globals['_RESOLVEOUTCOME']._serialized_start=763
+  _globals['_RESOLVEOUTCOME']._serialized_end=906
   _globals['_RESOLVEUSERGROUPSREQUEST']._serialized_start=151
   _globals['_RESOLVEUSERGROUPSREQUEST']._serialized_end=232
   _globals['_RESOLVEUSERGROUPSRESPONSE']._serialized_start=235
   _globals['_RESOLVEUSERGROUPSRESPONSE']._serialized_end=527
   _globals['_INVALIDATEUSERGROUPSREQUEST']._serialized_start=529
   _globals['_INVALIDATEUSERGROUPSREQUEST']._serialized_end=606
-  _globals['_INVALIDATEUSERGROUPSRESPONSE']._serialized_start=608
-  _globals['_INVALIDATEUSERGROUPSRESPONSE']._serialized_end=713
-  _globals['_USERGROUPSERVICE']._serialized_start=862
-  _globals['_USERGROUPSERVICE']._serialized_end=1093
+  _globals['_INVALIDATEUSERGROUPSRESPONSE']._serialized_start=609
+  _globals['_INVALIDATEUSERGROUPSRESPONSE']._serialized_end=760
+  _globals['_USERGROUPSERVICE']._serialized_start=909
+  _globals['_USERGROUPSERVICE']._serialized_end=1140
 # @@protoc_insertion_point(module_scope)

@@ -149,7 +149,7 @@ class InvalidateUserGroupsRequest(_message.Message):
     """The partition whose groups to invalidate. Defaults to `default`."""
     wait: _builtins.bool
     """Whether to wait until no caller of SyncService uses the invalidated groups, at most for the length
-    of a lease, about 5 s.
+    of a lease, about 5 s. `stale_gates` names the exceptions.
     """
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -179,6 +179,7 @@ class InvalidateUserGroupsResponse(_message.Message):
     DROPPED_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     WAITED_OUT_FIELD_NUMBER: _builtins.int
+    STALE_GATES_FIELD_NUMBER: _builtins.int
     dropped: _builtins.int
     """The number of invalidated cache entries."""
     @_builtins.property
@@ -191,16 +192,21 @@ class InvalidateUserGroupsResponse(_message.Message):
         they confirmed the change.
         """
 
+    @_builtins.property
+    def stale_gates(self) -> _containers.RepeatedCompositeFieldContainer[_cursor_pb2.StaleGate]:
+        """With `wait`, the callers of SyncService that may still use the old groups, and for how long."""
+
     def __init__(
         self,
         *,
         dropped: _builtins.int = ...,
         cursor: _cursor_pb2.Cursor | None = ...,
         waited_out: _abc.Iterable[_builtins.str] | None = ...,
+        stale_gates: _abc.Iterable[_cursor_pb2.StaleGate] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "dropped", b"dropped", "waited_out", b"waited_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "dropped", b"dropped", "stale_gates", b"stale_gates", "waited_out", b"waited_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from queuegate_server.fleet.events import ReplicaStatus
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import CLOCK_MARGIN, ISOLATED_MAX_AGE, LEASE
+from queuegate_server.sync.barrier import StaleGate, Unconfirmed
 from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
 from queuegate_server.sync.session import LEASE as GATE_LEASE
 
@@ -214,6 +215,8 @@ class FleetBarrier:
             self._unknown_until = max(unknown_until, now + isolation_timeout)
         self.waited_out: list[str] = []
         """Gates and replicas that did not confirm before their leases expired."""
+        self.stale: list[StaleGate] = []
+        """Gates that may still use the state from before the change."""
         self.unconfirmed: list[str] = []
         """The names of the replicas in `waited_out`."""
         self.failed: list[str] = []
@@ -246,26 +249,43 @@ class FleetBarrier:
                 ends.append(end)
                 continue
             del self._waiting[instance]
+            name = peer.status.name
             if gates is None:
-                self.unconfirmed.append(peer.status.name)
-                self.waited_out.append(f"replica {peer.status.name}")
+                self.unconfirmed.append(name)
+                self.waited_out.append(f"replica {name}")
+                self.stale += _unknown_gates(peer.status)
                 continue
             self.reached += 1
-            self.waited_out += [f"{gate} (replica {peer.status.name})" for gate in gates]
+            self.waited_out += [f"{gate} (replica {name})" for gate in gates.waited_out]
+            self.stale += gates.stale
             if self.event.nonce.hex() in peer.status.failed:
-                self.failed.append(peer.status.name)
+                self.failed.append(name)
         return min(ends, default=None)
 
-    def _confirmation(self, status: ReplicaStatus) -> list[str] | None:
+    def _confirmation(self, status: ReplicaStatus) -> Unconfirmed | None:
         """Return a replica's unconfirmed gates; None if the replica has not confirmed the event."""
         if status.epoch != self.event.epoch.hex():
             return None
-        gates = status.confirmed.get(self.event.nonce.hex())
+        nonce = self.event.nonce.hex()
+        gates = status.confirmed.get(nonce)
         if gates is not None:
-            return [*gates]
+            stale = [
+                StaleGate(f"{each.name} (replica {status.name})", each.seconds)
+                for each in status.stale.get(nonce, ())
+            ]
+            return Unconfirmed([*gates], stale)
         through = status.confirmed_through
         if through is None or through[0] < self.event.sequence:
             return None
         # Compare nonces as well, because the number alone may belong to an event lost by Redis.
         position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
-        return [] if position == self.event or self._has_event(position) else None
+        if position == self.event or self._has_event(position):
+            return Unconfirmed(stale=_unknown_gates(status))
+        return None
+
+
+def _unknown_gates(status: ReplicaStatus) -> list[StaleGate]:
+    """Return an entry for a replica's gates that may still use old state, if it may have any."""
+    if not status.stale_seconds:
+        return []
+    return [StaleGate(f"gates of replica {status.name}", status.stale_seconds)]

@@ -49,7 +49,8 @@ class FleetChanges:
 
         change = Change.invalidate(partition, users, is_awaited=wait)
         barrier = await self._carry_out(change, invalidate, wait=wait)
-        return InvalidationResult(invalidated, barrier.event.cursor, barrier.waited_out)
+        cursor = barrier.event.cursor
+        return InvalidationResult(invalidated, cursor, barrier.waited_out, barrier.stale)
 
     async def reload(self, *, wait: bool) -> ReloadResult:
         """Reload the policy; see `queuegate_server.sync.changes.Changes`."""
@@ -65,9 +66,14 @@ class FleetChanges:
             if not states or states[-1].succeeded:
                 raise
             # Report the errors in the files, which prevent a reload from reaching other replicas.
-            return ReloadResult(states[-1], None, (), [str(error)])
-        disagreeing = self._disagreeing(barrier)
-        return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
+            return ReloadResult(states[-1], None, disagreeing=[str(error)])
+        return ReloadResult(
+            states[-1],
+            barrier.event.cursor,
+            barrier.waited_out,
+            barrier.stale,
+            self._disagreeing(barrier),
+        )
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
         """Return an error message for each replica whose policy may differ after a reload."""
@@ -170,7 +176,10 @@ class FleetChanges:
                 self._check_redis()
                 if not self._session.log.contains(barrier.event):
                     return False
-            barrier.waited_out[:0] = await gates if gates else ()
+            if gates:
+                own = await gates
+                barrier.waited_out[:0] = own.waited_out
+                barrier.stale[:0] = own.stale
             return True
         finally:
             if gates:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from queuegate_server.fleet.barrier import LEASES_TIMEOUT
 from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
+from queuegate_server.sync.barrier import StaleGate, Unconfirmed
 
 CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
 """How long a confirmation is reported. Other replicas stop waiting for it earlier."""
@@ -19,13 +20,15 @@ MAX_NAMED: Final = 20
 class _Confirmation(NamedTuple):
     at: float
     waited_out: Sequence[str]
+    stale: Sequence[StaleGate]
     has_failed: bool
 
     @property
     def size(self) -> int:
         """The approximate size of the confirmation within a status, in bytes."""
         nonce = 2 * NONCE_BYTES + len('"",')
-        return nonce * (1 + self.has_failed) + len(json.dumps(self.waited_out)) + 1
+        size = nonce * (1 + self.has_failed) + len(json.dumps(self.waited_out)) + 1
+        return size + (nonce + len(json.dumps(self.stale)) if self.stale else 0)
 
 
 class Confirmations:
@@ -44,17 +47,28 @@ class Confirmations:
         return {nonce.hex(): each.waited_out for nonce, each in self._confirmed.items()}
 
     @property
+    def stale(self) -> Mapping[str, Sequence[StaleGate]]:
+        """The gates that may still use the state from before a change, by hexadecimal nonce. Their
+        times are those of the confirmation, and so too long.
+        """
+        return {nonce.hex(): each.stale for nonce, each in self._confirmed.items() if each.stale}
+
+    @property
     def failed(self) -> Sequence[str]:
         """The hexadecimal nonces of the changes that could not be applied."""
         return [nonce.hex() for nonce, each in self._confirmed.items() if each.has_failed]
 
     def add(
-        self, nonce: bytes, waited_out: Sequence[str], now: float, *, has_failed: bool = False
+        self, nonce: bytes, unconfirmed: Unconfirmed, now: float, *, has_failed: bool = False
     ) -> None:
         """Confirm a change by its nonce. `has_failed` means that it could not be applied."""
+        waited_out = unconfirmed.waited_out
         more = len(waited_out) - MAX_NAMED
         names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
-        self._confirmed[nonce] = confirmation = _Confirmation(now, names, has_failed)
+        stale = sorted(unconfirmed.stale, key=lambda each: -each.seconds)
+        if others := stale[MAX_NAMED:]:
+            stale[MAX_NAMED:] = [StaleGate(f"{len(others)} more", others[0].seconds)]
+        self._confirmed[nonce] = confirmation = _Confirmation(now, names, stale, has_failed)
         self._bytes += confirmation.size
         self.expire(now)
 

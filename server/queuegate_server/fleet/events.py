@@ -11,7 +11,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from queuegate_server.fleet.keys import MAC_BYTES, LogPosition, Signer
 from queuegate_server.fleet.view import QueueDecisions
+from queuegate_server.sync.barrier import StaleGate
 from queuegate_server.sync.change_log import MAX_INVALIDATED
+from queuegate_server.sync.connected import MAX_LISTED, ConnectedGate, GateCounts
 
 MAX_STATUS_BYTES: Final = 64 * 1024
 MAX_SCHEDULERS: Final = 20
@@ -143,12 +145,18 @@ class ReplicaStatus:
     """The number and hexadecimal nonce of the event up to which all changes are confirmed."""
     confirmed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The nonces of confirmed changes, each with the gates whose leases had to expire first."""
+    stale: Mapping[str, Sequence[StaleGate]] = field(default_factory=dict)
+    """The nonces of confirmed changes, each with the gates that may still use the old state."""
     failed: Sequence[str] = field(default_factory=list)
     """The nonces of changes that could not be applied because the policy file was invalid."""
     revision: int = 0
     checksum: str = ""
     """The checksum of the policy; empty if none is loaded."""
     gates: int = 0
+    connected_gates: Sequence[ConnectedGate] = field(default_factory=list)
+    """Some of the connected gates."""
+    stale_seconds: float = 0.0
+    """How long a gate may decide from its last state if the replica and all leases end now."""
     clock: Clock | None = None
     problem: str = ""
     """Sentences about the commands that Redis refuses."""
@@ -183,9 +191,26 @@ def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
             known["clock"] = (float(clock[0]), float(clock[1]))
         if rows := known.get("queue_decisions"):
             known["queue_decisions"] = [*map(_decode_decisions, rows[:MAX_SCHEDULERS])]
+        if stale := known.get("stale"):
+            known["stale"] = {nonce: [*map(_decode_stale, rows)] for nonce, rows in stale.items()}
+        if gates := known.get("connected_gates"):
+            known["connected_gates"] = [*map(_decode_gate, gates[:MAX_LISTED])]
         return ReplicaStatus(**known)
     except (ValueError, TypeError, LookupError) as error:
         raise MalformedValue(f"a status cannot be read: {error}") from error
+
+
+def _decode_stale(row: Sequence[Any]) -> StaleGate:
+    return StaleGate(str(row[0]), float(row[1]))
+
+
+def _decode_gate(row: Sequence[Any]) -> ConnectedGate:
+    """Decode a gate, without columns that newer versions may append."""
+    name, caller, agent, stale_millis, counts = row[: len(ConnectedGate._fields)]
+    if counts is not None:
+        decided, stale, fallbacks = counts[: len(GateCounts._fields)]
+        counts = GateCounts(int(decided), int(stale), None if fallbacks is None else int(fallbacks))
+    return ConnectedGate(str(name), str(caller), str(agent), int(stale_millis), counts)
 
 
 def _decode_decisions(row: Sequence[Any]) -> QueueDecisions:

@@ -13,6 +13,7 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join, Loss, Receipt
 from queuegate_server.fleet.stream import Stream
+from queuegate_server.sync.barrier import Unconfirmed
 from queuegate_server.sync.changes import LocalChanges
 from queuegate_server.sync.hub import CannotShip
 
@@ -128,9 +129,10 @@ class Follower:
                 has_failed = not (await self._local.read_policy()).succeeded
             except CannotShip:  # gates have no policy now, so they send checks to the server
                 has_failed = True
-        waited_out = await self._local.gates_follow() if event.change.is_awaited else ()
+        is_awaited = event.change.is_awaited
+        unconfirmed = await self._local.gates_follow() if is_awaited else Unconfirmed()
         self._session.confirmations.add(
-            event.position.nonce, waited_out, self._clock(), has_failed=has_failed
+            event.position.nonce, unconfirmed, self._clock(), has_failed=has_failed
         )
         self._wake()
 

@@ -64,6 +64,7 @@ def fleet_view(
             gates=status.gates,
             silent_seconds=silent,
             queue_decisions=status.queue_decisions,
+            connected_gates=status.connected_gates,
         )
         replicas.append(view)
     refused = [

@@ -256,7 +256,14 @@ class FleetMember:
     def _own_state(self) -> steps.OwnState:
         policy, problem = self._local.policy, "; ".join(self._refusals.sentences)[:MAX_PROBLEM]
         served = (0, "") if policy is None else (policy.revision, policy.checksum)
-        return steps.OwnState(*served, self._local.gates, problem, self._queue_decisions())
+        return steps.OwnState(
+            *served,
+            self._local.gates,
+            problem,
+            self._queue_decisions(),
+            self._local.connected_gates,
+            self._local.stale_seconds,
+        )
 
     def _set_error(self, error: StoreUnavailable | None) -> None:
         if error is None:

@@ -112,6 +112,7 @@ class FleetSession:
             sequence=0 if position is None else position.sequence,
             confirmed_through=self.confirmations.through,
             confirmed=self.confirmations.waited_out,
+            stale=self.confirmations.stale,
             failed=self.confirmations.failed,
             **own._asdict(),
             clock=self._clock,

@@ -10,6 +10,7 @@ from queuegate_server.fleet.events import Change, Event, ReplicaStatus
 from queuegate_server.fleet.fence import PendingInvalidation
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.view import QueueDecisions
+from queuegate_server.sync.connected import ConnectedGate
 
 
 class OwnState(NamedTuple):
@@ -20,6 +21,8 @@ class OwnState(NamedTuple):
     gates: int = 0
     problem: str = ""
     queue_decisions: Sequence[QueueDecisions] = ()
+    connected_gates: Sequence[ConnectedGate] = ()
+    stale_seconds: float = 0.0
 
 
 class Heartbeat(NamedTuple):

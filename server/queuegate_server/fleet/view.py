@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
+from queuegate_server.sync.connected import ConnectedGate
+
 WEBHOOK: Final = "webhook"
 """The role of an admission webhook. That of a server is empty."""
 ReplicaState = Literal["following", "starting", "joining", "silent"]
@@ -45,6 +47,8 @@ class ReplicaView(NamedTuple):
     """Seconds since the last heartbeat."""
     queue_decisions: Sequence[QueueDecisions] = ()
     """The decisions of a webhook by scheduler; empty for a server."""
+    connected_gates: Sequence[ConnectedGate] = ()
+    """Some of the connected gates."""
 
 
 class FleetView(NamedTuple):

@@ -1,6 +1,7 @@
 """Converts domain results to protobuf messages."""
 
 import bisect
+import math
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
@@ -13,11 +14,12 @@ from queuegate.policy.explain import Explanation, Step, StepOutcome
 from queuegate.policy.names import SEPARATOR
 from queuegate.policy.reach import Grant, SubjectKind
 from queuegate.policy.tree import Partition
-from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate.v1 import access_pb2, cursor_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.engine import E, ExplainResult, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yarn.templates import template_property
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.sync.barrier import StaleGate
 
 R = TypeVar("R", access_pb2.CheckQueueAccessResponse, access_pb2.CheckApplicationAccessResponse)
 
@@ -42,6 +44,7 @@ _OUTCOMES: Final = {
 _SUBJECT_KINDS: Final = {
     kind: access_pb2.SubjectKind.Value(f"SUBJECT_KIND_{kind.name}") for kind in SubjectKind
 }
+_MAX_UINT64: Final = 2**64 - 1
 _SEVERITIES: Final = {
     severity: policy_pb2.Severity.Value(f"SEVERITY_{severity.name}")
     for severity in (Severity.ERROR, Severity.WARNING)
@@ -133,6 +136,16 @@ def timestamp(wall_seconds: float) -> Timestamp:
     message = Timestamp()
     message.FromNanoseconds(int(wall_seconds * 1e9))
     return message
+
+
+def stale_gates(gates: Iterable[StaleGate]) -> list[cursor_pb2.StaleGate]:
+    """Convert callers that may still use old state."""
+    return [
+        cursor_pb2.StaleGate(
+            name=name, remaining_millis=min(math.ceil(seconds * 1_000), _MAX_UINT64)
+        )
+        for name, seconds in gates
+    ]
 
 
 def _step(step: Step) -> access_pb2.ExplainStep:

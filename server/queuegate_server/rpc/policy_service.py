@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +13,7 @@ from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, is_at_or_below
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Cluster
-from queuegate.v1 import policy_pb2
+from queuegate.v1 import policy_pb2, sync_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.view import WEBHOOK, ReplicaView
@@ -25,8 +25,9 @@ from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import validation
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
-from queuegate_server.rpc.messages import ACCESS_TYPES, diagnostics, timestamp
+from queuegate_server.rpc.messages import ACCESS_TYPES, diagnostics, stale_gates, timestamp
 from queuegate_server.sync.changes import Changes
+from queuegate_server.sync.connected import ConnectedGate
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """The maximum size of a policy to validate, twice that of a ConfigMap."""
@@ -52,6 +53,8 @@ class PolicyServicer:
     changes: Changes
     readiness: Readiness | None = None
     """The source of the fleet's state."""
+    own_gates: Callable[[], Sequence[ConnectedGate]] = tuple
+    """Returns the gates that are connected to this process."""
     _validating: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _validations: int = field(default=0, init=False)
 
@@ -163,20 +166,40 @@ class PolicyServicer:
             diagnostics=diagnostics((*result.state.diagnostics, *others)),
             cursor=result.cursor,
             waited_out=result.waited_out,
+            stale_gates=stale_gates(result.stale),
         ).SerializeToString()
 
     async def GetFleet(self, data: bytes) -> bytes:
         """Return the fleet's replicas."""
         await self.queue.parse(policy_pb2.GetFleetRequest, data)
         if self.readiness is None or self.readiness.fleet is None:
-            return policy_pb2.GetFleetResponse().SerializeToString()
+            gates = [_gate(each, "") for each in self.own_gates()]
+            return policy_pb2.GetFleetResponse(gates=gates).SerializeToString()
         view = self.readiness.fleet()
         return policy_pb2.GetFleetResponse(
             replicas=map(_replica, view.replicas),
             connected=view.connected,
             agreed=view.agreed,
             problems=view.problems,
+            gates=[
+                _gate(gate, replica.name)
+                for replica in view.replicas
+                if replica.state != "silent"
+                for gate in replica.connected_gates
+            ],
         ).SerializeToString()
+
+
+def _gate(gate: ConnectedGate, replica: str) -> policy_pb2.FleetGate:
+    counts = None if gate.counts is None else sync_pb2.GateCounts(**gate.counts._asdict())
+    return policy_pb2.FleetGate(
+        name=gate.name,
+        caller=gate.caller,
+        agent=gate.agent,
+        replica=replica,
+        stale_millis=gate.stale_millis,
+        counts=counts,
+    )
 
 
 def _replica(replica: ReplicaView) -> policy_pb2.FleetReplica:

@@ -12,6 +12,7 @@ from queuegate_server.rpc.messages import REASON_OF
 from queuegate_server.sync.change_log import EPOCH_BYTES
 
 MAX_NAME_BYTES: Final = 256
+MAX_AGENT_BYTES: Final = 64
 MAX_PARTITIONS: Final = 10_000
 MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
 """The maximum total length of the partition names in one message."""
@@ -69,6 +70,7 @@ def _refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDeci
 
 def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -> None:
     _check_text("open.name", request.name, MAX_NAME_BYTES, violations)
+    _check_text("open.agent", request.agent, MAX_AGENT_BYTES, violations)
     _check_size("open.resume.epoch", request.resume.epoch, EPOCH_BYTES, violations)
     fleet_epoch = request.fleet_cursor.epoch
     _check_size("open.fleet_cursor.epoch", fleet_epoch, MAX_FLEET_EPOCH_BYTES, violations)

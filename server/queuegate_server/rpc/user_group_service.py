@@ -8,7 +8,7 @@ from queuegate_server.engine import Engine
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.rpc import validation
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.messages import LOOKUP_OUTCOMES, timestamp
+from queuegate_server.rpc.messages import LOOKUP_OUTCOMES, stale_gates, timestamp
 from queuegate_server.sync.changes import Changes
 
 MAX_USERS: Final = 10_000
@@ -61,5 +61,8 @@ class UserGroupServicer:
         partition = self.engine.snapshot.find(request.partition).partition.name
         result = await self.changes.invalidate(partition, tuple(request.users), wait=request.wait)
         return user_groups_pb2.InvalidateUserGroupsResponse(
-            dropped=result.invalidated, cursor=result.cursor, waited_out=result.waited_out
+            dropped=result.invalidated,
+            cursor=result.cursor,
+            waited_out=result.waited_out,
+            stale_gates=stale_gates(result.stale),
         ).SerializeToString()

@@ -172,7 +172,8 @@ METRICS: Final[Mapping[str, Family]] = {
     ),
     "queuegate_sync_barriers": Family(
         Counter,
-        "Calls that waited for gates, by result: confirmed, or waited_out if leases had to expire.",
+        "Calls that waited for gates, by result: confirmed, waited_out if leases had to expire, or "
+        "stale if gates may still use their last state.",
         ("result",),
     ),
     "queuegate_sync_decisions": Family(

@@ -28,6 +28,7 @@ from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
+from queuegate_server.sync.connected import connected_gates
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
@@ -118,7 +119,14 @@ def build_server(
         else Freshness(fleet.has_applied, fleet.follower.catch_up),
     )
     user_groups = UserGroupServicer(core.engine, queue, core.changes)
-    policies = PolicyServicer(core.engine, core.reloader, queue, core.changes, readiness)
+    policies = PolicyServicer(
+        core.engine,
+        core.reloader,
+        queue,
+        core.changes,
+        readiness,
+        lambda: connected_gates(core.sync.leases),
+    )
     servicers: list[object] = [
         access,
         user_groups,

@@ -161,6 +161,7 @@ async def _sum_dropped(request: bytes, own: bytes, others: list[bytes]) -> bytes
     for response in map(parse, others):
         merged.dropped += response.dropped
         merged.waited_out.extend(response.waited_out)
+        merged.stale_gates.extend(response.stale_gates)
     if user_groups_pb2.InvalidateUserGroupsRequest.FromString(request).wait:
         merged.waited_out.extend(await _wait_for_ended(others))
     return merged.SerializeToString()
@@ -174,6 +175,7 @@ async def _same_policy(request: bytes, own: bytes, others: list[bytes]) -> bytes
         if (response.succeeded, response.revision) != (merged.succeeded, merged.revision):
             raise NotConfirmed("the workers read different policies: the file is being changed")
         merged.waited_out.extend(response.waited_out)
+        merged.stale_gates.extend(response.stale_gates)
     if policy_pb2.ReloadPolicyRequest.FromString(request).wait:
         merged.waited_out.extend(await _wait_for_ended(others))
     return merged.SerializeToString()

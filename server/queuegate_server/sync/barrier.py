@@ -3,15 +3,38 @@
 A caller no longer uses the old state once it has applied the change, once it has released its
 leases, or once every lease granted before the change was sent has expired. Later leases do not
 matter, because their pongs follow the change on the same stream (`session.py`).
+
+The exceptions are callers that may decide from their last state without a lease (`stale`). A
+barrier does not wait for them, but names them, even if their leases expired before the change.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 
 EARLIER_PROCESS: Final = "callers of the previous process"
+OTHER_GATES: Final = "other gates"
+MAX_AWAY: Final = 1_000
+"""The maximum number of callers without a stream or lease that are remembered by name."""
+
+
+class StaleGate(NamedTuple):
+    """A caller that may still use the state from before a change."""
+
+    name: str
+    seconds: float
+    """For how long at most."""
+
+
+class Unconfirmed(NamedTuple):
+    """The callers that did not confirm a change."""
+
+    waited_out: Sequence[str] = ()
+    """The names of callers whose lease expired before they applied the change."""
+    stale: Sequence[StaleGate] = ()
+    """The callers that may still use the state from before the change."""
 
 
 class _Lease(NamedTuple):
@@ -19,21 +42,28 @@ class _Lease(NamedTuple):
     caller: tuple[str, bytes]
     """The principal's name and the gate's instance."""
     until: float
+    stale_until: float
+    applied: int
+    """The last change applied on the stream, once it is closed."""
     session: Session | None
     """None once the stream is closed."""
 
-    def may_be_old(self, sequence: int, leases: "Leases") -> bool:
+    def may_lack(self, sequence: int, leases: "Leases") -> bool:
         """Return whether the caller may still lack the change with the given sequence number."""
-        stream = self.session
-        if stream is not None and (stream.has_released or stream.applied >= sequence):
-            return False
+        applied = self.applied if self.session is None else self.session.applied
         newest = leases.newest(self.caller)
-        return newest is None or newest.applied < sequence
+        return applied < sequence and (newest is None or newest.applied < sequence)
+
+    def may_be_old(self, sequence: int, leases: "Leases") -> bool:
+        """Return whether the caller may hold a lease on the state before a change."""
+        has_released = self.session is not None and self.session.has_released
+        return not has_released and self.may_lack(sequence, leases)
 
 
 def _lease(session: Session) -> _Lease:
     caller = session.caller, session.instance
-    return _Lease(session.name, caller, session.lease_until, session)
+    until, stale_until = session.lease_until, session.stale_until
+    return _Lease(session.name, caller, until, stale_until, session.applied, session)
 
 
 class Leases:
@@ -47,17 +77,27 @@ class Leases:
         self._started = now
         self._open: dict[Session, None] = {}
         self._closed: list[_Lease] = []
+        self._others_until = now
+        """When the last caller that was not remembered stops deciding from its last state."""
 
     def add(self, session: Session) -> None:
         """Track a new stream."""
         self._open[session] = None
 
     def remove(self, session: Session, now: float) -> None:
-        """Stop tracking a closed stream, but keep its lease until it expires."""
+        """Stop tracking a closed stream, but keep its lease until the caller stops deciding."""
         self._open.pop(session, None)
-        self._closed = [each for each in self._closed if now < each.until]
-        if now < session.lease_until:
-            self._closed.append(_lease(session)._replace(session=None))
+        closed = _lease(session)._replace(session=None)
+        if session.instance:  # earlier streams of the same caller
+            same = [each for each in self._closed if each.caller == closed.caller]
+            closed = _merge(closed, same, is_closed=session.is_closed)
+            self._closed = [each for each in self._closed if each.caller != closed.caller]
+        self._closed.append(closed)
+        self._closed = [each for each in self._closed if now < max(each.until, each.stale_until)]
+        away = [each for each in self._closed if now >= each.until]
+        for each in away[: max(0, len(away) - MAX_AWAY)]:
+            self._closed.remove(each)
+            self._others_until = max(self._others_until, each.stale_until)
 
     def __iter__(self) -> Iterator[Session]:
         """Iterate over the open streams."""
@@ -80,8 +120,36 @@ class Leases:
         """Return when the last lease expires; None if all have expired."""
         return max((each.until for each in self._unexpired(now)), default=None)
 
+    def stale(self, sequence: int, now: float) -> list[StaleGate]:
+        """Return the callers that may lack a change and decide from their last state."""
+        gates = [
+            StaleGate(each.name, each.stale_until - now)
+            for each in self._all()
+            if each.until < each.stale_until and each.may_lack(sequence, self)
+        ]
+        gates.append(StaleGate(OTHER_GATES, self._others_until - now))
+        return [each for each in gates if each.seconds > 0]
+
+    def longest_stale(self, now: float) -> float:
+        """Return for how long a caller may decide after its lease if all streams end now."""
+        left = [each.stale_until - now for each in self._closed]
+        return max(0.0, self._others_until - now, *left, *(each.stale for each in self._open))
+
+    def _all(self) -> Iterator[_Lease]:
+        yield from map(_lease, self._open)
+        yield from self._closed
+
     def _unexpired(self, now: float) -> list[_Lease]:
-        return [each for each in (*map(_lease, self._open), *self._closed) if now < each.until]
+        return [each for each in self._all() if now < each.until]
+
+
+def _merge(newest: _Lease, earlier: Iterable[_Lease], *, is_closed: bool) -> _Lease:
+    """Return one lease that lasts as long as all of the same caller."""
+    leases = (newest, *earlier)
+    until = max(each.until for each in leases)
+    stale_until = until if is_closed else max(each.stale_until for each in leases)
+    applied = max(each.applied for each in leases)
+    return newest._replace(until=until, stale_until=stale_until, applied=applied)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,8 +165,9 @@ class Barrier:
     """The names of callers whose lease expired before they applied the change."""
 
     def next_end(self, now: float) -> float | None:
-        """Return when the next lease to wait for expires; None if no caller uses the old state.
-        Stops at the first such lease, so that checking after each confirmation is cheap.
+        """Return when the next lease to wait for expires; None if no caller uses the old state
+        under a lease. Stops at the first such lease, so that checking after each confirmation is
+        cheap.
         """
         while self._waiting:
             last = self._waiting[-1]
@@ -111,3 +180,7 @@ class Barrier:
             self._earlier = None
             self.waited_out.append(EARLIER_PROCESS)
         return self._earlier
+
+    def stale(self, now: float) -> list[StaleGate]:
+        """Return the callers that may still decide from the state before the change."""
+        return self._leases.stale(self._sequence, now)

@@ -11,6 +11,8 @@ from queuegate.policy.tree import Policy
 from queuegate.v1 import cursor_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.policystore.reloader import Reloader, ReloadState
+from queuegate_server.sync.barrier import StaleGate, Unconfirmed
+from queuegate_server.sync.connected import ConnectedGate, connected_gates
 from queuegate_server.sync.hub import SyncHub
 
 
@@ -26,6 +28,8 @@ class InvalidationResult(NamedTuple):
     cursor: cursor_pb2.Cursor
     waited_out: Sequence[str] = ()
     """The callers and replicas whose leases expired before they confirmed the change."""
+    stale: Sequence[StaleGate] = ()
+    """The callers that may still use the state from before the change."""
 
 
 class ReloadResult(NamedTuple):
@@ -36,6 +40,7 @@ class ReloadResult(NamedTuple):
     """The reload's position in the log; None if it was not sent to replicas because the files are
     invalid."""
     waited_out: Sequence[str] = ()
+    stale: Sequence[StaleGate] = ()
     disagreeing: Sequence[str] = ()
     """Messages about replicas that serve another policy or were not reached."""
 
@@ -48,7 +53,7 @@ class Changes(Protocol):
     ) -> InvalidationResult:
         """Invalidate the given users' groups, or all groups in the partition if `users` is empty.
 
-        With `wait`, return once no caller uses the old groups. Raises NotReached.
+        With `wait`, return once no caller uses the old groups under a lease. Raises NotReached.
         """
 
     async def reload(self, *, wait: bool) -> ReloadResult:
@@ -69,13 +74,15 @@ class LocalChanges:
         """Invalidate groups; see `Changes`."""
         invalidated = await self.invalidate_groups(partition, users)
         cursor = self._hub.cursor
-        return InvalidationResult(invalidated, cursor, await self.gates_follow() if wait else ())
+        unconfirmed = await self.gates_follow() if wait else ()
+        return InvalidationResult(invalidated, cursor, *unconfirmed)
 
     async def reload(self, *, wait: bool) -> ReloadResult:
         """Reload the policy; see `Changes`."""
         state = await self.read_policy()
         cursor = self._hub.cursor
-        return ReloadResult(state, cursor, await self.gates_follow() if wait else ())
+        unconfirmed = await self.gates_follow() if wait else ()
+        return ReloadResult(state, cursor, *unconfirmed)
 
     async def invalidate_groups(self, partition: str, users: Collection[str]) -> int:
         """Invalidate groups in this process and its gates; return how many were cached here."""
@@ -103,7 +110,7 @@ class LocalChanges:
         await self._hub.policy_shipped()
         return state
 
-    async def gates_follow(self) -> Sequence[str]:
+    async def gates_follow(self) -> Unconfirmed:
         """Wait until no gate uses state from before the newest change; see `SyncHub.barrier`."""
         return await self._hub.barrier(self._hub.log.head)
 
@@ -123,3 +130,13 @@ class LocalChanges:
     def gates(self) -> int:
         """The number of connected gates."""
         return self._hub.streams.total()
+
+    @property
+    def connected_gates(self) -> Sequence[ConnectedGate]:
+        """The connected gates, as `connected_gates` lists them."""
+        return connected_gates(self._hub.leases)
+
+    @property
+    def stale_seconds(self) -> float:
+        """For how long a gate may decide from its last state if this process stops now."""
+        return self._hub.leases.longest_stale(self._hub.now)

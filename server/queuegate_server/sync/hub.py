@@ -10,7 +10,7 @@ from typing import Final
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.identity.shared import CacheLease, EndlessLease
-from queuegate_server.sync.barrier import Leases
+from queuegate_server.sync.barrier import Leases, Unconfirmed
 from queuegate_server.sync.change_log import GateLog
 from queuegate_server.sync.compiler import ship
 from queuegate_server.sync.session import FleetEvents, Session, ShippedPolicy, SyncRights
@@ -48,8 +48,9 @@ class SyncHub:
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
         """The number of messages to callers, by type. `reset` counts the `opened` messages of
         streams that could not resume."""
-        self.waited: Final = {"confirmed": 0, "waited_out": 0}
-        """The number of barriers, by whether all callers confirmed or some leases had to expire."""
+        self.waited: Final = {"confirmed": 0, "waited_out": 0, "stale": 0}
+        """The number of barriers, by whether all callers confirmed, some leases had to expire, or
+        some callers may decide from their last state."""
         self.reported: Final = {"recorded": 0, "refused": 0}
         """The number of reported decisions, by result."""
         self.streams: Final[Counter[str]] = Counter()
@@ -138,19 +139,22 @@ class SyncHub:
                 break
         return self.log.head
 
-    async def barrier(self, sequence: int) -> list[str]:
-        """Wait until no caller uses the state from before a change.
-
-        Return the names of callers whose lease expired before they applied the change.
-        """
+    async def barrier(self, sequence: int) -> Unconfirmed:
+        """Wait until no caller uses the state from before a change under a lease."""
         barrier = self.leases.barrier(sequence, self._clock())
         while (expiry := barrier.next_end(self._clock())) is not None:
             applied = self._applied
             with suppress(TimeoutError):
                 async with asyncio.timeout(expiry - self._clock()):
                     await applied.wait()
-        self.waited["waited_out" if barrier.waited_out else "confirmed"] += 1
-        return barrier.waited_out
+        stale = barrier.stale(self._clock())
+        self.waited["stale" if stale else "waited_out" if barrier.waited_out else "confirmed"] += 1
+        return Unconfirmed(barrier.waited_out, stale)
+
+    @property
+    def now(self) -> float:
+        """The time on the clock of the leases, in seconds."""
+        return self._clock()
 
     @property
     def lag(self) -> float:

@@ -106,7 +106,15 @@ class Session:
     lease_until: float = 0.0
     """When the last granted lease expires, on the server's clock."""
     has_released: bool = False
-    """Whether the caller has released its leases and stopped deciding."""
+    """Whether the caller has released its leases and stopped deciding under them."""
+    is_closed: bool = False
+    """Whether the caller has stopped deciding for good."""
+    stale_millis: int = 0
+    """How long the caller says that it may decide from its last state after its lease."""
+    agent: str = ""
+    """The caller's program and version; empty if unspecified."""
+    counts: sync_pb2.GateCounts | None = None
+    """The caller's latest counts; None if it has sent none."""
     invalidated: list[tuple[str, str]] = field(default_factory=list)
     """The (partition, user) pairs whose groups were invalidated before being sent."""
     offered_bytes: int = 0
@@ -141,10 +149,13 @@ class Session:
             self._open(request.open)
         elif kind == "ping":
             self._ping = (request.ping.id, now)
+            if request.ping.HasField("counts"):
+                self.counts = request.ping.counts
         elif kind == "applied":
             self._note_applied(request.applied.sequence, now)
         elif kind == "release":
             self.has_released = True
+            self.is_closed = request.release.closed
             self.lease_until = min(self.lease_until, now)
         elif kind == "want":
             return request.want
@@ -164,6 +175,20 @@ class Session:
     def lag(self, now: float) -> float:
         """Return how long changes have been unconfirmed, in seconds; 0 if all are confirmed."""
         return 0.0 if self._behind is None else now - self._behind[1]
+
+    @property
+    def stale(self) -> float:
+        """How long the caller may decide from its last state after its lease, in seconds of the
+        server's clock.
+        """
+        return self.stale_millis / 1_000 * (1 + CLOCK_MARGIN / LEASE)
+
+    @property
+    def stale_until(self) -> float:
+        """When the caller stops deciding from its last state, if it gets no further lease."""
+        if self.is_closed or not self.lease_until:
+            return self.lease_until
+        return self.lease_until + self.stale
 
     def drain(self) -> None:
         """Grant no more leases, and make the caller release its current ones."""
@@ -222,6 +247,8 @@ class Session:
         self._is_open = True
         self.name = request.name
         self.instance = request.instance
+        self.agent = request.agent
+        self.stale_millis = request.stale_millis
         if RULES not in request.rules:
             self._rights = self._rights._replace(local_decisions=False)
         self._partitions = frozenset(request.partitions)

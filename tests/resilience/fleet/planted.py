@@ -16,6 +16,7 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join
+from queuegate_server.sync.barrier import Unconfirmed
 from queuegate_server.sync.change_log import StateChange
 from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups, Session
 from tests.resilience.fleet import moving_gates
@@ -109,7 +110,7 @@ def takes_its_lease_from_the_answer(
 def confirms_before_applying(self: FleetSession, event: Event) -> Any:
     """Confirm an event when it is received."""
     step = _receive(self, event)
-    self.confirmations.add(event.position.nonce, [], OLD)
+    self.confirmations.add(event.position.nonce, Unconfirmed(), OLD)
     return step
 
 

@@ -25,6 +25,7 @@ from queuegate_server.fleet.steps import (
     Receipt,
     UnsentChanges,
 )
+from queuegate_server.sync.barrier import Unconfirmed
 from tests.resilience.protocol.gate_model import Violation
 
 PARTITION: Final = "default"
@@ -378,7 +379,7 @@ class World:
         if receipt.must_invalidate and _invalidates(receipt.event):
             each.invalidate()
         if each.session.apply(receipt) and receipt.must_confirm:
-            each.session.confirmations.add(receipt.event.position.nonce, [], now)
+            each.session.confirmations.add(receipt.event.position.nonce, Unconfirmed(), now)
 
     def _stop(self, stop: Loss) -> None:
         if stop.begin is not None:

@@ -103,9 +103,9 @@ class _StopsWithLeases(Leases):
 class _GoesOnAfterRelease(GateSession):
     """Says that it gives up its lease, and keeps deciding."""
 
-    def release(self, now: float) -> sync_pb2.SyncRequest:
+    def release(self, now: float, *, closed: bool = False) -> sync_pb2.SyncRequest:
         lease_until = self.lease_until
-        released = super().release(now)
+        released = super().release(now, closed=closed)
         self.lease_until = lease_until
         return released
 

@@ -8,6 +8,7 @@ from queuegate_server.fleet.changes import ATTEMPTS, FleetChanges
 from queuegate_server.fleet.events import Change
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.session import FleetSession
+from queuegate_server.sync.barrier import Unconfirmed
 from queuegate_server.sync.changes import NotReached
 
 
@@ -68,9 +69,9 @@ class World:
         self.invalidated += 1
         return 1
 
-    async def gates_follow(self) -> list[str]:
+    async def gates_follow(self) -> Unconfirmed:
         self.waited_for.append(self.invalidated)
-        return []
+        return Unconfirmed()
 
 
 @pytest.mark.parametrize("losses", range(ATTEMPTS))

@@ -4,10 +4,22 @@ from collections.abc import Sequence
 
 from queuegate_server.fleet.barrier import LEASES_TIMEOUT
 from queuegate_server.fleet.confirmations import CONFIRMED_SECONDS, MAX_NAMED
-from queuegate_server.fleet.events import MAX_STATUS_BYTES, ReplicaStatus, encode_status
+from queuegate_server.fleet.events import (
+    MAX_STATUS_BYTES,
+    ReplicaStatus,
+    decode_status,
+    encode_status,
+)
 from queuegate_server.fleet.keys import LogPosition, Signer
 from queuegate_server.fleet.session import STARTING_SECONDS, FleetSession
 from queuegate_server.fleet.steps import OwnState
+from queuegate_server.sync.barrier import StaleGate, Unconfirmed
+from queuegate_server.sync.connected import (
+    MAX_LISTED,
+    MAX_LISTED_BYTES,
+    ConnectedGate,
+    GateCounts,
+)
 from tests.support.fakes.clock import ManualClock
 
 
@@ -26,12 +38,26 @@ class Reporter:
     def next_status(self) -> ReplicaStatus:
         return self.session.heartbeat(self._clock(), OwnState()).status
 
-    def confirm(self, nonce: bytes, waited_out: Sequence[str], *, has_failed: bool = False) -> None:
-        self.confirmations.add(nonce, waited_out, self._clock(), has_failed=has_failed)
+    def confirm(
+        self,
+        nonce: bytes,
+        waited_out: Sequence[str],
+        stale: Sequence[StaleGate] = (),
+        *,
+        has_failed: bool = False,
+    ) -> None:
+        unconfirmed = Unconfirmed(waited_out, stale)
+        self.confirmations.add(nonce, unconfirmed, self._clock(), has_failed=has_failed)
 
 
 def report(clock: ManualClock) -> Reporter:
     return Reporter(clock)
+
+
+def gate_with_a_long_name() -> ConnectedGate:
+    """Return one of MAX_LISTED gates that fill the list in a status."""
+    name = "n" * (MAX_LISTED_BYTES // MAX_LISTED - 100)
+    return ConnectedGate(name, "token:a", "agent", 2**64 - 1, GateCounts(2**64 - 1, 0, None))
 
 
 def nonce(number: int) -> bytes:
@@ -61,9 +87,11 @@ def test_confirmations_stay_while_somebody_may_wait_for_them() -> None:
 def test_a_row_with_many_confirmations_can_be_read_and_has_the_newest() -> None:
     one = report(ManualClock(100.0))
     gates = [f'gate "{number}" \N{SNOWMAN}' for number in range(MAX_NAMED + 5)]
+    stale = [StaleGate(gate, float(number)) for number, gate in enumerate(gates)]
     for number in range(10_000):
         is_odd = number % 2 == 1
-        one.confirm(nonce(number), gates if number % 100 == 0 else [], has_failed=is_odd)
+        names, away = (gates, stale) if number % 100 == 0 else ([], [])
+        one.confirm(nonce(number), names, away, has_failed=is_odd)
         if number % 500 == 0:
             one.next_status()
     status = one.next_status()
@@ -71,6 +99,13 @@ def test_a_row_with_many_confirmations_can_be_read_and_has_the_newest() -> None:
     assert nonce(9_999).hex() in status.failed
     assert nonce(0).hex() not in status.confirmed
     assert set(status.failed) <= set(status.confirmed)
+    assert set(status.stale) <= set(status.confirmed)
+    assert status.stale[nonce(9_900).hex()][0] == stale[-1], "the longest times first"
+    assert status.stale[nonce(9_900).hex()][-1] == StaleGate("5 more", 4.0)
+    own = OwnState(connected_gates=[gate_with_a_long_name()] * MAX_LISTED)
+    status = one.session.status(100.0, own)
+    signer = Signer(b"s", "status")
+    assert decode_status(signer, encode_status(signer, status)).stale == status.stale
     assert (
         MAX_STATUS_BYTES / 2 < len(encode_status(Signer(b"s", "status"), status)) < MAX_STATUS_BYTES
     )

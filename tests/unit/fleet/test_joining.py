@@ -12,6 +12,7 @@ from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join, NewestEvents
+from queuegate_server.sync.barrier import Unconfirmed
 from queuegate_server.sync.changes import LocalChanges
 
 EPOCH = b"e" * 16
@@ -51,9 +52,9 @@ class Parts:
         self.done.append("reloaded")
         return SimpleNamespace(succeeded=True)
 
-    async def gates_follow(self) -> list[str]:
+    async def gates_follow(self) -> Unconfirmed:
         self.done.append("gates have it")
-        return []
+        return Unconfirmed()
 
     async def join(self, history: Sequence[Event]) -> list[str]:
         """Follow a history; return what has been done until this is reported."""

@@ -22,6 +22,8 @@ class NoPolicies:
 class Streams:
     """The leases of a server, and its changes."""
 
+    stale_millis = 0
+
     def __init__(self) -> None:
         self.log = GateLog(b"12345678")
         self.leases = Leases(START)
@@ -32,7 +34,7 @@ class Streams:
         """Open a stream, which resumes from a change."""
         session = Session(self.log, NoPolicies(), RIGHTS, caller)
         self.leases.add(session)
-        request = sync_request("open", name=name, instance=instance)
+        request = sync_request("open", name=name, instance=instance, stale_millis=self.stale_millis)
         if resume is not None:
             request.open.resume.epoch = self.log.epoch
             request.open.resume.sequence = resume

@@ -39,10 +39,13 @@ class Served:
         served = {"default": ServedPartition(partition, groups or self.groups, True)}
         self.engine.serve(Snapshot(Policy({"default": partition}, revision=1), served, 0.0))
 
-    async def open(self, name: str = "gate", caller: str = "loopback") -> Session:
+    async def open(
+        self, name: str = "gate", caller: str = "loopback", *, stale_millis: int = 0
+    ) -> Session:
         """Open a stream whose caller has applied everything and has a lease."""
         session = await self.hub.open_session(RIGHTS, caller, self.woken.set)
-        session.receive(sync_request("open", name=name), self.clock())
+        request = sync_request("open", name=name, stale_millis=stale_millis)
+        session.receive(request, self.clock())
         self.apply(session)
         session.receive(sync_request("ping", id=1), self.clock())
         assert kinds(session) == ["pong"]
@@ -91,8 +94,8 @@ async def test_a_barrier_ends_when_the_last_caller_confirms(served: Served) -> N
         await turns()
         assert not any(barrier.done() for barrier in barriers)
         assert served.apply(session) == ["forget", "checkpoint"]
-    assert await asyncio.gather(*barriers) == [[]] * 4
-    assert hub.waited == {"confirmed": 4, "waited_out": 0}
+    assert await asyncio.gather(*barriers) == [([], [])] * 4
+    assert hub.waited == {"confirmed": 4, "waited_out": 0, "stale": 0}
 
 
 async def test_a_barrier_whose_caller_goes_away_ends_alone(served: Served) -> None:
@@ -105,8 +108,8 @@ async def test_a_barrier_whose_caller_goes_away_ends_alone(served: Served) -> No
     assert gone.cancelled()
     assert not kept.done()
     served.apply(session)
-    assert await kept == []
-    assert hub.waited == {"confirmed": 1, "waited_out": 0}
+    assert await kept == ([], [])
+    assert hub.waited == {"confirmed": 1, "waited_out": 0, "stale": 0}
 
 
 async def test_a_stream_that_ends_with_its_lease_given_up_ends_a_barrier(served: Served) -> None:
@@ -116,8 +119,21 @@ async def test_a_stream_that_ends_with_its_lease_given_up_ends_a_barrier(served:
     await turns()
     session.receive(sync_request("release"), served.clock())
     hub.close_session(session)
-    assert await barrier == []
+    assert await barrier == ([], [])
     await hub.wait_for_leases()
+
+
+async def test_a_barrier_that_a_gate_with_stale_does_not_confirm_is_counted(
+    served: Served,
+) -> None:
+    hub = served.hub
+    session = await served.open(stale_millis=60_000)
+    session.receive(sync_request("release"), served.clock())
+    hub.close_session(session)
+    waited_out, stale = await hub.barrier(hub.invalidate("default"))
+    assert waited_out == []
+    assert [each.name for each in stale] == ["gate"]
+    assert hub.waited == {"confirmed": 0, "waited_out": 0, "stale": 1}
 
 
 async def test_streams_are_counted_by_caller(served: Served) -> None:

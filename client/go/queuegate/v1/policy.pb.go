@@ -793,7 +793,7 @@ func (x *ValidatePolicyResponse) GetDiagnostics() []*Diagnostic {
 type ReloadPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether to wait until no caller of SyncService uses the old policy, at most for the length of a
-	// lease, about 5 s.
+	// lease, about 5 s. `stale_gates` names the exceptions.
 	Wait          bool `protobuf:"varint,1,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -850,7 +850,9 @@ type ReloadPolicyResponse struct {
 	Cursor *Cursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
 	// they confirmed the change.
-	WaitedOut     []string `protobuf:"bytes,5,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
+	WaitedOut []string `protobuf:"bytes,5,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
+	// With `wait`, the callers of SyncService that may still use the old policy, and for how long.
+	StaleGates    []*StaleGate `protobuf:"bytes,6,rep,name=stale_gates,json=staleGates,proto3" json:"stale_gates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -920,6 +922,13 @@ func (x *ReloadPolicyResponse) GetWaitedOut() []string {
 	return nil
 }
 
+func (x *ReloadPolicyResponse) GetStaleGates() []*StaleGate {
+	if x != nil {
+		return x.StaleGates
+	}
+	return nil
+}
+
 // Requests the fleet's replicas.
 type GetFleetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -969,7 +978,10 @@ type GetFleetResponse struct {
 	// a replica is starting.
 	Agreed bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	// The fleet's problems, in words.
-	Problems      []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Connected callers of SyncService: at most 20 of each replica, first those with fallbacks. Without a
+	// fleet, those of the responding server.
+	Gates         []*FleetGate `protobuf:"bytes,5,rep,name=gates,proto3" json:"gates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1032,6 +1044,105 @@ func (x *GetFleetResponse) GetProblems() []string {
 	return nil
 }
 
+func (x *GetFleetResponse) GetGates() []*FleetGate {
+	if x != nil {
+		return x.Gates
+	}
+	return nil
+}
+
+// A caller of SyncService: a gate in a scheduler or a shim. It states all of this except `caller` and
+// `replica`.
+type FleetGate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name (SyncOpen.name).
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The name under which the server knows it, as in the audit log.
+	Caller string `protobuf:"bytes,2,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Its program and version (SyncOpen.agent).
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The replica that it is connected to; empty without a fleet.
+	Replica string `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
+	// How long it may decide from its last state while it reaches no server (SyncOpen.stale_millis).
+	StaleMillis uint64 `protobuf:"varint,5,opt,name=stale_millis,json=staleMillis,proto3" json:"stale_millis,omitempty"`
+	// Its counts; not set if it sends none.
+	Counts        *GateCounts `protobuf:"bytes,6,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetGate) Reset() {
+	*x = FleetGate{}
+	mi := &file_queuegate_v1_policy_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetGate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetGate) ProtoMessage() {}
+
+func (x *FleetGate) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_policy_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetGate.ProtoReflect.Descriptor instead.
+func (*FleetGate) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FleetGate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FleetGate) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *FleetGate) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *FleetGate) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *FleetGate) GetStaleMillis() uint64 {
+	if x != nil {
+		return x.StaleMillis
+	}
+	return 0
+}
+
+func (x *FleetGate) GetCounts() *GateCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 // A replica of a fleet: a server or a worker.
 type FleetReplica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1063,7 +1174,7 @@ type FleetReplica struct {
 
 func (x *FleetReplica) Reset() {
 	*x = FleetReplica{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[11]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1186,7 @@ func (x *FleetReplica) String() string {
 func (*FleetReplica) ProtoMessage() {}
 
 func (x *FleetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[11]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1199,7 @@ func (x *FleetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetReplica.ProtoReflect.Descriptor instead.
 func (*FleetReplica) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{11}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FleetReplica) GetName() string {
@@ -1191,7 +1302,7 @@ type QueueDecisions struct {
 
 func (x *QueueDecisions) Reset() {
 	*x = QueueDecisions{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[12]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1314,7 @@ func (x *QueueDecisions) String() string {
 func (*QueueDecisions) ProtoMessage() {}
 
 func (x *QueueDecisions) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[12]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1327,7 @@ func (x *QueueDecisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueDecisions.ProtoReflect.Descriptor instead.
 func (*QueueDecisions) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{12}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *QueueDecisions) GetScheduler() string {
@@ -1265,7 +1376,7 @@ var File_queuegate_v1_policy_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x19queuegate/v1/policy.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\"\xc8\x01\n" +
+	"\x19queuegate/v1/policy.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x17queuegate/v1/sync.proto\"\xc8\x01\n" +
 	"\n" +
 	"Diagnostic\x122\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x16.queuegate.v1.SeverityR\bseverity\x12\x12\n" +
@@ -1322,20 +1433,30 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x05valid\x18\x01 \x01(\bR\x05valid\x12:\n" +
 	"\vdiagnostics\x18\x02 \x03(\v2\x18.queuegate.v1.DiagnosticR\vdiagnostics\")\n" +
 	"\x13ReloadPolicyRequest\x12\x12\n" +
-	"\x04wait\x18\x01 \x01(\bR\x04wait\"\xd9\x01\n" +
+	"\x04wait\x18\x01 \x01(\bR\x04wait\"\x93\x02\n" +
 	"\x14ReloadPolicyResponse\x12\x1c\n" +
 	"\tsucceeded\x18\x01 \x01(\bR\tsucceeded\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12:\n" +
 	"\vdiagnostics\x18\x03 \x03(\v2\x18.queuegate.v1.DiagnosticR\vdiagnostics\x12,\n" +
 	"\x06cursor\x18\x04 \x01(\v2\x14.queuegate.v1.CursorR\x06cursor\x12\x1d\n" +
 	"\n" +
-	"waited_out\x18\x05 \x03(\tR\twaitedOut\"\x11\n" +
-	"\x0fGetFleetRequest\"\x9c\x01\n" +
+	"waited_out\x18\x05 \x03(\tR\twaitedOut\x128\n" +
+	"\vstale_gates\x18\x06 \x03(\v2\x17.queuegate.v1.StaleGateR\n" +
+	"staleGates\"\x11\n" +
+	"\x0fGetFleetRequest\"\xcb\x01\n" +
 	"\x10GetFleetResponse\x126\n" +
 	"\breplicas\x18\x01 \x03(\v2\x1a.queuegate.v1.FleetReplicaR\breplicas\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x16\n" +
 	"\x06agreed\x18\x03 \x01(\bR\x06agreed\x12\x1a\n" +
-	"\bproblems\x18\x04 \x03(\tR\bproblems\"\x99\x03\n" +
+	"\bproblems\x18\x04 \x03(\tR\bproblems\x12-\n" +
+	"\x05gates\x18\x05 \x03(\v2\x17.queuegate.v1.FleetGateR\x05gates\"\xbc\x01\n" +
+	"\tFleetGate\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06caller\x18\x02 \x01(\tR\x06caller\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x18\n" +
+	"\areplica\x18\x04 \x01(\tR\areplica\x12!\n" +
+	"\fstale_millis\x18\x05 \x01(\x04R\vstaleMillis\x120\n" +
+	"\x06counts\x18\x06 \x01(\v2\x18.queuegate.v1.GateCountsR\x06counts\"\x99\x03\n" +
 	"\fFleetReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1a.queuegate.v1.ReplicaStateR\x05state\x12\x12\n" +
@@ -1390,7 +1511,7 @@ func file_queuegate_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_queuegate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_queuegate_v1_policy_proto_goTypes = []any{
 	(Severity)(0),                  // 0: queuegate.v1.Severity
 	(ReplicaState)(0),              // 1: queuegate.v1.ReplicaState
@@ -1406,41 +1527,47 @@ var file_queuegate_v1_policy_proto_goTypes = []any{
 	(*ReloadPolicyResponse)(nil),   // 11: queuegate.v1.ReloadPolicyResponse
 	(*GetFleetRequest)(nil),        // 12: queuegate.v1.GetFleetRequest
 	(*GetFleetResponse)(nil),       // 13: queuegate.v1.GetFleetResponse
-	(*FleetReplica)(nil),           // 14: queuegate.v1.FleetReplica
-	(*QueueDecisions)(nil),         // 15: queuegate.v1.QueueDecisions
-	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
-	(AccessType)(0),                // 17: queuegate.v1.AccessType
-	(*Cursor)(nil),                 // 18: queuegate.v1.Cursor
+	(*FleetGate)(nil),              // 14: queuegate.v1.FleetGate
+	(*FleetReplica)(nil),           // 15: queuegate.v1.FleetReplica
+	(*QueueDecisions)(nil),         // 16: queuegate.v1.QueueDecisions
+	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
+	(AccessType)(0),                // 18: queuegate.v1.AccessType
+	(*Cursor)(nil),                 // 19: queuegate.v1.Cursor
+	(*StaleGate)(nil),              // 20: queuegate.v1.StaleGate
+	(*GateCounts)(nil),             // 21: queuegate.v1.GateCounts
 }
 var file_queuegate_v1_policy_proto_depIdxs = []int32{
 	0,  // 0: queuegate.v1.Diagnostic.severity:type_name -> queuegate.v1.Severity
-	16, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
+	17, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
 	3,  // 3: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	16, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
+	17, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
 	5,  // 6: queuegate.v1.GetPolicyResponse.templates:type_name -> queuegate.v1.QueueTemplate
-	17, // 7: queuegate.v1.GetPolicyResponse.unenforced:type_name -> queuegate.v1.AccessType
+	18, // 7: queuegate.v1.GetPolicyResponse.unenforced:type_name -> queuegate.v1.AccessType
 	3,  // 8: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
 	3,  // 9: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	18, // 10: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
-	14, // 11: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
-	1,  // 12: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
-	2,  // 13: queuegate.v1.FleetReplica.role:type_name -> queuegate.v1.ReplicaRole
-	15, // 14: queuegate.v1.FleetReplica.queue_decisions:type_name -> queuegate.v1.QueueDecisions
-	6,  // 15: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
-	8,  // 16: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
-	10, // 17: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
-	12, // 18: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
-	7,  // 19: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
-	9,  // 20: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
-	11, // 21: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
-	13, // 22: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	19, // 10: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
+	20, // 11: queuegate.v1.ReloadPolicyResponse.stale_gates:type_name -> queuegate.v1.StaleGate
+	15, // 12: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
+	14, // 13: queuegate.v1.GetFleetResponse.gates:type_name -> queuegate.v1.FleetGate
+	21, // 14: queuegate.v1.FleetGate.counts:type_name -> queuegate.v1.GateCounts
+	1,  // 15: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
+	2,  // 16: queuegate.v1.FleetReplica.role:type_name -> queuegate.v1.ReplicaRole
+	16, // 17: queuegate.v1.FleetReplica.queue_decisions:type_name -> queuegate.v1.QueueDecisions
+	6,  // 18: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
+	8,  // 19: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
+	10, // 20: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
+	12, // 21: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
+	7,  // 22: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
+	9,  // 23: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
+	11, // 24: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
+	13, // 25: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
+	22, // [22:26] is the sub-list for method output_type
+	18, // [18:22] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_policy_proto_init() }
@@ -1450,6 +1577,7 @@ func file_queuegate_v1_policy_proto_init() {
 	}
 	file_queuegate_v1_access_proto_init()
 	file_queuegate_v1_cursor_proto_init()
+	file_queuegate_v1_sync_proto_init()
 	file_queuegate_v1_policy_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1457,7 +1585,7 @@ func file_queuegate_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_policy_proto_rawDesc), len(file_queuegate_v1_policy_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -264,7 +264,13 @@ type SyncOpen struct {
 	Instance []byte `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The versions of the decision rules that the caller supports (PolicyPart.rules), at most 100. It may
 	// not decide under any other version.
-	Rules         []uint32 `protobuf:"varint,6,rep,packed,name=rules,proto3" json:"rules,omitempty"`
+	Rules []uint32 `protobuf:"varint,6,rep,packed,name=rules,proto3" json:"rules,omitempty"`
+	// How long the caller may still decide from its last state after its lease has expired, while it
+	// reaches no server; 0 if it may not. Calls that wait for changes name such callers as StaleGate.
+	StaleMillis uint64 `protobuf:"varint,8,opt,name=stale_millis,json=staleMillis,proto3" json:"stale_millis,omitempty"`
+	// The caller's program and its version, such as `queuegate-hadoop/1.0.0`, for display. At most 64
+	// bytes.
+	Agent         string `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,6 +354,20 @@ func (x *SyncOpen) GetRules() []uint32 {
 	return nil
 }
 
+func (x *SyncOpen) GetStaleMillis() uint64 {
+	if x != nil {
+		return x.StaleMillis
+	}
+	return 0
+}
+
+func (x *SyncOpen) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
 // One of the caller's policies.
 type HeldPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -416,7 +436,9 @@ func (x *HeldPolicy) GetResolverFingerprint() []byte {
 type SyncPing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the caller, increasing with each ping, and returned in the pong.
-	Id            uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The caller's counts, for display.
+	Counts        *GateCounts `protobuf:"bytes,2,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +480,78 @@ func (x *SyncPing) GetId() uint64 {
 	return 0
 }
 
+func (x *SyncPing) GetCounts() *GateCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// What a caller has decided since it started.
+type GateCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of decisions that it made in its own process.
+	Decided uint64 `protobuf:"varint,1,opt,name=decided,proto3" json:"decided,omitempty"`
+	// How many of them it made from its last state, without a lease.
+	Stale uint64 `protobuf:"varint,2,opt,name=stale,proto3" json:"stale,omitempty"`
+	// The number of questions that neither the caller nor a server decided, so that a fallback did, such as
+	// YARN's own ACLs. Not set by callers without a fallback.
+	Fallbacks     *uint64 `protobuf:"varint,3,opt,name=fallbacks,proto3,oneof" json:"fallbacks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GateCounts) Reset() {
+	*x = GateCounts{}
+	mi := &file_queuegate_v1_sync_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GateCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GateCounts) ProtoMessage() {}
+
+func (x *GateCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_sync_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GateCounts.ProtoReflect.Descriptor instead.
+func (*GateCounts) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GateCounts) GetDecided() uint64 {
+	if x != nil {
+		return x.Decided
+	}
+	return 0
+}
+
+func (x *GateCounts) GetStale() uint64 {
+	if x != nil {
+		return x.Stale
+	}
+	return 0
+}
+
+func (x *GateCounts) GetFallbacks() uint64 {
+	if x != nil && x.Fallbacks != nil {
+		return *x.Fallbacks
+	}
+	return 0
+}
+
 // Confirms that all changes up to a position are in effect.
 type SyncApplied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -469,7 +563,7 @@ type SyncApplied struct {
 
 func (x *SyncApplied) Reset() {
 	*x = SyncApplied{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[4]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +575,7 @@ func (x *SyncApplied) String() string {
 func (*SyncApplied) ProtoMessage() {}
 
 func (x *SyncApplied) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[4]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +588,7 @@ func (x *SyncApplied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncApplied.ProtoReflect.Descriptor instead.
 func (*SyncApplied) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{4}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SyncApplied) GetSequence() uint64 {
@@ -507,14 +601,16 @@ func (x *SyncApplied) GetSequence() uint64 {
 // Releases the lease, after the caller has stopped deciding. It may decide again under a lease of its
 // next stream.
 type SyncRelease struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True if the caller is closed: it does not decide again, not even from its last state.
+	Closed        bool `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncRelease) Reset() {
 	*x = SyncRelease{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +622,7 @@ func (x *SyncRelease) String() string {
 func (*SyncRelease) ProtoMessage() {}
 
 func (x *SyncRelease) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[5]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +635,14 @@ func (x *SyncRelease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRelease.ProtoReflect.Descriptor instead.
 func (*SyncRelease) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{5}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SyncRelease) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
 }
 
 // Requests users' groups, which the server sends as UserGroups.
@@ -556,7 +659,7 @@ type SyncWant struct {
 
 func (x *SyncWant) Reset() {
 	*x = SyncWant{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +671,7 @@ func (x *SyncWant) String() string {
 func (*SyncWant) ProtoMessage() {}
 
 func (x *SyncWant) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[6]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +684,7 @@ func (x *SyncWant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncWant.ProtoReflect.Descriptor instead.
 func (*SyncWant) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{6}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SyncWant) GetPartition() string {
@@ -613,7 +716,7 @@ type SyncReport struct {
 
 func (x *SyncReport) Reset() {
 	*x = SyncReport{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +728,7 @@ func (x *SyncReport) String() string {
 func (*SyncReport) ProtoMessage() {}
 
 func (x *SyncReport) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[7]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +741,7 @@ func (x *SyncReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReport.ProtoReflect.Descriptor instead.
 func (*SyncReport) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{7}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SyncReport) GetId() uint64 {
@@ -684,7 +787,7 @@ type LocalDecision struct {
 
 func (x *LocalDecision) Reset() {
 	*x = LocalDecision{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +799,7 @@ func (x *LocalDecision) String() string {
 func (*LocalDecision) ProtoMessage() {}
 
 func (x *LocalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[8]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +812,7 @@ func (x *LocalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalDecision.ProtoReflect.Descriptor instead.
 func (*LocalDecision) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{8}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LocalDecision) GetTime() *timestamppb.Timestamp {
@@ -804,7 +907,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +919,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[9]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +932,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{9}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SyncResponse) GetMessage() isSyncResponse_Message {
@@ -986,7 +1089,7 @@ type SyncReported struct {
 
 func (x *SyncReported) Reset() {
 	*x = SyncReported{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1101,7 @@ func (x *SyncReported) String() string {
 func (*SyncReported) ProtoMessage() {}
 
 func (x *SyncReported) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[10]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1114,7 @@ func (x *SyncReported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReported.ProtoReflect.Descriptor instead.
 func (*SyncReported) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{10}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SyncReported) GetId() uint64 {
@@ -1041,7 +1144,7 @@ type RefusedDecision struct {
 
 func (x *RefusedDecision) Reset() {
 	*x = RefusedDecision{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1156,7 @@ func (x *RefusedDecision) String() string {
 func (*RefusedDecision) ProtoMessage() {}
 
 func (x *RefusedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[11]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1169,7 @@ func (x *RefusedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedDecision.ProtoReflect.Descriptor instead.
 func (*RefusedDecision) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{11}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RefusedDecision) GetIndex() uint32 {
@@ -1092,7 +1195,7 @@ type SyncDraining struct {
 
 func (x *SyncDraining) Reset() {
 	*x = SyncDraining{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1207,7 @@ func (x *SyncDraining) String() string {
 func (*SyncDraining) ProtoMessage() {}
 
 func (x *SyncDraining) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[12]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1220,7 @@ func (x *SyncDraining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncDraining.ProtoReflect.Descriptor instead.
 func (*SyncDraining) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{12}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{13}
 }
 
 // The first message from the server.
@@ -1152,7 +1255,7 @@ type SyncOpened struct {
 
 func (x *SyncOpened) Reset() {
 	*x = SyncOpened{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1267,7 @@ func (x *SyncOpened) String() string {
 func (*SyncOpened) ProtoMessage() {}
 
 func (x *SyncOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[13]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1280,7 @@ func (x *SyncOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncOpened.ProtoReflect.Descriptor instead.
 func (*SyncOpened) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{13}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SyncOpened) GetEpoch() []byte {
@@ -1259,7 +1362,7 @@ type SyncCheckpoint struct {
 
 func (x *SyncCheckpoint) Reset() {
 	*x = SyncCheckpoint{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1374,7 @@ func (x *SyncCheckpoint) String() string {
 func (*SyncCheckpoint) ProtoMessage() {}
 
 func (x *SyncCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[14]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1387,7 @@ func (x *SyncCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncCheckpoint.ProtoReflect.Descriptor instead.
 func (*SyncCheckpoint) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{14}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SyncCheckpoint) GetSequence() uint64 {
@@ -1312,7 +1415,7 @@ type SyncPong struct {
 
 func (x *SyncPong) Reset() {
 	*x = SyncPong{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1427,7 @@ func (x *SyncPong) String() string {
 func (*SyncPong) ProtoMessage() {}
 
 func (x *SyncPong) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[15]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1440,7 @@ func (x *SyncPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPong.ProtoReflect.Descriptor instead.
 func (*SyncPong) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{15}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SyncPong) GetId() uint64 {
@@ -1380,7 +1483,7 @@ type LevelColumns struct {
 
 func (x *LevelColumns) Reset() {
 	*x = LevelColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1495,7 @@ func (x *LevelColumns) String() string {
 func (*LevelColumns) ProtoMessage() {}
 
 func (x *LevelColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1508,7 @@ func (x *LevelColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelColumns.ProtoReflect.Descriptor instead.
 func (*LevelColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LevelColumns) GetAbove() []uint32 {
@@ -1474,7 +1577,7 @@ type QueueColumns struct {
 
 func (x *QueueColumns) Reset() {
 	*x = QueueColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1589,7 @@ func (x *QueueColumns) String() string {
 func (*QueueColumns) ProtoMessage() {}
 
 func (x *QueueColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1602,7 @@ func (x *QueueColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueColumns.ProtoReflect.Descriptor instead.
 func (*QueueColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *QueueColumns) GetParent() []uint32 {
@@ -1553,7 +1656,7 @@ type CreatedQueueColumns struct {
 
 func (x *CreatedQueueColumns) Reset() {
 	*x = CreatedQueueColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1668,7 @@ func (x *CreatedQueueColumns) String() string {
 func (*CreatedQueueColumns) ProtoMessage() {}
 
 func (x *CreatedQueueColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1681,7 @@ func (x *CreatedQueueColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatedQueueColumns.ProtoReflect.Descriptor instead.
 func (*CreatedQueueColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreatedQueueColumns) GetParent() []uint32 {
@@ -1655,7 +1758,7 @@ type PolicyPart struct {
 
 func (x *PolicyPart) Reset() {
 	*x = PolicyPart{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1770,7 @@ func (x *PolicyPart) String() string {
 func (*PolicyPart) ProtoMessage() {}
 
 func (x *PolicyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1783,7 @@ func (x *PolicyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPart.ProtoReflect.Descriptor instead.
 func (*PolicyPart) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PolicyPart) GetPartition() string {
@@ -1815,7 +1918,7 @@ type UserGroups struct {
 
 func (x *UserGroups) Reset() {
 	*x = UserGroups{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1930,7 @@ func (x *UserGroups) String() string {
 func (*UserGroups) ProtoMessage() {}
 
 func (x *UserGroups) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1943,7 @@ func (x *UserGroups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserGroups.ProtoReflect.Descriptor instead.
 func (*UserGroups) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{20}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UserGroups) GetPartition() string {
@@ -1891,7 +1994,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2006,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2019,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{21}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Forget) GetPartition() string {
@@ -1945,7 +2048,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x04want\x18\x04 \x01(\v2\x16.queuegate.v1.SyncWantH\x00R\x04want\x122\n" +
 	"\x06report\x18\x05 \x01(\v2\x18.queuegate.v1.SyncReportH\x00R\x06report\x125\n" +
 	"\arelease\x18\x06 \x01(\v2\x19.queuegate.v1.SyncReleaseH\x00R\areleaseB\t\n" +
-	"\amessage\"\x85\x02\n" +
+	"\amessage\"\xbe\x02\n" +
 	"\bSyncOpen\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1955,17 +2058,28 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\ffleet_cursor\x18\a \x01(\v2\x14.queuegate.v1.CursorR\vfleetCursor\x12,\n" +
 	"\x04held\x18\x04 \x03(\v2\x18.queuegate.v1.HeldPolicyR\x04held\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\fR\binstance\x12\x14\n" +
-	"\x05rules\x18\x06 \x03(\rR\x05rules\"y\n" +
+	"\x05rules\x18\x06 \x03(\rR\x05rules\x12!\n" +
+	"\fstale_millis\x18\b \x01(\x04R\vstaleMillis\x12\x14\n" +
+	"\x05agent\x18\t \x01(\tR\x05agent\"y\n" +
 	"\n" +
 	"HeldPolicy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\fR\bchecksum\x121\n" +
-	"\x14resolver_fingerprint\x18\x03 \x01(\fR\x13resolverFingerprint\"\x1a\n" +
+	"\x14resolver_fingerprint\x18\x03 \x01(\fR\x13resolverFingerprint\"L\n" +
 	"\bSyncPing\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\")\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x120\n" +
+	"\x06counts\x18\x02 \x01(\v2\x18.queuegate.v1.GateCountsR\x06counts\"m\n" +
+	"\n" +
+	"GateCounts\x12\x18\n" +
+	"\adecided\x18\x01 \x01(\x04R\adecided\x12\x14\n" +
+	"\x05stale\x18\x02 \x01(\x04R\x05stale\x12!\n" +
+	"\tfallbacks\x18\x03 \x01(\x04H\x00R\tfallbacks\x88\x01\x01B\f\n" +
+	"\n" +
+	"_fallbacks\")\n" +
 	"\vSyncApplied\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\r\n" +
-	"\vSyncRelease\">\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\"%\n" +
+	"\vSyncRelease\x12\x16\n" +
+	"\x06closed\x18\x01 \x01(\bR\x06closed\">\n" +
 	"\bSyncWant\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\"W\n" +
@@ -2095,75 +2209,77 @@ func file_queuegate_v1_sync_proto_rawDescGZIP() []byte {
 }
 
 var file_queuegate_v1_sync_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_queuegate_v1_sync_proto_goTypes = []any{
 	(QueueNaming)(0),                 // 0: queuegate.v1.QueueNaming
 	(*SyncRequest)(nil),              // 1: queuegate.v1.SyncRequest
 	(*SyncOpen)(nil),                 // 2: queuegate.v1.SyncOpen
 	(*HeldPolicy)(nil),               // 3: queuegate.v1.HeldPolicy
 	(*SyncPing)(nil),                 // 4: queuegate.v1.SyncPing
-	(*SyncApplied)(nil),              // 5: queuegate.v1.SyncApplied
-	(*SyncRelease)(nil),              // 6: queuegate.v1.SyncRelease
-	(*SyncWant)(nil),                 // 7: queuegate.v1.SyncWant
-	(*SyncReport)(nil),               // 8: queuegate.v1.SyncReport
-	(*LocalDecision)(nil),            // 9: queuegate.v1.LocalDecision
-	(*SyncResponse)(nil),             // 10: queuegate.v1.SyncResponse
-	(*SyncReported)(nil),             // 11: queuegate.v1.SyncReported
-	(*RefusedDecision)(nil),          // 12: queuegate.v1.RefusedDecision
-	(*SyncDraining)(nil),             // 13: queuegate.v1.SyncDraining
-	(*SyncOpened)(nil),               // 14: queuegate.v1.SyncOpened
-	(*SyncCheckpoint)(nil),           // 15: queuegate.v1.SyncCheckpoint
-	(*SyncPong)(nil),                 // 16: queuegate.v1.SyncPong
-	(*LevelColumns)(nil),             // 17: queuegate.v1.LevelColumns
-	(*QueueColumns)(nil),             // 18: queuegate.v1.QueueColumns
-	(*CreatedQueueColumns)(nil),      // 19: queuegate.v1.CreatedQueueColumns
-	(*PolicyPart)(nil),               // 20: queuegate.v1.PolicyPart
-	(*UserGroups)(nil),               // 21: queuegate.v1.UserGroups
-	(*Forget)(nil),                   // 22: queuegate.v1.Forget
-	(*Cursor)(nil),                   // 23: queuegate.v1.Cursor
-	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
-	(AccessType)(0),                  // 25: queuegate.v1.AccessType
-	(*CheckQueueAccessResponse)(nil), // 26: queuegate.v1.CheckQueueAccessResponse
-	(Reason)(0),                      // 27: queuegate.v1.Reason
-	(ResolveOutcome)(0),              // 28: queuegate.v1.ResolveOutcome
+	(*GateCounts)(nil),               // 5: queuegate.v1.GateCounts
+	(*SyncApplied)(nil),              // 6: queuegate.v1.SyncApplied
+	(*SyncRelease)(nil),              // 7: queuegate.v1.SyncRelease
+	(*SyncWant)(nil),                 // 8: queuegate.v1.SyncWant
+	(*SyncReport)(nil),               // 9: queuegate.v1.SyncReport
+	(*LocalDecision)(nil),            // 10: queuegate.v1.LocalDecision
+	(*SyncResponse)(nil),             // 11: queuegate.v1.SyncResponse
+	(*SyncReported)(nil),             // 12: queuegate.v1.SyncReported
+	(*RefusedDecision)(nil),          // 13: queuegate.v1.RefusedDecision
+	(*SyncDraining)(nil),             // 14: queuegate.v1.SyncDraining
+	(*SyncOpened)(nil),               // 15: queuegate.v1.SyncOpened
+	(*SyncCheckpoint)(nil),           // 16: queuegate.v1.SyncCheckpoint
+	(*SyncPong)(nil),                 // 17: queuegate.v1.SyncPong
+	(*LevelColumns)(nil),             // 18: queuegate.v1.LevelColumns
+	(*QueueColumns)(nil),             // 19: queuegate.v1.QueueColumns
+	(*CreatedQueueColumns)(nil),      // 20: queuegate.v1.CreatedQueueColumns
+	(*PolicyPart)(nil),               // 21: queuegate.v1.PolicyPart
+	(*UserGroups)(nil),               // 22: queuegate.v1.UserGroups
+	(*Forget)(nil),                   // 23: queuegate.v1.Forget
+	(*Cursor)(nil),                   // 24: queuegate.v1.Cursor
+	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
+	(AccessType)(0),                  // 26: queuegate.v1.AccessType
+	(*CheckQueueAccessResponse)(nil), // 27: queuegate.v1.CheckQueueAccessResponse
+	(Reason)(0),                      // 28: queuegate.v1.Reason
+	(ResolveOutcome)(0),              // 29: queuegate.v1.ResolveOutcome
 }
 var file_queuegate_v1_sync_proto_depIdxs = []int32{
 	2,  // 0: queuegate.v1.SyncRequest.open:type_name -> queuegate.v1.SyncOpen
 	4,  // 1: queuegate.v1.SyncRequest.ping:type_name -> queuegate.v1.SyncPing
-	5,  // 2: queuegate.v1.SyncRequest.applied:type_name -> queuegate.v1.SyncApplied
-	7,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
-	8,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
-	6,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
-	23, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
-	23, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
+	6,  // 2: queuegate.v1.SyncRequest.applied:type_name -> queuegate.v1.SyncApplied
+	8,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
+	9,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
+	7,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
+	24, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
+	24, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
 	3,  // 8: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
-	9,  // 9: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
-	24, // 10: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
-	25, // 11: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
-	26, // 12: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	14, // 13: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
-	16, // 14: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
-	20, // 15: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
-	22, // 16: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
-	15, // 17: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
-	21, // 18: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
-	11, // 19: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
-	13, // 20: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
-	12, // 21: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
-	23, // 22: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
-	27, // 23: queuegate.v1.LevelColumns.end_reasons:type_name -> queuegate.v1.Reason
-	0,  // 24: queuegate.v1.PolicyPart.naming:type_name -> queuegate.v1.QueueNaming
-	17, // 25: queuegate.v1.PolicyPart.levels:type_name -> queuegate.v1.LevelColumns
-	18, // 26: queuegate.v1.PolicyPart.configured_queues:type_name -> queuegate.v1.QueueColumns
-	19, // 27: queuegate.v1.PolicyPart.created_queues:type_name -> queuegate.v1.CreatedQueueColumns
-	28, // 28: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
-	1,  // 29: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
-	10, // 30: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
-	30, // [30:31] is the sub-list for method output_type
-	29, // [29:30] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	5,  // 9: queuegate.v1.SyncPing.counts:type_name -> queuegate.v1.GateCounts
+	10, // 10: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
+	25, // 11: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
+	26, // 12: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
+	27, // 13: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	15, // 14: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
+	17, // 15: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
+	21, // 16: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
+	23, // 17: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
+	16, // 18: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
+	22, // 19: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
+	12, // 20: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
+	14, // 21: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
+	13, // 22: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
+	24, // 23: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
+	28, // 24: queuegate.v1.LevelColumns.end_reasons:type_name -> queuegate.v1.Reason
+	0,  // 25: queuegate.v1.PolicyPart.naming:type_name -> queuegate.v1.QueueNaming
+	18, // 26: queuegate.v1.PolicyPart.levels:type_name -> queuegate.v1.LevelColumns
+	19, // 27: queuegate.v1.PolicyPart.configured_queues:type_name -> queuegate.v1.QueueColumns
+	20, // 28: queuegate.v1.PolicyPart.created_queues:type_name -> queuegate.v1.CreatedQueueColumns
+	29, // 29: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
+	1,  // 30: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
+	11, // 31: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
+	31, // [31:32] is the sub-list for method output_type
+	30, // [30:31] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_sync_proto_init() }
@@ -2182,7 +2298,8 @@ func file_queuegate_v1_sync_proto_init() {
 		(*SyncRequest_Report)(nil),
 		(*SyncRequest_Release)(nil),
 	}
-	file_queuegate_v1_sync_proto_msgTypes[9].OneofWrappers = []any{
+	file_queuegate_v1_sync_proto_msgTypes[4].OneofWrappers = []any{}
+	file_queuegate_v1_sync_proto_msgTypes[10].OneofWrappers = []any{
 		(*SyncResponse_Opened)(nil),
 		(*SyncResponse_Pong)(nil),
 		(*SyncResponse_Policy)(nil),
@@ -2198,7 +2315,7 @@ func file_queuegate_v1_sync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_sync_proto_rawDesc), len(file_queuegate_v1_sync_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -260,7 +260,7 @@ type InvalidateUserGroupsRequest struct {
 	// The users whose groups to invalidate, at most 10 000. If empty, all users of the partition.
 	Users []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	// Whether to wait until no caller of SyncService uses the invalidated groups, at most for the length
-	// of a lease, about 5 s.
+	// of a lease, about 5 s. `stale_gates` names the exceptions.
 	Wait          bool `protobuf:"varint,3,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -326,7 +326,9 @@ type InvalidateUserGroupsResponse struct {
 	Cursor *Cursor `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// With `wait`, the callers of SyncService and the replicas of the fleet whose leases expired before
 	// they confirmed the change.
-	WaitedOut     []string `protobuf:"bytes,3,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
+	WaitedOut []string `protobuf:"bytes,3,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
+	// With `wait`, the callers of SyncService that may still use the old groups, and for how long.
+	StaleGates    []*StaleGate `protobuf:"bytes,4,rep,name=stale_gates,json=staleGates,proto3" json:"stale_gates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +384,13 @@ func (x *InvalidateUserGroupsResponse) GetWaitedOut() []string {
 	return nil
 }
 
+func (x *InvalidateUserGroupsResponse) GetStaleGates() []*StaleGate {
+	if x != nil {
+		return x.StaleGates
+	}
+	return nil
+}
+
 var File_queuegate_v1_user_groups_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_user_groups_proto_rawDesc = "" +
@@ -406,12 +415,14 @@ const file_queuegate_v1_user_groups_proto_rawDesc = "" +
 	"\x1bInvalidateUserGroupsRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +
-	"\x04wait\x18\x03 \x01(\bR\x04wait\"\x85\x01\n" +
+	"\x04wait\x18\x03 \x01(\bR\x04wait\"\xbf\x01\n" +
 	"\x1cInvalidateUserGroupsResponse\x12\x18\n" +
 	"\adropped\x18\x01 \x01(\x04R\adropped\x12,\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x14.queuegate.v1.CursorR\x06cursor\x12\x1d\n" +
 	"\n" +
-	"waited_out\x18\x03 \x03(\tR\twaitedOut*\x8f\x01\n" +
+	"waited_out\x18\x03 \x03(\tR\twaitedOut\x128\n" +
+	"\vstale_gates\x18\x04 \x03(\v2\x17.queuegate.v1.StaleGateR\n" +
+	"staleGates*\x8f\x01\n" +
 	"\x0eResolveOutcome\x12\x1f\n" +
 	"\x1bRESOLVE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18RESOLVE_OUTCOME_RESOLVED\x10\x01\x12\x1d\n" +
@@ -445,6 +456,7 @@ var file_queuegate_v1_user_groups_proto_goTypes = []any{
 	(*UserGroupInformation)(nil),         // 5: queuegate.v1.UserGroupInformation
 	(*timestamppb.Timestamp)(nil),        // 6: google.protobuf.Timestamp
 	(*Cursor)(nil),                       // 7: queuegate.v1.Cursor
+	(*StaleGate)(nil),                    // 8: queuegate.v1.StaleGate
 }
 var file_queuegate_v1_user_groups_proto_depIdxs = []int32{
 	5, // 0: queuegate.v1.ResolveUserGroupsResponse.user_group:type_name -> queuegate.v1.UserGroupInformation
@@ -452,15 +464,16 @@ var file_queuegate_v1_user_groups_proto_depIdxs = []int32{
 	6, // 2: queuegate.v1.ResolveUserGroupsResponse.resolved_at:type_name -> google.protobuf.Timestamp
 	6, // 3: queuegate.v1.ResolveUserGroupsResponse.expires_at:type_name -> google.protobuf.Timestamp
 	7, // 4: queuegate.v1.InvalidateUserGroupsResponse.cursor:type_name -> queuegate.v1.Cursor
-	1, // 5: queuegate.v1.UserGroupService.ResolveUserGroups:input_type -> queuegate.v1.ResolveUserGroupsRequest
-	3, // 6: queuegate.v1.UserGroupService.InvalidateUserGroups:input_type -> queuegate.v1.InvalidateUserGroupsRequest
-	2, // 7: queuegate.v1.UserGroupService.ResolveUserGroups:output_type -> queuegate.v1.ResolveUserGroupsResponse
-	4, // 8: queuegate.v1.UserGroupService.InvalidateUserGroups:output_type -> queuegate.v1.InvalidateUserGroupsResponse
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	8, // 5: queuegate.v1.InvalidateUserGroupsResponse.stale_gates:type_name -> queuegate.v1.StaleGate
+	1, // 6: queuegate.v1.UserGroupService.ResolveUserGroups:input_type -> queuegate.v1.ResolveUserGroupsRequest
+	3, // 7: queuegate.v1.UserGroupService.InvalidateUserGroups:input_type -> queuegate.v1.InvalidateUserGroupsRequest
+	2, // 8: queuegate.v1.UserGroupService.ResolveUserGroups:output_type -> queuegate.v1.ResolveUserGroupsResponse
+	4, // 9: queuegate.v1.UserGroupService.InvalidateUserGroups:output_type -> queuegate.v1.InvalidateUserGroupsResponse
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_user_groups_proto_init() }
