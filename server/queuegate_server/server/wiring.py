@@ -28,7 +28,7 @@ from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
-from queuegate_server.sync.connected import connected_gates
+from queuegate_server.sync.connected import listed
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
@@ -125,7 +125,7 @@ def build_server(
         queue,
         core.changes,
         readiness,
-        lambda: connected_gates(core.sync.leases),
+        lambda: listed(each.gate for each in core.sync.leases),
     )
     servicers: list[object] = [
         access,

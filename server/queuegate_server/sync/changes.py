@@ -12,7 +12,7 @@ from queuegate.v1 import cursor_pb2
 from queuegate_server.engine import Engine
 from queuegate_server.policystore.reloader import Reloader, ReloadState
 from queuegate_server.sync.barrier import StaleGate, Unconfirmed
-from queuegate_server.sync.connected import ConnectedGate, connected_gates
+from queuegate_server.sync.connected import ConnectedGate, listed
 from queuegate_server.sync.hub import SyncHub
 
 
@@ -133,8 +133,8 @@ class LocalChanges:
 
     @property
     def connected_gates(self) -> Sequence[ConnectedGate]:
-        """The connected gates, as `connected_gates` lists them."""
-        return connected_gates(self._hub.leases)
+        """Some of the connected gates."""
+        return listed(each.gate for each in self._hub.leases)
 
     @property
     def stale_seconds(self) -> float:

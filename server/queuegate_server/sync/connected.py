@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from heapq import nsmallest
 from typing import Final, NamedTuple
 
-from queuegate_server.sync.session import Session
-
 MAX_LISTED: Final = 20
 """The maximum number of gates that a server lists."""
 MAX_LISTED_BYTES: Final = 8 * 1024
@@ -14,7 +12,7 @@ MAX_LISTED_BYTES: Final = 8 * 1024
 
 
 class GateCounts(NamedTuple):
-    """What a gate says that it has decided since it started."""
+    """What a gate has decided since it started, in its own words."""
 
     decided: int
     """The number of decisions in its process."""
@@ -25,42 +23,30 @@ class GateCounts(NamedTuple):
 
 
 class ConnectedGate(NamedTuple):
-    """A gate. It chooses all but the caller itself, so this is for display only."""
+    """A gate, in its own words except for `caller`. Nothing is decided from this."""
 
-    name: str
-    caller: str
+    name: str = ""
+    caller: str = ""
     """The name of the authenticated caller."""
-    agent: str
+    agent: str = ""
     """Its program and version."""
-    stale_millis: int
+    stale_millis: int = 0
     """How long it may decide from its last state while it reaches no server."""
     counts: GateCounts | None = None
+    """Its latest counts; None if it has sent none."""
 
 
-def gate_counts(session: Session) -> GateCounts | None:
-    """Return a gate's latest counts; None if it has sent none."""
-    sent = session.counts
-    if sent is None:
-        return None
-    return GateCounts(
-        sent.decided, sent.stale, sent.fallbacks if sent.HasField("fallbacks") else None
-    )
-
-
-def connected_gates(sessions: Iterable[Session]) -> list[ConnectedGate]:
-    """Return a server's gates, first those with a fallback, then by name. Long lists are cut."""
-    gates = [
-        ConnectedGate(each.name, each.caller, each.agent, each.stale_millis, gate_counts(each))
-        for each in nsmallest(MAX_LISTED, sessions, key=_order)
-    ]
+def listed(gates: Iterable[ConnectedGate]) -> list[ConnectedGate]:
+    """Return some gates, first those with a fallback, then by name."""
+    rows = nsmallest(MAX_LISTED, gates, key=_order)
     size = 0
-    for number, gate in enumerate(gates):
+    for number, gate in enumerate(rows):
         size += len(json.dumps(gate))
         if size > MAX_LISTED_BYTES:
-            return gates[:number]
-    return gates
+            return rows[:number]
+    return rows
 
 
-def _order(session: Session) -> tuple[bool, str, str]:
-    has_fallback = session.counts is not None and session.counts.HasField("fallbacks")
-    return not has_fallback, session.name, session.caller
+def _order(gate: ConnectedGate) -> tuple[bool, str, str]:
+    has_fallback = gate.counts is not None and gate.counts.fallbacks is not None
+    return not has_fallback, gate.name, gate.caller

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.sync.change_log import MAX_INVALIDATED, POLICY_CHANGED, GateLog, StateChange
+from queuegate_server.sync.connected import ConnectedGate, GateCounts
 
 LEASE: Final = 5.0
 """Seconds for which a caller may decide after sending a ping."""
@@ -109,12 +110,8 @@ class Session:
     """Whether the caller has released its leases and stopped deciding under them."""
     is_closed: bool = False
     """Whether the caller has stopped deciding for good."""
-    stale_millis: int = 0
-    """How long the caller says that it may decide from its last state after its lease."""
-    agent: str = ""
-    """The caller's program and version; empty if unspecified."""
-    counts: sync_pb2.GateCounts | None = None
-    """The caller's latest counts; None if it has sent none."""
+    gate: ConnectedGate = field(default_factory=ConnectedGate)
+    """What the caller says about itself."""
     invalidated: list[tuple[str, str]] = field(default_factory=list)
     """The (partition, user) pairs whose groups were invalidated before being sent."""
     offered_bytes: int = 0
@@ -150,7 +147,7 @@ class Session:
         elif kind == "ping":
             self._ping = (request.ping.id, now)
             if request.ping.HasField("counts"):
-                self.counts = request.ping.counts
+                self.gate = self.gate._replace(counts=_counts(request.ping.counts))
         elif kind == "applied":
             self._note_applied(request.applied.sequence, now)
         elif kind == "release":
@@ -181,7 +178,7 @@ class Session:
         """How long the caller may decide from its last state after its lease, in seconds of the
         server's clock.
         """
-        return self.stale_millis / 1_000 * (1 + CLOCK_MARGIN / LEASE)
+        return self.gate.stale_millis / 1_000 * (1 + CLOCK_MARGIN / LEASE)
 
     @property
     def stale_until(self) -> float:
@@ -247,8 +244,7 @@ class Session:
         self._is_open = True
         self.name = request.name
         self.instance = request.instance
-        self.agent = request.agent
-        self.stale_millis = request.stale_millis
+        self.gate = ConnectedGate(request.name, self.caller, request.agent, request.stale_millis)
         if RULES not in request.rules:
             self._rights = self._rights._replace(local_decisions=False)
         self._partitions = frozenset(request.partitions)
@@ -353,6 +349,11 @@ class Session:
             keep_groups_of=keep_groups_of,
         )
         return sync_pb2.SyncResponse(opened=opened)
+
+
+def _counts(counts: sync_pb2.GateCounts) -> GateCounts:
+    fallbacks = counts.fallbacks if counts.HasField("fallbacks") else None
+    return GateCounts(counts.decided, counts.stale, fallbacks)
 
 
 def _removal(partition: str) -> sync_pb2.SyncResponse:
