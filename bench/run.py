@@ -46,6 +46,7 @@ _PARTS: Final = (
     "gate_outage",
     "webhook",
     "admission_queues",
+    "yarn_authorizer",
 )
 
 
