@@ -344,10 +344,10 @@ def _queues() -> list[tuple[str, str]]:
         ("Places in an object that name a queue", _count(walk.MAX_FOUND)),
         ("Name of a queue in an object", f"{_count(names.MAX_NAME)} characters"),
         (
-            "Entries in all lists and maps of an object; far more are an HTTP error",
-            _count(walk.MAX_NODES),
+            "Entries in all lists and maps of an object, except in `managedFields`",
+            _count(body.MAX_ENTRIES),
         ),
-        ("Levels of an object", _count(walk.MAX_DEPTH)),
+        ("Levels of an object; far more are an HTTP error", _count(walk.MAX_DEPTH)),
         ("Groups of the requester; more are an HTTP error", _count(body.MAX_GROUPS)),
         (
             "Name of the requester; a longer one is an HTTP error",

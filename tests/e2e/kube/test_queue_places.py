@@ -369,3 +369,46 @@ def test_a_request_with_too_many_queues(cluster: ApiServer) -> None:
     }
     path = path_of(run)
     assert "64 queues" in refusal(cluster.ask("bob", "POST", path, run))
+
+
+def test_a_component_that_is_no_pod_names_no_queue(cluster: ApiServer) -> None:
+    wrapper = {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": "with-a-service"},
+        "spec": {
+            "components": [
+                {
+                    "template": {
+                        "apiVersion": "v1",
+                        "kind": kind,
+                        "metadata": {"labels": {"queue": "root.closed"}},
+                    }
+                }
+                for kind in ("Service", "PersistentVolumeClaim", "ConfigMap")
+            ]
+        },
+    }
+    created(cluster.ask("bob", "POST", path_of(wrapper), wrapper))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        # With its managed fields, it has more entries than the limit.
+        ({f"key-{number}": "" for number in range(70_000)}, ""),
+        ({"args": [0] * 120_000}, "the object has more than 100000 entries"),
+    ],
+)
+def test_large_objects(cluster: ApiServer, spec: dict[str, Any], message: str) -> None:
+    large = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "large"},
+        "spec": spec,
+    }
+    answer = cluster.ask("bob", "POST", f"{path_of(large)}?dryRun=All", large)
+    if message:
+        assert message in refusal(answer)
+    else:
+        created(answer)

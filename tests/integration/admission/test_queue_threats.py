@@ -74,6 +74,26 @@ def test_strangers_learn_nothing_about_other_queues(tmp_path: Path) -> None:
         assert (record["user"], record["queue"]) == ("alice", "root.prod")
 
 
+@pytest.mark.parametrize("mode", ["deny", "warn"])
+def test_an_object_that_is_too_large_to_be_searched_is_no_way_around(
+    tmp_path: Path, mode: str
+) -> None:
+    """kubectl shows the reason, which it would not for an HTTP error."""
+    hidden = {"template": {"metadata": {"labels": {KEY: "prod"}}}}
+    spec = {"args": [0] * 200_000, **hidden}
+    reason = "the object has more than 100000 entries"
+    with checking(tmp_path, mode=mode) as webhook:
+        answer = webhook.review("/queues", review("alice", {}, spec=spec))
+    if mode == "deny":
+        assert not answer["allowed"]
+        assert answer["status"]["message"] == reason
+    else:
+        assert answer["allowed"]
+        assert answer["warnings"] == [reason]
+    record = json.loads((tmp_path / "audit.log").read_text())
+    assert (record["user"], record["reason"]) == ("alice", "invalid_field")
+
+
 @pytest.mark.parametrize(
     ("user", "is_trusted"),
     [

@@ -86,15 +86,29 @@ def naming(count: int, different: int) -> bytes:
     return review(b'{"spec":[%s]}' % ",".join(templates).encode())
 
 
+def updated(value: bytes) -> bytes:
+    """A review with an object as the new one and the old one."""
+    return review(value + b',"oldObject":' + value)
+
+
+def managed(keys: int) -> bytes:
+    """An object with a managed field for each of its keys."""
+    own = b",".join(b'"k%d":1' % number for number in range(keys))
+    fields = b",".join(b'"f:k%d":{}' % number for number in range(keys))
+    return b'{"metadata":{"managedFields":[{%s}]},"spec":{%s}}' % (fields, own)
+
+
 QUEUE_BODIES: dict[str, Callable[[], bytes]] = {
     # Objects near the limits, which are searched completely.
     "large legal objects": lambda: legal(MAX_BODY * 2 // 5),
     "objects of many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}", 3 * 95_000),
+    "updates of objects with managed fields": lambda: updated(managed(60_000)),
     "objects of long texts": lambda: filled(b'{"spec":"', b",[{:", b'"}'),
     "many names of a few queues": lambda: naming(20_000, MAX_NAMED),
     # Objects beyond the limits.
     "many names of many queues": lambda: naming(20_000, 20_000),
     "too many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}"),
+    "updates of too many lists": lambda: updated(b'{"spec":[%s1]}' % (b"[]," * 500_000)),
     "too many brackets": lambda: filled(b'{"spec":', b"[", b""),
     "too many levels": lambda: filled(b'{"spec":', b'{"a":', b"", 500_000),
     "texts without an end": lambda: filled(b'{"spec":"' + b"," * 200_000, b'\\"', b"}"),

@@ -3,21 +3,31 @@
 import json
 import time
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.admission.bodies import MAX_BODY_BYTES
+from queuegate_server.admission.queues import body as queue_body
 from queuegate_server.admission.queues.body import MAX_ENTRIES, MAX_GROUPS, read_queue_review
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.review import MalformedReview
 from queuegate_server.runtime.event_loop import run_at_once
 from tests.support.queue_reviews import body
 
+TOO_MANY = f"the object has more than {MAX_ENTRIES} entries"
+
 
 def decoded(content: bytes) -> QueueReview:
     return run_at_once(read_queue_review(content))
+
+
+def written(new: Any, old: Any = None) -> bytes:
+    """Return a review of two objects without spaces, as an API server writes it."""
+    content = json.loads(body("alice", new, oldObject=old, operation="UPDATE"))
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 values = st.recursive(
@@ -36,7 +46,7 @@ def test_objects_are_decoded_as_json(new: dict[str, Any], old: dict[str, Any] | 
     except UnicodeEncodeError:
         encoded = json.dumps(content).encode()
     review = decoded(encoded)
-    assert (review.new, review.old) == (new, old)
+    assert (review.new, review.old, review.fault) == (new, old, "")
 
 
 def test_all_fields_of_the_request() -> None:
@@ -103,18 +113,107 @@ def test_text_does_not_count_as_entries(unit: str, before: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "new",
+    ("entry", "each"),
     [
-        [0] * MAX_ENTRIES,
-        [[]] * MAX_ENTRIES,
-        [{}] * MAX_ENTRIES,
-        {str(number): "" for number in range(MAX_ENTRIES)},
-        {str(number): ',"' for number in range(MAX_ENTRIES)},
+        *(("0", 1), ('"a"', 1), ("[]", 1), ("{}", 1), ("[0]", 2), ("[[]]", 2)),
+        *(('{"a":0,"b":1}', 3), ('",\\""', 1), ('["[]"]', 2), ('{"":[]}', 2)),
     ],
 )
-def test_too_many_entries(new: Any) -> None:
-    with pytest.raises(MalformedReview, match="more than 100000 entries"):
-        decoded(body("alice", {"spec": new}))
+def test_entries_are_counted(entry: str, each: int) -> None:
+    most = (MAX_ENTRIES - 1) // each
+    for count, fault in ((most, ""), (most + 1, TOO_MANY)):
+        spec = json.loads(f"[{','.join([entry] * count)}]")
+        review = decoded(written({"spec": spec}))
+        assert review.fault == fault
+        if not fault:
+            assert review.new == {"spec": spec}
+
+
+@given(value=st.dictionaries(st.text(), values), step=st.integers(1, 20))
+def test_entries_are_counted_in_every_step(value: dict[str, Any], step: int) -> None:
+    content = written({"data": value})
+    for limit, fault in ((entries({"data": value}), False), (entries(value), True)):
+        with (
+            mock.patch.object(queue_body, "MAX_ENTRIES", limit),
+            mock.patch.object(queue_body, "_STEP_BYTES", step),
+        ):
+            assert bool(decoded(content).fault) is fault
+
+
+def entries(value: object) -> int:
+    """Return the number of entries of all maps and lists in a value."""
+    if not isinstance(value, dict | list):
+        return 0
+    return len(value) + sum(map(entries, value.values() if isinstance(value, dict) else value))
+
+
+@pytest.mark.parametrize("value", ["", ',"', '\\",'])
+def test_keys_are_entries(value: str) -> None:
+    new = {str(number): value for number in range(MAX_ENTRIES - 1)}
+    assert decoded(body("alice", {"data": new})).new == {"data": new}
+    assert decoded(body("alice", {"data": new | {"x": ""}})).fault == TOO_MANY
+
+
+def managed(keys: int, **others: Any) -> dict[str, Any]:
+    """Return an object of many keys, as an API server stores it with its managed fields."""
+    fields: dict[str, Any] = {f"f:key-{number}": {} for number in range(keys)}
+    entry = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": fields}}
+    data = {f"key-{number}": "" for number in range(keys)}
+    return {"metadata": {"labels": {"a": "b"}, "managedFields": [entry], **others}, "data": data}
+
+
+def test_managed_fields_are_no_entries() -> None:
+    new, old = managed(45_000, name="a"), managed(40_000)
+    review = decoded(written(new, old))
+    assert review.fault == ""
+    new["metadata"]["managedFields"] = old["metadata"]["managedFields"] = None
+    assert (review.new, review.old) == (new, old)
+
+
+def test_members_that_look_like_the_managed_fields_are_searched() -> None:
+    new = managed(40_000)
+    new["spec"] = {"managedFields": new["metadata"]["managedFields"]}
+    assert decoded(written(new)).fault == TOO_MANY
+    new["spec"] = {"managedFields": [managed(1)]}
+    assert decoded(written(new)).new == {
+        **new,
+        "metadata": {**new["metadata"], "managedFields": None},
+    }
+
+
+def test_an_old_object_of_too_many_entries_is_not_decoded() -> None:
+    review = decoded(written({"spec": 1}, {"spec": [0] * MAX_ENTRIES}))
+    assert (review.new, review.old, review.fault) == ({"spec": 1}, None, "")
+
+
+LARGE: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": [0] * MAX_ENTRIES}
+
+
+@pytest.mark.parametrize(
+    ("old", "is_same"),
+    [
+        (LARGE, True),
+        ({**LARGE, "metadata": {"finalizers": ["x"], "labels": {"a": "b"}}}, True),
+        ({**LARGE, "metadata": {"labels": {"a": "b"}, "managedFields": []}}, True),
+        ({**LARGE, "metadata": {"labels": {"a": "c"}}}, False),
+        ({**LARGE, "metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}}, False),
+        ({**LARGE, "metadata": None}, False),
+        ({**LARGE, "spec": [1]}, False),
+        ({"x": LARGE, **LARGE}, False),
+        (None, False),
+    ],
+)
+def test_objects_that_are_not_decoded_can_be_compared(old: Any, is_same: bool) -> None:
+    review = decoded(written(LARGE, old))
+    assert review.fault == TOO_MANY
+    assert (review.new == review.old) is is_same
+
+
+def test_a_request_with_an_object_that_is_not_decoded() -> None:
+    review = decoded(body("alice", LARGE, groups=["dev"], dryRun=True, subResource="status"))
+    assert (review.uid, review.user, review.groups) == ("u-1", "alice", ("dev",))
+    assert (review.dry_run, review.subresource, review.name) == (True, "status", "run-1")
+    assert "0,0" not in str(review.new)[:200]
 
 
 @pytest.mark.parametrize("unit", [b"[", b'{"a":'])
@@ -126,10 +225,21 @@ def test_deep_nesting(unit: bytes) -> None:
 
 @pytest.mark.parametrize("unit", [b'\\"', b"\\", b'",', b'"', b",", b"[]", b'"a":'])
 def test_hostile_bodies_take_linear_time(unit: bytes) -> None:
-    content = b'{"' + b"," * MAX_ENTRIES + unit * (MAX_BODY_BYTES // len(unit) - MAX_ENTRIES)
+    text = b"," * MAX_ENTRIES + unit * (MAX_BODY_BYTES // len(unit) - MAX_ENTRIES)
     started = time.process_time()
     with pytest.raises(MalformedReview):
-        decoded(content)
+        decoded(b'{"' + text)
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("unit", ["a", '"', "\\", ',"', '"managedFields":"', "[{"])
+def test_hostile_objects_take_linear_time(unit: str) -> None:
+    """Parts of the text that is cut out occur again and again."""
+    text = unit * (MAX_BODY_BYTES // 8 // len(unit))
+    metadata = {"labels": {"a": text}, "managedFields": text}
+    content = written({"metadata": metadata, "spec": [f"{text}a", [0] * MAX_ENTRIES]})
+    started = time.process_time()
+    assert decoded(content).fault == TOO_MANY
     assert time.process_time() - started < 2
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from queuegate.policy.acl import AclNames
+from queuegate_server.admission.queues.body import MAX_ENTRIES
 from queuegate_server.admission.queues.decider import CannotDecide
 from queuegate_server.admission.queues.usable_queues import MAX_COUNTED
 from queuegate_server.admission.review import write_review
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 
 KUBERNETES: dict[str, Any] = {"groups": "kubernetes"}
 BOTH: dict[str, Any] = {"groups": "both"}
+TOO_MANY = "the object has more than 100000 entries"
+REFUSED: tuple[str, tuple[str, ...]] = (TOO_MANY, ())
 DOWN = "resolver 'test' is unavailable"
 
 
@@ -275,6 +278,27 @@ async def test_the_shortest_warnings_come_first() -> None:
     assert len(lengths) == 8
     written = json.loads(write_review("u", response))["response"]["warnings"]
     assert written == [*response.warnings[:5], "and 3 more warnings"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "warnings"),
+    [
+        ({}, *REFUSED),
+        ({"mode": "warn"}, "", (TOO_MANY,)),
+        ({"mode": "off"}, "", ()),
+        ({"exempt": ["^bob$"]}, "", ()),
+        ({"mode": "warn", "schedulers": {"places": [{"label": PLACE, "mode": "deny"}]}}, *REFUSED),
+    ],
+)
+async def test_an_object_of_too_many_entries_gets_an_answer(
+    settings: dict[str, Any], message: str, warnings: tuple[str, ...]
+) -> None:
+    reviewing = Reviewing(**settings)
+    response = await reviewing.review("bob", object={"spec": [0] * MAX_ENTRIES})
+    assert (response.allowed, response.message) == (not message, message)
+    assert response.warnings == warnings
+    mode = "deny" if message else "warn"
+    assert reviewing.counted() == ({("any", "refused", mode): 1} if message or warnings else {})
 
 
 @pytest.mark.parametrize(

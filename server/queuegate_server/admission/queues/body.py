@@ -1,28 +1,30 @@
 """Decodes an AdmissionReview with its complete objects. Pure.
 
 Unlike `admission.review`, which decodes only the members that its rules inspect, all of an object
-is decoded, because a name may stand anywhere in it. The number of values is limited before that.
+is decoded, because a name may stand anywhere in it. Each entry becomes a Python object, so entries
+are counted first. An object with too many is not decoded, and the reason is part of the review.
 """
 
+import contextlib
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
 from queuegate_server.admission.queues.model import QueueReview
-from queuegate_server.admission.queues.walk import MAX_NODES
+from queuegate_server.admission.queues.walk import TooComplex
 from queuegate_server.admission.review import API_VERSION, KIND, MalformedReview, decoding
 from queuegate_server.runtime.resources import no_garbage_collection
 
 MAX_GROUPS: Final = 10_000
-MAX_ENTRIES: Final = 2 * MAX_NODES
-"""The maximum number of entries in the old and the new object together. Each becomes a Python
-object before the objects can be searched."""
+MAX_ENTRIES: Final = 100_000
+"""The maximum number of entries of maps and lists in an object, without its `managedFields`."""
 _STRING: Final = re.compile(rb'"[^"]*+"?')
 """A string without escaped quotes; matches unterminated strings as well."""
 _STEP_BYTES: Final = 64 * 1024
 """How many bytes are searched for strings in a step; 0.1 to 3 ms."""
+_NULL: Final = b"null"
 
 
 class _Kind(TypedDict, total=False):
@@ -32,7 +34,7 @@ class _Kind(TypedDict, total=False):
 
 class _UserInfo(TypedDict, total=False):
     username: str | None
-    groups: list[str] | None
+    groups: msgspec.Raw
 
 
 class _Request(TypedDict, total=False):
@@ -44,8 +46,8 @@ class _Request(TypedDict, total=False):
     namespace: str | None
     name: str | None
     dryRun: bool | None
-    object: dict[str, Any] | None
-    oldObject: dict[str, Any] | None
+    object: msgspec.Raw
+    oldObject: msgspec.Raw
 
 
 class _Review(TypedDict):
@@ -54,61 +56,49 @@ class _Review(TypedDict):
     request: _Request
 
 
+class _Metadata(TypedDict, total=False):
+    annotations: msgspec.Raw
+    labels: msgspec.Raw
+    managedFields: msgspec.Raw
+
+
+class _Object(TypedDict, total=False):
+    metadata: msgspec.Raw
+
+
 _REVIEW: Final = msgspec.json.Decoder(_Review)
-
-
-def _count_entries(text: bytes) -> int:
-    """Return at least the number of entries of objects and lists in JSON text.
-
-    Each entry but the first follows a comma; strings may contain more of them. An entry may be
-    empty and have only brackets.
-    """
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
-
-
-def _limit_entries(body: bytes) -> Generator[None, None, None]:
-    """Raise MalformedReview in short steps if there are too many entries."""
-    if _count_entries(body) <= MAX_ENTRIES:
-        return
-    yield
-    # Outside strings, JSON has no backslash: decoding ends there.
-    body = body.replace(rb"\\", b"")
-    yield
-    body = body.replace(rb"\"", b"")
-    yield
-    entries = 0
-    is_in_string = False
-    for start in range(0, len(body), _STEP_BYTES):
-        text = body[start : start + _STEP_BYTES]
-        if is_in_string:
-            text = b'"' + text
-        is_in_string = text.count(b'"') % 2 == 1
-        entries += _count_entries(_STRING.sub(b"", text))
-        if entries > MAX_ENTRIES:
-            raise MalformedReview(f"the objects have more than {MAX_ENTRIES // 2} entries")
-        yield
+_GROUPS: Final = msgspec.json.Decoder(list[str] | None)
+_COMPLETE: Final = msgspec.json.Decoder(dict[str, Any] | None)
+_OBJECT: Final = msgspec.json.Decoder(_Object | None)
+_METADATA: Final = msgspec.json.Decoder(_Metadata | None)
 
 
 def read_queue_review(body: bytes) -> Generator[None, None, QueueReview]:
     """Decode the request in a body, in short steps. Raises MalformedReview.
 
-    Decoding itself is one step, of up to 15 ms.
+    Decoding the request is one step, and so is each object. Each takes up to 15 ms.
     """
-    yield from _limit_entries(body)
-    # Each collection would visit all objects decoded so far, which takes longer than decoding.
-    with decoding(f"an {KIND}"), no_garbage_collection():
+    with decoding(f"an {KIND}"):
         review = _REVIEW.decode(body)
-    yield
     if (review["apiVersion"], review["kind"]) != (API_VERSION, KIND):
         raise MalformedReview(f"the body is not an {KIND} of {API_VERSION}")
     request = review["request"]
     if not request["uid"]:
         raise MalformedReview("request.uid must not be empty")
-    user, groups = request["userInfo"].get("username"), request["userInfo"].get("groups") or ()
+    user, groups = request["userInfo"].get("username"), _groups(request["userInfo"])
     if not user:
         raise MalformedReview("request.userInfo.username must not be empty")
-    if len(groups) > MAX_GROUPS:
-        raise MalformedReview(f"request.userInfo.groups has more than {MAX_GROUPS} items")
+    yield
+    text, old_text = _text(request.get("object")), _text(request.get("oldObject"))
+    old: Mapping[str, Any] | None = None
+    fault = ""
+    try:
+        new = yield from _decoded(text)
+    except TooComplex as error:
+        new, old, fault = _abridged(text), _abridged(old_text), str(error)
+    else:
+        with contextlib.suppress(TooComplex):  # without an old object, all names count as new
+            old = yield from _decoded(old_text)
     kind = request["kind"]
     return QueueReview(
         uid=request["uid"],
@@ -119,8 +109,102 @@ def read_queue_review(body: bytes) -> Generator[None, None, QueueReview]:
         namespace=request.get("namespace") or "",
         name=request.get("name") or "",
         user=user,
-        groups=tuple(groups),
-        new=request.get("object"),
-        old=request.get("oldObject"),
+        groups=groups,
+        new=new,
+        old=old,
+        fault=fault,
         dry_run=request.get("dryRun") or False,
     )
+
+
+def _text(raw: msgspec.Raw | None) -> bytes:
+    return _NULL if raw is None else bytes(raw)
+
+
+def _groups(user: _UserInfo) -> tuple[str, ...]:
+    """Decode the groups of a user. They are counted by their quotation marks first."""
+    text = _text(user.get("groups"))
+    if text.count(b'"') - text.count(b'\\"') > 2 * MAX_GROUPS:
+        raise MalformedReview(f"request.userInfo.groups has more than {MAX_GROUPS} items")
+    with decoding("a list of groups"):
+        return tuple(_GROUPS.decode(text) or ())
+
+
+def _decoded(text: bytes) -> Generator[None, None, Mapping[str, Any] | None]:
+    """Decode an object in short steps. Raises TooComplex."""
+    if _count_entries(text) > MAX_ENTRIES:
+        text = _without_managed_fields(text)
+        yield
+        yield from _limit_entries(text)
+    # Each collection would visit all objects decoded so far, which takes longer than decoding.
+    with decoding("an object"), no_garbage_collection():
+        value: Mapping[str, Any] | None = _COMPLETE.decode(text)
+    yield
+    return value
+
+
+def _count_entries(text: bytes) -> int:
+    """Return at least the number of entries of maps and lists in JSON text.
+
+    The first entry of each follows a bracket, and the others a comma. Some may be in strings, or
+    brackets of an empty map or list.
+    """
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _limit_entries(text: bytes) -> Generator[None, None, None]:
+    """Raise TooComplex in short steps if an object has too many entries."""
+    # Outside strings, JSON has no backslash: decoding ends there.
+    text = text.replace(rb"\\", b"")
+    yield
+    text = text.replace(rb"\"", b"")
+    yield
+    entries = 0
+    before = b""
+    is_in_string = False
+    for start in range(0, len(text), _STEP_BYTES):
+        part = text[start : start + _STEP_BYTES]
+        if is_in_string:
+            part = b'"' + part
+        is_in_string = part.count(b'"') % 2 == 1
+        part = _STRING.sub(b"0", part)
+        entries += _count_entries(part)
+        part = before + part
+        entries -= part.count(b"[]") + part.count(b"{}")
+        before = part[-1:]
+        yield
+    if entries > MAX_ENTRIES:
+        raise TooComplex(f"the object has more than {MAX_ENTRIES} entries")
+
+
+def _metadata(text: bytes) -> tuple[bytes, _Metadata]:
+    """Return the metadata in the text of an object, as text and decoded."""
+    with decoding("an object"):
+        metadata = _text((_OBJECT.decode(text) or _Object()).get("metadata"))
+        return metadata, _METADATA.decode(metadata) or _Metadata()
+
+
+def _without_managed_fields(text: bytes) -> bytes:
+    """Return the text of an object without its managed fields, which are not searched."""
+    _, metadata = _metadata(text)
+    if "managedFields" not in metadata:
+        return text
+    fields = b'"managedFields":' + _text(metadata["managedFields"])
+    # The same text elsewhere may be a member that is searched.
+    return text.replace(fields, b'"managedFields":null') if text.count(fields) == 1 else text
+
+
+def _abridged(text: bytes) -> Mapping[str, Any]:
+    """Return an object whose members are texts. It can only be compared with another one.
+
+    The metadata has only the labels and annotations. The rest is the text around the metadata.
+    """
+    whole, metadata = _metadata(text)
+    before, _, after = text.partition(b'"metadata":' + whole)
+    return {
+        "metadata": {
+            "annotations": _text(metadata.get("annotations")),
+            "labels": _text(metadata.get("labels")),
+        },
+        "rest": (before, after),
+    }

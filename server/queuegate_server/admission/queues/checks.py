@@ -16,7 +16,7 @@ from queuegate_server.admission.queues.model import (
     Requirements,
 )
 from queuegate_server.admission.queues.names import InvalidQueueName, QueueNames
-from queuegate_server.admission.queues.places import SUBMIT, Kind, Places
+from queuegate_server.admission.queues.places import SUBMIT, Kind, Places, enforced_mode
 from queuegate_server.admission.queues.walk import TooComplex, find_names
 from queuegate_server.settings.admission import Mode, QueueChecks
 
@@ -61,7 +61,7 @@ def requirements(
         return Requirements()
     kind = (review.group, review.kind)
     try:
-        found = yield from _names(kind, review.new, places)
+        found = yield from _new_names(kind, review, places)
         before: list[QueueName] = []
         new = found
         if review.operation == _UPDATE:
@@ -70,9 +70,10 @@ def requirements(
             new = [each for each in found if _identity(each) not in known]
         _limit_queues(new)
     except TooComplex as error:
-        if review.old is not None and _names_the_same(review.new or {}, review.old):
+        # The names are unknown, so any scheduler may read one.
+        mode = enforced_mode(settings, places)
+        if mode is Mode.OFF or _names_the_same(review):
             return Requirements()
-        mode = _strictest(settings, places)
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
     checks = _checks(new, review.namespace, places, names())
     if _has_queue(found, places):
@@ -82,6 +83,15 @@ def requirements(
     return Requirements(
         (*checks.checks, *unqueued.checks), (*checks.obstacles, *unqueued.obstacles)
     )
+
+
+def _new_names(
+    kind: Kind, review: QueueReview, places: Places
+) -> Generator[None, None, list[QueueName]]:
+    """Return the names in the new object. Raises TooComplex."""
+    if review.fault:
+        raise TooComplex(review.fault)
+    return (yield from _names(kind, review.new, places))
 
 
 def _names(
@@ -111,11 +121,14 @@ def _has_queue(found: Iterable[QueueName], places: Places) -> bool:
     return any(each.is_read and places.modes[each.scheduler] is not Mode.OFF for each in found)
 
 
-def _names_the_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Return whether an update cannot change a name, because only members that name none changed.
+def _names_the_same(review: QueueReview) -> bool:
+    """Return whether a request cannot change a name, because only members that name none changed.
 
     So the finalizers of an object that is too complex can be removed.
     """
+    new, old = review.new, review.old
+    if new is None or old is None:
+        return False
     try:
         return _rest(new, {_METADATA}) == _rest(old, {_METADATA}) and _rest(
             new.get(_METADATA), _NAMELESS
@@ -189,9 +202,3 @@ def _checks(
         ),
         tuple(obstacles),
     )
-
-
-def _strictest(settings: QueueChecks, places: Places) -> Mode:
-    """Return the mode for an object whose names are unknown, so that any scheduler may read it."""
-    modes = {settings.mode, *places.modes.values()}
-    return next(mode for mode in (Mode.DENY, Mode.WARN, Mode.OFF) if mode in modes)

@@ -98,5 +98,8 @@ class QueueReview:
     groups: tuple[str, ...]
     new: Mapping[str, Any] | None
     old: Mapping[str, Any] | None
+    fault: str = ""
+    """Why the new object cannot be searched; empty if it can. If not, both objects are abridged:
+    they can only be compared."""
     dry_run: bool = False
     """Whether the API server will not store the object. The answer is the same."""

@@ -306,6 +306,16 @@ def checked_schedulers(settings: QueueChecks) -> Iterator[tuple[str, Mode]]:
         yield name, Mode.OFF if is_off else mode or settings.mode
 
 
+def enforced_mode(settings: QueueChecks, places: Places) -> Mode:
+    """Return the strictest mode of all schedulers; `off` if nothing is checked."""
+    modes = set(places.modes.values())
+    if settings.unqueued != "allow":
+        modes.add(settings.mode)
+    if settings.mode is Mode.OFF:
+        return Mode.OFF
+    return next((mode for mode in (Mode.DENY, Mode.WARN) if mode in modes), Mode.OFF)
+
+
 def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace | FieldPlace]:
     for name, mode in listed_schedulers(settings.schedulers):
         modes[name] = mode or settings.mode

@@ -10,7 +10,7 @@ from typing import Any, Final
 from queuegate_server.admission.queues import conditions
 from queuegate_server.admission.queues.annotation_webhooks import annotation_configurations
 from queuegate_server.admission.queues.listed_kinds import ListedKinds, rule
-from queuegate_server.admission.queues.places import Places, build_places
+from queuegate_server.admission.queues.places import build_places, enforced_mode
 from queuegate_server.admission.queues.yaml_writer import COMMENT
 from queuegate_server.settings.admission import Admission, Mode, QueueChecks
 
@@ -60,16 +60,6 @@ def queue_configurations(admission: Admission, service: Service, name: str) -> l
     """
     queues = admission.queues
     return [] if queues is None else _queue_configurations(queues, service, f"{name}-queues")
-
-
-def enforced_mode(settings: QueueChecks, places: Places) -> Mode:
-    """Return the strictest mode of all schedulers; `off` if nothing is checked."""
-    modes = set(places.modes.values())
-    if settings.unqueued != "allow":
-        modes.add(settings.mode)
-    if settings.mode is Mode.OFF:
-        return Mode.OFF
-    return next((mode for mode in (Mode.DENY, Mode.WARN) if mode in modes), Mode.OFF)
 
 
 def _queue_configurations(

@@ -30,8 +30,6 @@ from queuegate_server.admission.queues.roles import (
     role_of_items,
 )
 
-MAX_NODES: Final = 100_000
-"""The maximum number of entries of maps and lists in an object."""
 MAX_DEPTH: Final = 100
 """The maximum number of nested maps and lists."""
 MAX_FOUND: Final = 1_000
@@ -94,7 +92,7 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
         places: Where the schedulers read names.
 
     Raises:
-        TooComplex: The object has more than MAX_NODES entries, MAX_DEPTH levels or MAX_FOUND names.
+        TooComplex: The object has more than MAX_DEPTH levels or MAX_FOUND names.
     """
     joins = _Joins([], {})
     found = 0
@@ -109,7 +107,6 @@ def find_names(kind: Kind, value: Mapping[str, Any], places: Places) -> Iterator
 def _search(
     kind: Kind, value: Mapping[str, Any], places: Places, joins: _Joins
 ) -> Iterator[QueueName | None]:
-    nodes = 0
     within = WITHIN.get(kind)
     # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
     waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind))])]
@@ -121,9 +118,6 @@ def _search(
             continue
         if node.depth > MAX_DEPTH:
             raise TooComplex(f"the object has more than {MAX_DEPTH} levels")
-        nodes += len(node.value)
-        if nodes > MAX_NODES:
-            raise TooComplex(f"the object has more than {MAX_NODES} entries")
         if isinstance(node.value, list):
             waiting.append(_items(node, node.value))
             continue

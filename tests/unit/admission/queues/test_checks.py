@@ -11,7 +11,7 @@ from queuegate_server.admission.queues.checks import MAX_QUEUES, UNQUEUED, requi
 from queuegate_server.admission.queues.model import QueueReview, Requirements
 from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.admission.queues.places import build_places
-from queuegate_server.admission.queues.walk import MAX_NODES
+from queuegate_server.admission.queues.walk import MAX_DEPTH, MAX_FOUND
 from queuegate_server.runtime.event_loop import run_at_once
 from queuegate_server.settings.admission import Mode, QueueChecks
 
@@ -306,13 +306,16 @@ def test_the_number_of_queues_is_bounded() -> None:
     assert len(required("example.com/Thing", many(101), many(100)).checks) == 1
 
 
+TOO_COMPLEX: dict[str, Any] = {"spec": [labels(kueue="a")] * (MAX_FOUND + 1)}
+
+
 def test_finalizers_of_objects_that_are_too_complex_can_be_removed() -> None:
-    spec = {"x": [0] * (MAX_NODES + 1)}
+    spec = TOO_COMPLEX["spec"]
     old = {"metadata": {"finalizers": ["a"], "resourceVersion": "1"}, "spec": spec}
     assert required("Pod", {"metadata": {"resourceVersion": "2"}, "spec": spec}, old) == EMPTY
     assert len(required("Pod", old).obstacles) == 1
     assert len(required("Pod", {**labels(kueue="a"), "spec": spec}, old).obstacles) == 1
-    assert len(required("Pod", {**old, "spec": {"x": [1] * (MAX_NODES + 1)}}, old).obstacles) == 1
+    assert len(required("Pod", {**old, "spec": [*spec, 1]}, old).obstacles) == 1
 
 
 @pytest.mark.parametrize(
@@ -474,12 +477,21 @@ def test_schedulers_have_modes_of_their_own(
     assert [(check.scheduler, check.mode) for check in found.checks] == expected
 
 
-def test_an_object_that_is_too_complex_has_the_strictest_mode() -> None:
-    value = {"x": [0] * (MAX_NODES + 1)}
-    for mode, other, expected in (
-        ("off", "deny", Mode.DENY),
-        ("warn", "off", Mode.WARN),
-        ("deny", "off", Mode.DENY),
-    ):
-        found = required("Pod", value, mode=mode, schedulers={"kai": {"mode": other}})
-        assert found.obstacles[0].mode is expected
+@pytest.mark.parametrize(
+    ("mode", "other", "unqueued", "expected"),
+    [
+        ("warn", "deny", "allow", [Mode.DENY]),
+        ("deny", "warn", "allow", [Mode.WARN]),
+        ("deny", "off", "allow", []),
+        ("deny", "off", "deny", [Mode.DENY]),
+    ],
+)
+def test_an_object_that_is_too_complex_has_the_strictest_mode(
+    mode: str, other: str, unqueued: str, expected: list[Mode]
+) -> None:
+    value: dict[str, Any] = {}
+    for _ in range(MAX_DEPTH + 1):
+        value = {"x": value}
+    schedulers = {"kai": {"mode": other}}
+    found = required("Pod", value, mode=mode, schedulers=schedulers, unqueued=unqueued)
+    assert [each.mode for each in found.obstacles] == expected
