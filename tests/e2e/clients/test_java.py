@@ -21,6 +21,9 @@ NEEDED = {
     "GateServerTest.callsThatWaitForGates",
     "GateServerTest.decisionsReachTheAuditLog",
     "GateVectorsTest.vectors",
+    "OutboxTest.aFolderHasOneUser",
+    "PlantedFaultsTest.aTestFinds(Planted)[60]",
+    "PlantedFaultsTest.withoutAFaultTheTestsPass",
     "SessionTest.aLeaseStartsWhenThePingIsSent",
     "TlsServerTest.callers",
 }

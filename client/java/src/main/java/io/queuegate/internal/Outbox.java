@@ -48,8 +48,6 @@ public final class Outbox implements AutoCloseable {
    */
   private static final Set<Path> IN_USE = ConcurrentHashMap.newKeySet();
 
-  private static final Set<RandomAccessFile> NEVER_CLOSED = ConcurrentHashMap.newKeySet();
-
   private final Path folder;
   private final Path realFolder;
   private final RandomAccessFile lock;
@@ -151,8 +149,7 @@ public final class Outbox implements AutoCloseable {
         return file;
       }
     } catch (OverlappingFileLockException inAnotherClassLoader) {
-      NEVER_CLOSED.add(file); // closing it would end the other's lock
-      throw inUse(folder);
+      // Reported like a lock of another process.
     } catch (IOException error) {
       file.close();
       throw error;

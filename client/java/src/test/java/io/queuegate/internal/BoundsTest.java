@@ -126,6 +126,17 @@ class BoundsTest {
   }
 
   @Test
+  void policiesThatWereReplacedDoNotCount() {
+    int count = Bounds.MAX_QUEUES / 2 + 1;
+    PolicyPart.Builder large = complete("default", new Policies().queue("root", "*", "").build(), "x");
+    for (int i = 1; i < count; i++) {
+      large.getConfiguredQueuesBuilder().addName("q" + i).addParent(i).addSubmit(0).addAdmin(0);
+    }
+    World w = new World().live(part(large), part(large), part(large));
+    assertNotNull(w.fault(part(large.clone().setPartition("other"))));
+  }
+
+  @Test
   void partsInAnyOtherOrder() {
     World w = new World().live(whole("default", "alice"));
     PolicyPart.Builder next = complete("default", new Policies().queue("root", "bob", "").build(), "x");

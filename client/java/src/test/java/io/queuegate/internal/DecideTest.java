@@ -211,4 +211,14 @@ class DecideTest {
     w.give("eve", World.HOUR);
     assertEquals(Collections.emptyList(), w.decider.queues(Check.of("eve", "")));
   }
+
+  @Test
+  void namesOfALevelInAnyOrder() {
+    PolicyPart.Builder policy = new Policies().queue("root", "b", "").queue("root.x", "a,b,c", "").build();
+    World w = new World().live(World.part(World.complete("default", policy, "x")));
+    for (String user : new String[] {"a", "b", "c"}) {
+      w.expect(user, "root.x", io.queuegate.Reason.USER);
+    }
+    w.expect("d", "root.x", io.queuegate.Reason.NO_MATCH);
+  }
 }

@@ -2,6 +2,7 @@ package io.queuegate.internal;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -22,6 +23,9 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Consumer;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -105,6 +109,47 @@ class OutboxTest {
       outbox.close();
       assertFalse(add(outbox, "alice"));
     }
+  }
+
+  /** A decision is void if its policy is replaced or its lease expires before it is on disk. */
+  @Test
+  void aWriteThatTakesTime() throws IOException {
+    List<Consumer<World>> changes =
+        Arrays.asList(
+            w -> w.receive(World.whole("default", "bob")), w -> w.now += 5 * World.SECOND, w -> {});
+    for (int i = 0; i < changes.size(); i++) {
+      Path own = folder.resolve(String.valueOf(i));
+      Consumer<World> change = changes.get(i);
+      try (Outbox outbox = new Outbox(own)) {
+        World w = new World(outbox).live(World.whole("default", "alice"));
+        w.receive(World.opened(o -> o.setResumed(true).setReportDecisions(true)));
+        Files.createFile(own.resolve("00000000000000000001.decisions"));
+        assertNull(w.ask("alice", "root")); // the name is taken
+        Handler recovery = onLog(() -> change.accept(w)); // after the next write
+        StreamLog.LOG.addHandler(recovery);
+        try {
+          assertEquals(i < 2, w.ask("alice", "root") == null);
+        } finally {
+          StreamLog.LOG.removeHandler(recovery);
+        }
+        assertEquals(Collections.singletonList("alice"), take(outbox));
+      }
+    }
+  }
+
+  private static Handler onLog(Runnable action) {
+    return new Handler() {
+      @Override
+      public void publish(LogRecord record) {
+        action.run();
+      }
+
+      @Override
+      public void flush() {}
+
+      @Override
+      public void close() {}
+    };
   }
 
   /** Also of gates in Python and Go. */

@@ -90,7 +90,10 @@ class SessionTest {
     w.give("eve", 2 * SECOND, "g");
     w.now = Clock.FOREVER;
     w.expect("eve", "root", null);
-    w.now = HOUR + 2 * SECOND;
+    w.now = HOUR + SECOND;
+    w.taken();
+    w.receive(userGroups("eve", RESOLVE_OUTCOME_UNAVAILABLE, 0));
+    w.now += SECOND;
     w.expect("eve", "root", null); // they have expired
     assertEquals(Collections.singletonList("eve"), w.taken());
     w.receive(userGroups("eve", RESOLVE_OUTCOME_RESOLVED, HOUR, "g"));
@@ -190,6 +193,22 @@ class SessionTest {
     w.receive(opened(), whole("default", "alice"));
     assertEquals(9, w.receive(checkpoint(9)).getApplied().getSequence());
     assertEquals(9, w.session.open().getOpen().getResume().getSequence());
+    ByteString other = ByteString.copyFromUtf8("other");
+    assertNotNull(w.fault(opened(o -> o.setResumed(true).setEpoch(other))));
+    World fresh = new World();
+    fresh.session.open();
+    assertNotNull(fresh.fault(opened(o -> o.setResumed(true))));
+  }
+
+  @Test
+  void aNewStreamRequestsGroupsAgain() {
+    World w = new World().live(whole("default", " g"));
+    w.expect("eve", "root", null);
+    assertEquals(Collections.singletonList("eve"), w.taken());
+    w.session.open();
+    w.receive(opened(o -> o.setResumed(true)));
+    w.expect("eve", "root", null);
+    assertEquals(Collections.singletonList("eve"), w.taken());
   }
 
   @Test

@@ -34,9 +34,13 @@ final class World {
   int changes;
 
   World(String... partitions) {
+    this(null, partitions);
+  }
+
+  World(Outbox outbox, String... partitions) {
     replica = new Replica(partitions.length > 0, () -> changes++);
-    session = new Session(replica, wants, "gate", Arrays.asList(partitions), false, 0);
-    decider = new Decider(replica, session, wants, null, () -> now);
+    session = new Session(replica, wants, "gate", Arrays.asList(partitions), outbox != null, 0);
+    decider = new Decider(replica, session, wants, outbox, () -> now);
   }
 
   /** Processes messages, and returns the last acknowledgment. */

@@ -1,0 +1,194 @@
+package io.queuegate.internal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+
+import io.queuegate.Planted;
+import java.nio.file.Path;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** The tests of gates find faults, among them those planted in the gate in Python. */
+class PlantedFaultsTest {
+  @TempDir Path folder;
+
+  private static Planted in(String source, String what, String line, String fault, Class<?>... tests) {
+    return Planted.in(what, "io/queuegate/internal/" + source, line, fault, tests);
+  }
+
+  static Stream<Planted> faults() {
+    return Stream.of(protocol(), decisions(), policies(), clocks(), outboxes()).flatMap(each -> each);
+  }
+
+  private static Stream<Planted> protocol() {
+    return Stream.of(
+        in("Session", "counts the lease from the pong",
+            "startLease(response.getPong().getId());",
+            "startLease(response.getPong().getId());\n        leaseUntil = now + lease;", SessionTest.class),
+        in("Session", "confirms an invalidation without applying it",
+            "replica.users.forget(response.getForget().getPartition(), response.getForget().getUsersList());",
+            "", SessionTest.class),
+        in("Session", "keeps the lease of another server",
+            "    leaseUntil = Clock.NEVER;\n    replica.reset", "    replica.reset", SessionTest.class),
+        in("Session", "decides after a release",
+            "leaseUntil = now < Clock.FOREVER ? Math.min(leaseUntil, now) : Clock.NEVER;", "", SessionTest.class),
+        in("Session", "accepts pongs of an earlier stream",
+            "    pings.clear();\n    replica.dropParts();", "    replica.dropParts();", SessionTest.class),
+        in("Session", "confirms a policy that is incomplete",
+            "confirms && replica.incomplete() != null", "false", BoundsTest.class),
+        in("Session", "resumes from a position that is not confirmed",
+            "if (epoch != null) {\n      message.setResume(Cursor.newBuilder().setEpoch(epoch)",
+            "if (!announced.isEmpty()) {\n      message.setResume(Cursor.newBuilder().setEpoch(announced)",
+            SessionTest.class),
+        in("Session", "resumes from another server's position",
+            "opened.getResumed() && !opened.getEpoch().equals(epoch)", "false", SessionTest.class),
+        in("Session", "keeps a fleet's cursor without its groups",
+            "      fleetCursor = null;\n    }\n    leaseUntil", "    }\n    leaseUntil", SessionTest.class),
+        in("Session", "ignores the error of its clock",
+            "millis(opened.getLeaseMillis()) - clockError", "millis(opened.getLeaseMillis())", SessionTest.class),
+        in("Session", "counts the lifetime of groups from their arrival",
+            "exists, groups, askedAt,", "exists, groups, now,", SessionTest.class),
+        in("Wants", "uses groups that it has not requested",
+            "earlier == null || earlier.isAnswered", "false", SessionTest.class),
+        in("Wants", "waits for answers to an earlier stream",
+            "    waiting.clear();\n    lookups.clear();", "", SessionTest.class),
+        in("MessageChecks", "takes a failed look-up for a user without groups",
+            "given.getOutcome() != ResolveOutcome.RESOLVE_OUTCOME_RESOLVED", "false", SessionTest.class),
+        in("Users", "uses decisions whose groups were invalidated",
+            "entry.expiresAt = Clock.NEVER;", "", SessionTest.class),
+        in("Users", "tells nobody of invalidations",
+            "names.forEach(listening.invalidate);", "", LocalViewTest.class),
+        in("Liveness", "takes pongs without a policy for progress",
+            "if (!lacksPolicy) {", "if (true) {", LivenessTest.class),
+        in("Liveness", "waits forever for a pong after policies",
+            "unansweredLooks >= MAX_UNANSWERED_LOOKS", "false", LivenessTest.class),
+        in("GateCore", "applies messages of an earlier stream",
+            "if (isClosed || from != stream) {", "if (isClosed) {", GateCoreTest.class),
+        in("GateCore", "replaces a release by another acknowledgment",
+            "(reply == null || !reply.hasRelease())", "true", GateCoreTest.class),
+        in("GateCore", "decides from old state beside a new stream",
+            "      decider.setGrace(0);\n      hasAnswered", "      hasAnswered", GateCoreTest.class),
+        in("GateCore", "decides from old state for a server that rejects it",
+            "        session.reset(Collections.<String>emptyList());\n        break;", "        break;",
+            GateCoreTest.class),
+        in("GateCore", "pings without a readable clock",
+            "isClosed || now >= Clock.FOREVER", "isClosed", GateCoreTest.class));
+  }
+
+  private static Stream<Planted> decisions() {
+    return Stream.of(
+        in("Decider", "decides from a state that was replaced",
+            "replica.state() != from", "false", OutboxTest.class),
+        in("Decider", "decides after a slow write without a lease",
+            "decision = current(from, memo.decision, memo.entry); // the", "// the", OutboxTest.class),
+        in("Decider", "decides without a report", "|| !outbox.add(memo.question, memo.partition, decision)", "",
+            OutboxTest.class),
+        in("Decider", "uses groups beyond their lifetime",
+            "validUntil = Math.min(validUntil, entry.expiresAt());", "", SessionTest.class),
+        in("Decider", "hides that state is stale", "        true);\n  }\n\n  /** Decides",
+            "        false);\n  }\n\n  /** Decides", SessionTest.class),
+        in("Decider", "uses stated groups without the right",
+            "local.useGivenGroups && from.rights.assertGroups ? question.groups() : null", "question.groups()",
+            SessionTest.class),
+        in("Decider", "takes an unknown user for one without groups", "entry.exists\n", "true\n",
+            SessionTest.class),
+        in("Memory", "uses decisions from another policy",
+            "memo.generation == generation && ", "", SessionTest.class),
+        in("LocalView", "gives groups without a lease",
+            "!decider.isCovered(from, entry)", "false", LocalViewTest.class),
+        in("LocalView", "knows rights before the policies", "hasPolicies = isAccepted;\n  }",
+            "hasPolicies = true;\n  }\n\n  { hasPolicies = true; }", LocalViewTest.class),
+        in("Partition", "takes unknown groups for none",
+            "if (groups == null) {\n      return null;", "if (groups == null) {\n      return end(at, level, revision);",
+            SessionTest.class),
+        in("Partition", "prefers a service to the user's own right",
+            "!realUser.isEmpty() && (decision == null || !decision.allowed())", "!realUser.isEmpty()",
+            DecideTest.class),
+        in("Partition", "lets users submit to the recovery queue",
+            "!isYarn() && Names.isRecovery(path)", "false", DecideTest.class, GateVectorsTest.class),
+        in("Partition", "decides on queues that YARN creates without the server",
+            "created.containsKey(number)", "false", DecideTest.class, GateVectorsTest.class),
+        in("Partition", "prefers distant levels",
+            "level -= above[level]) {\n      if (name != null && lists(level, 0, name)) {",
+            "level -= above[level]) {\n      if (above[level - above[level]] == 0 && name != null"
+                + " && lists(level, 0, name)) {", DecideTest.class, GateVectorsTest.class));
+  }
+
+  private static Stream<Planted> policies() {
+    return Stream.of(
+        in("Replica", "decides by rules that it does not know",
+            "sent.getRules() == Partition.RULES && ", "", BoundsTest.class, DecideTest.class),
+        in("Replica", "takes another policy for an unchanged one",
+            "|| !known.checksum.equals(part.getChecksum())", "", BoundsTest.class),
+        in("Replica", "uses policies after a reset",
+            "replace(Collections.<String, PartitionPolicy>emptyMap(), state.rights);", "", SessionTest.class),
+        in("Replica", "accepts policies of any size", "together > LIMITS[i]", "false", BoundsTest.class),
+        in("Replica", "counts a policy twice that was replaced",
+            "heldSize[i] -= known.size[i];", "", BoundsTest.class),
+        in("Tables", "accepts chains of any length",
+            "lengths[i] >= Bounds.MAX_CHAIN_LEVELS", "false", BoundsTest.class),
+        in("Tables", "accepts references to later levels", "!isBelow(above, i + 1)", "false", BoundsTest.class),
+        in("Tables", "accepts names that do not exist",
+            "!isBelow(name, p.names.size())", "false", BoundsTest.class),
+        in("Tables", "ignores names at the end of a chain",
+            "p.starts[3 * i + 3] > p.starts[3 * i]", "false", BoundsTest.class),
+        in("Tables", "accepts a queue that is its own parent",
+            "distance == 0 || !isBelow(distance, i + 1)", "!isBelow(distance, i + 1)", BoundsTest.class),
+        in("Tables", "accepts starts of chains that do not exist",
+            "!isUnknown && !isBelow(start, partition.above.length)", "false", BoundsTest.class),
+        in("Tables", "searches lists that it has not sorted",
+            "Arrays.sort(partition.listed, start, start + length);", "", DecideTest.class, BoundsTest.class));
+  }
+
+  private static Stream<Planted> clocks() {
+    return Stream.of(
+        in("Clock", "ignores suspensions",
+            "suspended <= earlier.suspended + 2 * STEP_OF_FILE", "true", ClockTest.class),
+        in("Clock", "takes a pause for a suspension",
+            "monotonic.getAsLong() - now <= MAX_PAUSE", "true", ClockTest.class),
+        in("Clock", "trusts the wall clock",
+            "age < MAX_READING_AGE && -MAX_STEP < step && step < MAX_STEP", "-MAX_STEP < step && step < MAX_STEP",
+            ClockTest.class),
+        in("Users", "never requests groups again that it read without a clock",
+            "now < Clock.FOREVER && now >= at", "now >= at", SessionTest.class));
+  }
+
+  private static Stream<Planted> outboxes() {
+    return Stream.of(
+        in("Outbox", "stores more than fits", "waitingBytes + record.size() > MAX_OUTBOX_BYTES", "false",
+            OutboxTest.class),
+        in("Outbox", "shares its folder in a process", "!IN_USE.add(realFolder)", "false", OutboxTest.class),
+        in("Outbox", "drops a damaged file", "if (unreadable != null) {", "if (false) {", OutboxTest.class),
+        in("Outbox", "forgets what an earlier process left", "sealed.addAll(found);", "", OutboxTest.class),
+        in("Segment", "writes digits that it cannot read", "String.format(Locale.ROOT, ", "String.format(",
+            OutboxTest.class),
+        in("Reporter", "takes any confirmation for that of its report",
+            "inFlight == 0 || answer.getId() != inFlight", "inFlight == 0", ReporterTest.class),
+        in("Reporter", "removes decisions that were not reported",
+            "if (groups.isEmpty()) {\n      outbox.removeOldest();", "if (true) {\n      outbox.removeOldest();",
+            ReporterTest.class),
+        in("Reporter", "loses decisions that the server rejects",
+            "outbox.reject(rejected, faults.get(faults.firstKey()));", "", ReporterTest.class),
+        in("Reporter", "waits on a new stream for a confirmation of the last one",
+            "    inFlight = 0;\n  }\n\n  /** Returns the next", "  }\n\n  /** Returns the next",
+            ReporterTest.class));
+  }
+
+  @ParameterizedTest
+  @MethodSource("faults")
+  void aTestFinds(Planted fault) throws Exception {
+    assertNotEquals(0, fault.failures(folder));
+  }
+
+  @Test
+  void withoutAFaultTheTestsPass() throws Exception {
+    Planted nothing =
+        in("Reporter", "nothing", "private long last;", "private long last = 0;", SessionTest.class,
+            BoundsTest.class, DecideTest.class, LivenessTest.class, LocalViewTest.class, ClockTest.class,
+            OutboxTest.class, ReporterTest.class, GateCoreTest.class, GateVectorsTest.class);
+    assertEquals(0, nothing.failures(folder));
+  }
+}
