@@ -100,6 +100,7 @@ PAGES: Final = {
     "docs/how-to/systemd.md": Page(not_run=3),
     "docs/how-to/tls-and-callers.md": Page(not_run=1),
     "docs/how-to/trace.md": Page(not_run=1),
+    "docs/how-to/trino-groups.md": Page(not_run=2),
     "docs/how-to/upgrade.md": Page(not_run=2),
     "docs/how-to/use-the-console.md": Page(not_run=1),
     "docs/how-to/webhook-beside-yunikorn.md": Page(

@@ -1,0 +1,54 @@
+package io.queuegate.trino;
+
+import static io.trino.spi.StandardErrorCode.GENERIC_INTERNAL_ERROR;
+
+import io.queuegate.Client;
+import io.queuegate.QueuegateException;
+import io.queuegate.v1.ResolveOutcome;
+import io.queuegate.v1.ResolveUserGroupsResponse;
+import io.trino.spi.TrinoException;
+import io.trino.spi.security.GroupProvider;
+import java.util.LinkedHashSet;
+import java.util.Set;
+
+/**
+ * Gives Trino the groups of queuegate's resolvers.
+ *
+ * <p>It asks the server each time, which caches groups, so that an invalidation takes effect at once.
+ */
+final class QueuegateGroupProvider implements GroupProvider {
+  private final Client client;
+  private final String partition;
+
+  QueuegateGroupProvider(Settings settings) {
+    client = Client.connect(settings.client());
+    partition = settings.partition();
+  }
+
+  /**
+   * Returns the groups of a user; empty if the directory knows no such user.
+   *
+   * @throws TrinoException if they could not be looked up, which is never an empty set
+   */
+  @Override
+  public Set<String> getGroups(String user) {
+    ResolveUserGroupsResponse response;
+    try {
+      response = client.resolve(user, partition, false);
+    } catch (QueuegateException | IllegalArgumentException error) {
+      throw unavailable(error.getMessage(), error);
+    }
+    if (response.getOutcome() == ResolveOutcome.RESOLVE_OUTCOME_RESOLVED) {
+      return new LinkedHashSet<>(response.getUserGroup().getGroupsList());
+    }
+    if (response.getOutcome() == ResolveOutcome.RESOLVE_OUTCOME_NOT_FOUND) {
+      return Set.of();
+    }
+    throw unavailable(response.getDetail(), null);
+  }
+
+  private static TrinoException unavailable(String detail, Throwable cause) {
+    return new TrinoException(
+        GENERIC_INTERNAL_ERROR, "queuegate could not look up the user's groups: " + detail, cause);
+  }
+}
