@@ -103,7 +103,7 @@ def webhook_warnings(settings: Settings, source_map: SourceMap) -> Iterator[Diag
     """Yield warnings about the settings of a webhook that need no policy to be found."""
     if not settings.admission.needs_policy:
         return
-    # Imported here because it is slow to import, and needs the webhook's dependencies.
+    # Imported here because it is slow to import and rarely needed.
     from queuegate_server.admission.queues.policy_review import review_settings  # noqa: PLC0415
 
     yield from review_settings(settings, source_map)
