@@ -23,7 +23,7 @@ LISTEN ?= 127.0.0.1:50051
 # Which Python makes the environment; empty: the best of those on the path.
 PYTHON ?=
 # The parts of `make verify`, as tests/doors.toml lists them.
-DOORS := kubernetes documents fleet packaging lifecycle gates console yunikorn transports hadoop load bare
+DOORS := kubernetes documents fleet packaging lifecycle gates console yunikorn transports hadoop sources load bare
 # What to add to the command line of pytest in `make quick` and `make test-native`.
 PYTEST_ARGS ?=
 # Which fuzz targets run (empty: all), and how long each.

@@ -26,7 +26,7 @@ queues, and listing users requires directory queries.
 """
 OF_SERVER: Final = (
     *("admission", "convert", "diff", "ldap-check", "ldap-presets", "lint", "prove", "serve"),
-    *("test", "token", "validate"),
+    *("source-check", "test", "token", "validate"),
 )
 """The commands of `queuegate-server`. They are listed here because that program may not be
 installed."""
@@ -37,7 +37,7 @@ _ASKED: Final = (
 _ELSEWHERE: Final = {
     "--daemon-user": "only for queuegate-server convert; elsewhere, set daemon_user in --config",
     "--users-from": "only for queuegate-server diff, lint and prove",
-    "--set": "only for queuegate-server serve and ldap-check; elsewhere, edit the file of --config",
+    "--set": "only for queuegate-server serve and source-check; elsewhere, edit --config's file",
     "--old-yarn-site": "only for queuegate-server diff and prove",
     "--format": "only for queuegate-server convert, lint and validate; use -o for the output",
 }

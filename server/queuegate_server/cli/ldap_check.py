@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from queuegate.cli.terminal import join_names, unlistable
 from queuegate_server.cli import EXIT_NO
 from queuegate_server.cli.command import Failure, config_option, overrides_option
-from queuegate_server.formats.diagnostics import printable
+from queuegate_server.cli.lookup_output import show_outcome, show_step
 from queuegate_server.identity.registry import CHAIN
-from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
 from queuegate_server.identity.resolvers.ldap.defaults import PRESETS
 from queuegate_server.identity.resolvers.ldap.discovery import (
     ServerUrl,
@@ -35,6 +34,8 @@ from queuegate_server.settings.model import Settings
 def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
     """Look up one user on every server of a directory, and show every step.
 
+    An older name of `source-check`, for resolvers of type ldap.
+
     Exit status: 0 if all servers find the user with the same groups, 1 if not, 2 for incorrect
     usage or configuration.
     """
@@ -44,10 +45,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
         raise Failure(f"the settings are not valid\n{error}") from None
     name, options = _choose(settings, resolver)
     click.echo(f"resolver {name}, user {user!r}")
-    if not options.verify_certificate:
-        click.echo("WARNING: verify_certificate is off: anyone can impersonate the directory")
-    os.environ.setdefault("LDAPNOINIT", "1")
-    raise SystemExit(0 if asyncio.run(_check(options, user)) else EXIT_NO)
+    raise SystemExit(0 if asyncio.run(check_ldap(options, user)) else EXIT_NO)
 
 
 @click.command("ldap-presets")
@@ -83,8 +81,13 @@ def _choose(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
     raise Failure(f"--resolver {name}: there is no such resolver of type ldap; choose from {names}")
 
 
-async def _check(options: LdapOptions, user: str) -> bool:
-    """Print each server's result. Return whether all found the user with the same groups."""
+async def check_ldap(options: LdapOptions, user: str) -> bool | None:
+    """Print each server's result. Return whether all servers know the user; None if a lookup fails
+    or the servers disagree.
+    """
+    if not options.verify_certificate:
+        click.echo("WARNING: verify_certificate is off: anyone can impersonate the directory")
+    os.environ.setdefault("LDAPNOINIT", "1")
     servers = tuple(map(parse_url, options.urls))
     try:
         if options.discover is not None:
@@ -93,29 +96,21 @@ async def _check(options: LdapOptions, user: str) -> bool:
             )
     except LdapFault as fault:
         click.echo(f"FAILED: {fault.detail}\n  advice: {fault.advice}")
-        return False
+        return None
     results: set[frozenset[str] | None] = set()
-    all_succeeded = True
+    has_failed = False
     for url in servers:
         click.echo(f"\n{url}")
         statistics = LdapStatistics()
         outcome, notes = await _look_up(url, user, options, statistics)
-        if isinstance(outcome, KnownUser):
-            results.add(frozenset(outcome.groups))
-            groups = outcome.groups
-            click.echo(f"  groups ({len(groups)}): {join_names(groups) or 'none'}")
-            notes += filter(None, [unlistable(groups)])
-        elif isinstance(outcome, NoSuchUser):
-            results.add(None)
-            click.echo(f"  no such user: {outcome.detail}")
+        if isinstance(outcome, LookupFailure):
+            has_failed = True
         else:
-            all_succeeded = False
-            click.echo(f"  lookup failed: {printable(outcome.detail)}")
-        for note in (*_notes(statistics), *notes):
-            click.echo(f"  note: {printable(note)}")
+            results.add(frozenset(outcome.groups) if isinstance(outcome, KnownUser) else None)
+        show_outcome(outcome, (*_notes(statistics), *notes))
     if len(results) > 1:
         click.echo("\nthe servers disagree")
-    return all_succeeded and None not in results and len(results) == 1
+    return None if has_failed or len(results) != 1 else None not in results
 
 
 async def _look_up(
@@ -130,7 +125,7 @@ async def _look_up(
         if step.is_unfinished and step.name != "connect":
             step.fault = f"timed out after {options.lookup_timeout:g} s (lookup_timeout)"
         shown_advice.add(step.advice)
-        _show(step)
+        show_step(step)
 
     directory = Directory(options, statistics, show)
     try:
@@ -155,11 +150,3 @@ def _notes(statistics: LdapStatistics) -> Iterator[str]:
             "nested groups were followed for nested_depth levels; any above are left out: raise "
             "nested_depth if there are more"
         )
-
-
-def _show(step: LdapStep) -> None:
-    mark = "FAIL" if step.fault else "ok"
-    detail = printable(step.fault or step.detail)
-    click.echo(f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {detail}")
-    if step.fault and step.advice:
-        click.echo(f"        advice: {step.advice}")

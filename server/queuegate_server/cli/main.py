@@ -58,6 +58,7 @@ def command_group() -> "click.Group":
     from queuegate_server.cli.policy_test import policy_test
     from queuegate_server.cli.prove import prove
     from queuegate_server.cli.serve import serve
+    from queuegate_server.cli.source_check import source_check
     from queuegate_server.cli.token import token
 
     commands = (
@@ -69,6 +70,7 @@ def command_group() -> "click.Group":
         prove,
         policy_test,
         convert,
+        source_check,
         ldap_check,
         ldap_presets,
         token,

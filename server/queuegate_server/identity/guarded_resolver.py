@@ -115,7 +115,8 @@ class CircuitBreaker:
 
     The breaker opens for `breaker_pause` after lookups have failed for `breaker_failures` different
     users in a row. Repeated failures for one user count once, because only that user's entry may be
-    broken. Only LookupFailure counts as a failure.
+    broken. Only LookupFailure counts as a failure, unless the source is too busy: such a source
+    says how long it must be spared.
     """
 
     name: str
@@ -161,6 +162,10 @@ class CircuitBreaker:
             raise
         if isinstance(outcome, LookupFailure):
             self.last_failure = self.clock(), outcome.detail
+            if outcome.too_many:
+                if changes == self._changes:
+                    self._probing = False
+                return outcome
         # Ignore the outcome if the breaker has changed state since the lookup started.
         if changes == self._changes:
             self._record(user, outcome)

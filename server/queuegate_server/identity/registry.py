@@ -16,6 +16,7 @@ from queuegate_server.identity.options import ChainOptions, ResolverOptions
 from queuegate_server.identity.resolver import Resolver
 
 RESOLVER_TYPES: Final[Mapping[str, str]] = {
+    "keycloak": "queuegate_server.identity.resolvers.keycloak.resolver:KeycloakResolver",
     "ldap": "queuegate_server.identity.resolvers.ldap.resolver:LdapResolver",
     "no_groups": "queuegate_server.identity.resolvers.local:NoGroupsResolver",
     "none": "queuegate_server.identity.resolvers.local:NoResolver",

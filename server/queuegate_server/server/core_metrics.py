@@ -16,6 +16,7 @@ from queuegate_server.fleet.view import ReplicaState
 from queuegate_server.identity.following import FollowState
 from queuegate_server.identity.guarded_resolver import CircuitState
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.rest.instrumentation import RequestStatistics
 from queuegate_server.server.metric_families import METRICS
 
 _CACHE_RESULTS: Final = {
@@ -46,7 +47,7 @@ def core_samples(core: DecisionCore, readiness: Readiness) -> dict[str, Samples]
             ((outcome, reason), count) for outcome, reason, count in core.decisions.tallied()
         ]
     }
-    for read in (_caches, _resolvers, _changes, _ldap, _sharing, _fleet, _audit):
+    for read in (_caches, _resolvers, _changes, _ldap, _rest, _sharing, _fleet, _audit):
         samples |= read(core)
     return samples | _policy(core, readiness)
 
@@ -180,6 +181,25 @@ def _ldap(core: DecisionCore) -> dict[str, Samples]:
             ((*labels, event), getattr(statistics, event))
             for labels, statistics in directories
             for event in _LDAP_EVENTS
+        ],
+    }
+
+
+def _rest(core: DecisionCore) -> dict[str, Samples]:
+    requests = [
+        ((each.name, where, name), count)
+        for where, each in core.resolvers.resolvers()
+        if isinstance(statistics := getattr(each.resolver, "statistics", None), RequestStatistics)
+        for name, count in statistics.requests.items()
+    ]
+    return {
+        "queuegate_provider_requests": [
+            ((*labels, result), getattr(count, result))
+            for labels, count in requests
+            for result in ("success", "failure", "throttled")
+        ],
+        "queuegate_provider_request_seconds": [
+            (labels, count.seconds) for labels, count in requests
         ],
     }
 

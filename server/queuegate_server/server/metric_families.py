@@ -142,6 +142,15 @@ METRICS: Final[Mapping[str, Family]] = {
         "skipped_names (groups without a readable name).",
         (*_RESOLVER, "event"),
     ),
+    "queuegate_provider_requests": Family(
+        Counter,
+        "Requests to an identity provider (token, user, groups and so on): success, failure, "
+        "throttled (refused because of the provider's rate limits).",
+        (*_RESOLVER, "request", "result"),
+    ),
+    "queuegate_provider_request_seconds": Family(
+        Counter, "Total duration of these requests.", (*_RESOLVER, "request")
+    ),
     "queuegate_build_info": Family(
         Gauge, "Always 1; the labels are the versions.", tuple(versions())
     ),

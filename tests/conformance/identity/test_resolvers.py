@@ -1,21 +1,29 @@
-"""Properties of every resolver. A new one is one more row of CASES."""
+"""Properties of every resolver. A new one is one more row of CASES.
+
+`tests/e2e/sources` imports these tests, and runs them on real sources.
+"""
 
 import asyncio
 import grp
 import os
 import pwd
-from collections.abc import AsyncIterator
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+import trustme
 
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Resolver
 from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.keycloak import CLIENT, SECRET, FakeRealm, User
+from tests.support.fakes.rest_api import running_api
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -26,6 +34,44 @@ class Case(NamedTuple):
     type: str
     known: dict[str, tuple[str, ...]]
     unknown: tuple[str, ...]
+    source: Callable[[Path], AbstractContextManager[Mapping[str, Any]]] = lambda _: nullcontext({})
+    """Runs what the resolver asks, given a folder for files, and returns the settings for it."""
+
+
+# A busy machine must not decide the outcome.
+PATIENT = {"connect_timeout": 30, "request_timeout": 30, "lookup_timeout": 60}
+
+
+def secret_file(folder: Path, secret: str = SECRET) -> str:
+    """Return the path of a new file with a secret."""
+    file = folder / "secret"
+    file.write_text(secret)
+    file.chmod(0o600)
+    return str(file)
+
+
+def ca_file(folder: Path, ca: trustme.CA) -> str:
+    """Return the path of a new file with the certificate of an authority."""
+    file = folder / "ca.pem"
+    ca.cert_pem.write_to_path(str(file))
+    return str(file)
+
+
+@contextmanager
+def _keycloak(folder: Path) -> Iterator[Mapping[str, Any]]:
+    realm, ca = FakeRealm(), trustme.CA()
+    realm.join("sue", ("eng", "backend"), ("ops",))
+    realm.join("tom@example.com", ("ops",))
+    realm.users["off"] = User(enabled=False)
+    with running_api(realm.answer, ca) as api:
+        yield {
+            "url": api.url,
+            "ca_file": ca_file(folder, ca),
+            "realm": "corp",
+            "client_id": CLIENT,
+            "client_secret_file": secret_file(folder),
+            **PATIENT,
+        }
 
 
 def _host_users() -> dict[str, tuple[str, ...]]:
@@ -61,6 +107,12 @@ CASES = (
         },
         ("sue", "TESTUSER1", " testuser1", "testuser1\n"),
     ),
+    Case(
+        "keycloak",
+        {"sue": ("/eng/backend", "/ops"), "tom@example.com": ("/ops",)},
+        ("nobody", "SUE", " sue", "sue\n", "off", ".."),
+        _keycloak,
+    ),
 )
 STRANGE = (
     " ", "\0", "a\0b", "\n", "../../etc/passwd", "*", "(uid=*)", "%s", "-1", "0", "\\", "'", '"',
@@ -74,21 +126,26 @@ def case(request: pytest.FixtureRequest) -> Case:
     return found
 
 
-def build(case: Case) -> Resolver:
-    resolver_type = registry.resolver_type(case.type)
-    return resolver_type(resolver_type.Options())
+@pytest.fixture
+def options(case: Case, tmp_path: Path) -> Iterator[ResolverOptions]:
+    with case.source(tmp_path) as settings:
+        yield registry.resolver_type(case.type).Options.model_validate(settings)
+
+
+def build(case: Case, options: ResolverOptions) -> Resolver:
+    return registry.resolver_type(case.type)(options)
 
 
 @pytest.fixture
-async def resolver(case: Case) -> AsyncIterator[Resolver]:
-    built = build(case)
+async def resolver(case: Case, options: ResolverOptions) -> AsyncIterator[Resolver]:
+    built = build(case, options)
     await built.open()
     yield built
     await built.close()
 
 
-def test_is_built_without_an_event_loop(case: Case) -> None:
-    assert build(case) is not None
+def test_is_built_without_an_event_loop(case: Case, options: ResolverOptions) -> None:
+    assert build(case, options) is not None
 
 
 async def test_knows_its_users(case: Case, resolver: Resolver) -> None:
@@ -147,15 +204,13 @@ async def test_a_cancelled_lookup_disturbs_nobody(case: Case, resolver: Resolver
     pytest.fail("the user cannot be looked up any more")
 
 
-async def test_closes_without_having_been_opened(case: Case) -> None:
-    await build(case).close()
+async def test_closes_without_having_been_opened(case: Case, options: ResolverOptions) -> None:
+    await build(case, options).close()
 
 
-async def test_behind_cache_and_limits(case: Case) -> None:
-    resolver_type = registry.resolver_type(case.type)
-    options = resolver_type.Options()
+async def test_behind_cache_and_limits(case: Case, options: ResolverOptions) -> None:
     clock = ManualClock()
-    shared = GuardedResolver(case.type, resolver_type(options), options, clock=clock)
+    shared = GuardedResolver(case.type, build(case, options), options, clock=clock)
     groups = GroupResolver(shared, GroupCache(CacheOptions(), clock, clock))
     await shared.resolver.open()
     for user, expected in case.known.items():

@@ -17,7 +17,9 @@ import trustme
 
 from tests.e2e.documentation.reader import CHECKOUT, Reader
 from tests.support.fakes import active_directory as domain
+from tests.support.fakes.keycloak import SECRET, FakeRealm
 from tests.support.fakes.ldap_server import fake_directory
+from tests.support.fakes.rest_api import running_api
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.kdc import OURS, REALM, running_kdc
 from tests.support.servers.redis_server import running_redis
@@ -108,6 +110,18 @@ def kerberos(reader: Reader) -> Iterator[None]:
             environment=kdc.environment | service,
         ):
             yield
+
+
+@contextmanager
+def keycloak(reader: Reader) -> Iterator[None]:
+    """alice is in `/eng/backend` and `/ops`."""
+    realm = FakeRealm()
+    realm.join("alice", ("eng", "backend"), ("ops",))
+    _file(reader, "etc/queuegate/keycloak-secret", f"{SECRET}\n").chmod(0o600)
+    with running_api(realm.answer, _authority(reader)) as api:
+        reader.port(8443, int(api.url.rpartition(":")[2]))
+        reader.replaced["https://id.example.com"] = "https://127.0.0.1:8443"
+        yield
 
 
 @contextmanager

@@ -82,6 +82,7 @@ PAGES: Final = {
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),
     "docs/how-to/kerberos.md": Page((directories.kerberos,), not_run=3),
+    "docs/how-to/keycloak.md": Page((directories.keycloak,), not_run=1),
     "docs/how-to/ldap.md": Page((directories.openldap,), not_run=2),
     "docs/how-to/kubectl-auth-can-i.md": Page(
         module="e2e/kube/test_can_i.py", not_run=1, blocks="yaml yaml yaml text"
@@ -148,6 +149,7 @@ ABOUT_GROUPS: Final = how_to(
         "freeipa",
         "hadoop-groups",
         "kerberos",
+        "keycloak",
         "ldap",
         "several-resolvers",
         "who-can",

@@ -71,8 +71,16 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Installed:
     return _Installed(tmp_path)
 
 
+OURS = {"keycloak", "ldap", "no_groups", "none", "os", "test"}
+
+
+def listed(*more: str) -> str:
+    """Return how a message lists our types and others."""
+    return ", ".join(f"`{name}`" for name in sorted(OURS | {*more}))
+
+
 def test_our_types() -> None:
-    assert registry.types() == {"ldap", "no_groups", "none", "os", "test"}
+    assert registry.types() == OURS
     for name in registry.types():
         assert issubclass(registry.resolver_type(name).Options, ResolverOptions)
 
@@ -81,32 +89,26 @@ def test_our_types() -> None:
 def test_an_unknown_type_names_the_known_ones(name: str) -> None:
     with pytest.raises(BadResolverType) as caught:
         registry.resolver_type(name)
-    assert str(caught.value) == (
-        f"this build has no `{name}` resolver; it has `ldap`, `no_groups`, `none`, `os`, `test`"
-    )
-    with pytest.raises(
-        BadResolverType, match="it has `chain`, `ldap`, `no_groups`, `none`, `os`, `test`"
-    ):
+    assert str(caught.value) == f"this build has no `{name}` resolver; it has {listed()}"
+    with pytest.raises(BadResolverType, match=f"it has {listed('chain')}"):
         registry.options_type(name)
 
 
 async def test_a_type_of_another_distribution(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"teams": "corp_teams:Teams"})
-    assert registry.types() == {"ldap", "no_groups", "none", "os", "test", "teams"}
+    assert registry.types() == {*OURS, "teams"}
     teams = registry.resolver_type("teams")
     options = teams.Options.model_validate({"suffix": "-x", "max_concurrent": 3})
     assert options.max_concurrent == 3
     resolver = teams(options)
     assert await resolver.resolve("sue") == KnownUser(("sue-x",))
-    with pytest.raises(
-        BadResolverType, match="it has `ldap`, `no_groups`, `none`, `os`, `teams`, `test`"
-    ):
+    with pytest.raises(BadResolverType, match=f"it has {listed('teams')}"):
         registry.resolver_type("nis")
 
 
 def test_another_distribution_cannot_replace_a_type_of_ours(installed: _Installed) -> None:
     installed.distribution("corp-teams", {"os": "corp_teams:Teams", "chain": "corp_teams:Teams"})
-    assert registry.types() == {"ldap", "no_groups", "none", "os", "test"}
+    assert registry.types() == OURS
     assert registry.resolver_type("os").Options.__name__ == "NssOptions"
     assert registry.options_type("chain").__name__ == "ChainOptions"
     # A policy cannot ask for a chain.

@@ -14,12 +14,12 @@ from pydantic_core import PydanticCustomError
 
 from queuegate_server.config_fields import Duration, Section, note_absent_file
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolvers.ldap.certificates import (
+from queuegate_server.identity.certificates import (
     check_authorities,
     openssl_reason,
     tls_context,
 )
+from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolvers.ldap.defaults import (
     DEFAULT_SECRETS,
     TRIMMED_FILE,

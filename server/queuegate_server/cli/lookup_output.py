@@ -1,0 +1,58 @@
+"""Prints the steps and the outcome of a lookup, for `source-check` and `ldap-check`."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import click
+
+from queuegate.cli.terminal import join_names, unlistable
+from queuegate_server.formats.diagnostics import printable
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
+
+
+class Step(Protocol):
+    """A timed step of a lookup."""
+
+    @property
+    def name(self) -> str:
+        """What was done."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+
+    @property
+    def detail(self) -> str:
+        """A description of the result."""
+
+    @property
+    def fault(self) -> str:
+        """The reason for a failure; empty on success."""
+
+    @property
+    def advice(self) -> str:
+        """What to do about the failure."""
+
+
+def show_step(step: Step) -> None:
+    """Print a step, its duration and its result."""
+    mark = "FAIL" if step.fault else "ok"
+    detail = printable(step.fault or step.detail)
+    click.echo(f"  {mark:<4}  {step.name:<13}  {step.seconds * 1000:7.1f} ms  {detail}")
+    if step.fault and step.advice:
+        click.echo(f"        advice: {step.advice}")
+
+
+def show_outcome(outcome: Outcome, notes: Iterable[str] = ()) -> None:
+    """Print the outcome of a lookup, and notes on it."""
+    more: list[str] = []
+    if isinstance(outcome, KnownUser):
+        groups = outcome.groups
+        click.echo(f"  groups ({len(groups)}): {join_names(groups) or 'none'}")
+        more += filter(None, [unlistable(groups)])
+    elif isinstance(outcome, NoSuchUser):
+        click.echo(f"  no such user: {printable(outcome.detail)}")
+    else:
+        click.echo(f"  lookup failed: {printable(outcome.detail)}")
+    for note in (*notes, *more):
+        click.echo(f"  note: {printable(note)}")

@@ -1,0 +1,1 @@
+"""Groups from Keycloak, read from its admin REST API with a service account."""

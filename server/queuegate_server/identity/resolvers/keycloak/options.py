@@ -1,0 +1,65 @@
+"""Settings for the `keycloak` resolver."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from queuegate_server.identity.rest.options import (
+    Address,
+    RestOptions,
+    SecretFile,
+    parse_address,
+    problem,
+)
+
+ClientName = Annotated[str, Field(min_length=1, max_length=255)]
+RealmName = Annotated[str, Field(pattern=r"^[^\s/?#%\\.][^\s/?#%\\]*$", max_length=255)]
+
+
+class KeycloakOptions(RestOptions):
+    """Settings for the `keycloak` resolver. Durations in seconds."""
+
+    url: Address
+    """Keycloak's address, with any relative path: https://id.example.com or https://…/auth."""
+    realm: RealmName
+    """The realm of the users and groups, and of the client."""
+    client_id: ClientName
+    """The client whose service account may read users and groups."""
+    client_secret_file: SecretFile
+    """A file with the client's secret, read again for every token."""
+    allow_plaintext: bool = False
+    """Whether the address may be http://, so that the secret and the groups are sent without
+    encryption."""
+    user_name: Literal["username", "email"] = "username"
+    """What callers call a user by. Of email addresses, only verified ones count."""
+    group_name: Literal["path", "name"] = "path"
+    """path: the group's path, such as /eng/backend; name: its last part, which must be unique in
+    the realm."""
+    parents: bool = False
+    """Whether a user is also in the groups above the user's groups."""
+    page_size: int = Field(500, ge=10, le=1000)
+    """The number of entries per page."""
+
+    @model_validator(mode="after")
+    def _check_encryption(self) -> Self:
+        if parse_address(self.url).scheme != "https" and not self.allow_plaintext:
+            raise problem(
+                "the client's secret would be sent without encryption: use https://, or set "
+                "allow_plaintext: true"
+            )
+        return self
+
+    def needs_authorities(self) -> bool:
+        """Return whether the address uses TLS."""
+        return parse_address(self.url).scheme == "https"
+
+    def contradictions(self) -> Mapping[str, tuple[str, str]]:
+        """Return a message and a remedy for each contradictory option."""
+        result = dict(super().contradictions())
+        if self.user_name == "username" and self.user_suffix.startswith("@"):
+            result["user_suffix"] = (
+                "user_suffix makes names into email addresses, but user_name is username",
+                "set user_name: email, unless the user names are email addresses",
+            )
+        return result

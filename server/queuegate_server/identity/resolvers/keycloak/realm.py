@@ -1,0 +1,250 @@
+"""Lookups in a realm of Keycloak.
+
+The API is described in Keycloak's Admin REST API documentation. Without the right to view users, it
+returns an empty list instead of an error, so a missing user is reported only once the API is known
+to show users.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+from yarl import URL
+
+from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.resolver import KnownUser, Outcome
+from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
+from queuegate_server.identity.rest.answers import text_field
+from queuegate_server.identity.rest.client import RestClient, version_of
+from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.names import (
+    ABSENT,
+    DISABLED,
+    OTHER_SPELLING,
+    UniqueNames,
+    is_same,
+    listed_name,
+    segment,
+    spelled,
+    too_many_groups,
+)
+from queuegate_server.identity.rest.options import read_secret
+from queuegate_server.identity.rest.paging import items_of, offset_pages
+from queuegate_server.identity.rest.resolver import Provider
+from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
+
+RIGHTS_SECONDS: Final = 60.0
+"""How long the API is known to show users."""
+_MAX_FOUND: Final = 1000
+"""The maximum number of groups that may contain a name that is searched."""
+_NAME_SEARCHES: Final = 8
+"""The maximum number of concurrent searches for group names in a lookup."""
+
+
+class Realm(Provider):
+    """The users and groups of a realm."""
+
+    def __init__(
+        self, options: KeycloakOptions, client: RestClient, clock: Callable[[], float]
+    ) -> None:
+        self._options = options
+        self._client = client
+        self._clock = clock
+        base, realm = options.url.rstrip("/"), segment(options.realm)
+        self._token_url = URL(f"{base}/realms/{realm}/protocol/openid-connect/token", encoded=True)
+        self._api = f"{base}/admin/realms/{realm}"
+        self.credentials = TokenCache(
+            self._token,
+            lambda: version_of(options.client_secret_file),
+            options.auth_retry_after,
+            clock,
+        )
+        self._unique = UniqueNames(self._paths_of, clock)
+        self._shows_users_until = -math.inf
+
+    async def look_up(self, name: str) -> Outcome:
+        """Look up a user by the provider's name."""
+        key = self._options.user_name
+        users = await self._list("user", "/users", {key: name, "exact": "true", "max": 3})
+        same = [
+            each for each in users if is_same(text_field(each, key, "user"), name, self._options)
+        ]
+        if not same:
+            await self._require_users()
+            return OTHER_SPELLING if users else ABSENT
+        if len(same) > 1:
+            raise RequestFault(f"several users have this {key}", "make it unique in the realm")
+        (user,) = same
+        if user.get("enabled") is not True:
+            return DISABLED
+        if key == "email" and user.get("emailVerified") is not True:
+            return ABSENT
+        try:
+            return KnownUser(await self._groups_of(text_field(user, "id", "user")))
+        except NotFound:
+            return ABSENT  # deleted since the first request
+
+    async def members(self, listing: MemberListing) -> None:
+        """List group members, with those of the groups below if `parents` is set."""
+        for name in listing.pending:
+            path_name = name if self._options.group_name == "name" else leaf(name)
+            if not path_name:
+                listing.done(name)
+                continue
+            listing.count_search()
+            found = [each for each in await self._search(path_name) if self._is(each, name)]
+            missing = ""
+            if self._options.group_name == "name" and len(found) > 1:
+                found, missing = [], "several groups have this name"
+            for group in found:
+                await self._add_members(listing, name, group, ())
+            listing.done(name, missing)
+
+    async def users(self, limit: int) -> Collection[str]:
+        """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
+        names: dict[str, None] = {}
+        seen = 0
+        async for page in self._pages("users", "/users", {}):
+            seen += len(page)
+            if seen > limit:
+                raise CannotListUsers(f"the realm has more than {limit} users")
+            names.update(dict.fromkeys(self._listed(page)))
+        if not names:
+            await self._require_users()
+        return names.keys()
+
+    async def _groups_of(self, user: str) -> tuple[str, ...]:
+        by_name = self._options.group_name == "name"
+        names: dict[str, str] = {}
+        async for page in self._pages("groups", f"/users/{segment(user)}/groups", {}):
+            for group in page:
+                path, name = (
+                    text_field(group, "path", "groups"),
+                    text_field(group, "name", "groups"),
+                )
+                if not names_itself(path, name) and (self._options.parents or not by_name):
+                    raise RequestFault(
+                        "groups: the name of a group contains a slash, so its path is ambiguous",
+                        "rename the group, or let Keycloak escape slashes in paths",
+                    )
+                names[path] = name
+                if self._options.parents:
+                    names |= {above: leaf(above) for above in ancestors(path)}
+            if len(names) > self._options.max_groups:
+                raise too_many_groups(self._options)
+        if not by_name:
+            return spelled(names, self._options)
+        await self._unique.check((name, path) for path, name in names.items())
+        return spelled(names.values(), self._options)
+
+    async def _paths_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
+        """Return the paths of all groups with each of the given names."""
+        limit = asyncio.Semaphore(_NAME_SEARCHES)
+        paths: dict[str, list[str]] = {}
+
+        async def search(name: str) -> None:
+            async with limit:
+                found = await self._search(name)
+            same = [each for each in found if each.get("name") == name]
+            paths[name] = [text_field(each, "path", "group names") for each in same]
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in names:
+                    group.create_task(search(name))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return paths
+
+    async def _search(self, name: str) -> list[dict[str, Any]]:
+        """Return all groups with a name, and possibly others."""
+        query = {"search": name, "populateHierarchy": "false", "max": str(_MAX_FOUND)}
+        if self._options.name_case == "preserve":
+            query["exact"] = "true"
+        found = await self._list("group names", "/groups", query)
+        if len(found) >= _MAX_FOUND:
+            raise RequestFault(f"more than {_MAX_FOUND} groups have a name like {name[:200]!r}")
+        return found
+
+    def _is(self, group: Mapping[str, Any], name: str) -> bool:
+        path = text_field(group, "path", "group names")
+        own = text_field(group, "name", "group names")
+        if self._options.group_name == "name":
+            return spelled([own], self._options) == (name,)
+        return names_itself(path, own) and spelled([path], self._options) == (name,)
+
+    async def _add_members(
+        self, listing: MemberListing, name: str, group: Mapping[str, Any], above: tuple[str, ...]
+    ) -> None:
+        key = segment(text_field(group, "id", "groups"))
+        async for page in self._pages("members", f"/groups/{key}/members", {}, listing):
+            for user in self._listed(page):
+                listing.add(name, user, above)
+        if not self._options.parents:
+            return
+        async for page in self._pages("groups", f"/groups/{key}/children", {}, listing):
+            for child in page:
+                where = text_field(child, "path", "groups")
+                shown = where if self._options.group_name == "path" else leaf(where)
+                await self._add_members(listing, name, child, (*above, shown))
+
+    def _listed(self, users: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+        for user in users:
+            found = user.get(self._options.user_name)
+            name = listed_name(found, self._options) if isinstance(found, str) else None
+            if name is not None and user.get("enabled") is True:
+                yield name
+
+    async def _require_users(self) -> None:
+        """Raise RequestFault if the API shows no users at all."""
+        if self._clock() < self._shows_users_until:
+            return
+        if not await self._list("rights", "/users", {"max": 1}):
+            raise RequestFault(
+                "the realm shows no users to the client",
+                "give its service account the role view-users of realm-management",
+            )
+        self._shows_users_until = self._clock() + RIGHTS_SECONDS
+
+    async def _list(
+        self, what: str, path: str, query: Mapping[str, str | int]
+    ) -> list[dict[str, Any]]:
+        url = URL(self._api + path, encoded=True).with_query(
+            {**query, "briefRepresentation": "true"}
+        )
+        body, _ = await self._client.get(what, url, self.credentials)
+        return items_of(body, what)
+
+    def _pages(
+        self,
+        what: str,
+        path: str,
+        query: Mapping[str, str | int],
+        listing: MemberListing | None = None,
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        async def fetch(first: int, size: int) -> list[dict[str, Any]]:
+            if listing is not None:
+                listing.count_search()
+            return await self._list(what, path, {**query, "first": first, "max": size})
+
+        return offset_pages(
+            fetch, lambda item: text_field(item, "id", what), self._options.page_size, what
+        )
+
+    async def _token(self) -> AccessToken:
+        options = self._options
+        try:
+            secret = await asyncio.to_thread(read_secret, options.client_secret_file)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise RequestFault(
+                f"client_secret_file cannot be used: {reason}", "correct the file"
+            ) from None
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": options.client_id,
+            "client_secret": secret,
+        }
+        return await self._client.token(self._token_url, form, secret)

@@ -1,0 +1,31 @@
+"""The `keycloak` resolver."""
+
+import logging
+from collections.abc import Callable
+
+from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
+from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.realm import Realm
+from queuegate_server.identity.rest.client import RestClient
+from queuegate_server.identity.rest.resolver import RestResolver
+
+_LOG = logging.getLogger("queuegate_server.identity.keycloak")
+
+
+class KeycloakResolver(RestResolver[KeycloakOptions]):
+    """Resolves groups from a realm of Keycloak."""
+
+    Options = KeycloakOptions
+
+    def connect(self, client: RestClient, clock: Callable[[], float]) -> Realm:
+        """Return the realm behind a client."""
+        return Realm(self.options, client, clock)
+
+    async def open(self) -> None:
+        """Prepare for lookups, without sending requests."""
+        if self.options.allow_plaintext:
+            _LOG.warning("allow_plaintext is on: the secret may be sent without encryption")
+        for contradiction, _ in self.options.contradictions().values():
+            _LOG.warning("%s", contradiction)
+        warn_of_mode(self.options.client_secret_file, PUBLIC)
+        await super().open()

@@ -1,0 +1,8 @@
+"""Groups over HTTPS: what the resolvers for identity providers with a REST API share.
+
+settings     options
+requests     client, answers, tokens, paging, names
+lookups      resolver
+errors       faults
+metrics      instrumentation
+"""

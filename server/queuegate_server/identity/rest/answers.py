@@ -1,0 +1,138 @@
+"""Reads answers of an API: bounded bodies, JSON of the expected shape, and requested pauses."""
+
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from queuegate_server.identity.rest.faults import NotFound, RequestFault, Throttled, quoted
+
+MAX_BODY_BYTES: Final = 2 * 1024 * 1024
+DEFAULT_PAUSE: Final = 10.0
+"""The pause after a refusal that names none, in seconds."""
+MAX_PAUSE: Final = 300.0
+_TOO_MANY_REQUESTS: Final = 429
+_UNAVAILABLE: Final = 503
+_MAX_NAME_CHARS: Final = 1024
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer to a request."""
+
+    what: str
+    """What was requested, for messages."""
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def requested_pause(headers: Mapping[str, str]) -> float | None:
+    """Return the pause that an answer asks for, in seconds; None if it asks for none.
+
+    Retry-After is defined in RFC 9110, 10.2.3. Okta instead sends X-Rate-Limit-Remaining and
+    X-Rate-Limit-Reset (in Unix seconds).
+    """
+    after = headers.get("Retry-After")
+    if after is not None:
+        return _bounded(_seconds(after))
+    if headers.get("X-Rate-Limit-Remaining") == "0":
+        reset = headers.get("X-Rate-Limit-Reset", "")
+        now = _date(headers.get("Date", "")) or time.time()
+        return _bounded(_number(reset) - now)
+    return None
+
+
+def check_answer(answer: HttpAnswer) -> None:
+    """Raise a fault unless the answer is a success.
+
+    Raises NotFound for 404 only if the body is JSON, because a proxy or an incorrect address
+    answers 404 as well.
+    """
+    status, what = answer.status, answer.what
+    if status == 200:  # noqa: PLR2004 - the only success of the requests that are sent
+        return
+    if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and "Retry-After" in answer.headers):
+        raise Throttled(f"{what}: the server is throttling requests ({status})")
+    if 300 <= status < 400:  # noqa: PLR2004
+        raise RequestFault(
+            f"{what}: the server redirects ({status}), which is not followed",
+            "set the address to the one that it redirects to, if you trust that one",
+        )
+    reason = _reason(answer)
+    if status == 404:  # noqa: PLR2004
+        if reason is None:
+            raise RequestFault(f"{what}: not found (404)", "check the address in the settings")
+        raise NotFound(f"{what}: {reason or 'not found'} (404)")
+    advice = {
+        401: "check the client's credentials",
+        403: "grant the client the rights that the page about this resolver lists",
+    }.get(status, "")
+    raise RequestFault(f"{what}: {reason or 'the server refused or failed'} ({status})", advice)
+
+
+def decoded(answer: HttpAnswer) -> Any:
+    """Return the JSON in a successful answer. Raises RequestFault."""
+    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        shown = quoted(kind) or "another type"
+        raise RequestFault(
+            f"{answer.what}: the server sent {shown} instead of JSON",
+            "check the address, and whether a proxy or a login page answers instead of the API",
+        )
+    try:
+        return json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise RequestFault(f"{answer.what}: the server sent malformed JSON") from None
+
+
+def text_field(item: object, key: str, what: str) -> str:
+    """Return a text in a JSON object. Raises RequestFault if it is missing, empty or too long."""
+    value = item.get(key) if isinstance(item, dict) else None
+    if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME_CHARS:
+        raise RequestFault(f"{what}: an item has no usable {key}")
+    return value
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text can be a name: not empty, no control characters, no lone surrogates."""
+    return bool(text) and not _UNPRINTABLE.search(text)
+
+
+def _reason(answer: HttpAnswer) -> str | None:
+    """Return the API's reason for an error, possibly ""; None if the body is not JSON."""
+    try:
+        body = decoded(answer)
+    except RequestFault:
+        return None
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, dict):
+        error = error.get("code") or error.get("errorCode") or error.get("errorMessage")
+    return quoted(error)
+
+
+def _seconds(text: str) -> float:
+    if text.isascii() and text.isdecimal():
+        return _number(text)
+    date = _date(text)
+    return math.nan if date is None else date - time.time()
+
+
+def _number(text: str) -> float:
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 16 else math.nan  # noqa: PLR2004
+
+
+def _date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _bounded(pause: float) -> float:
+    return DEFAULT_PAUSE if math.isnan(pause) else min(max(pause, 1.0), MAX_PAUSE)

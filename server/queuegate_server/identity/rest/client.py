@@ -1,0 +1,290 @@
+"""Sends requests to an identity provider over bounded connections, with deadlines."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from yarl import URL
+
+from queuegate_server.files.safe_open import file_status
+from queuegate_server.identity.certificates import certificate_advice
+from queuegate_server.identity.rest.answers import (
+    MAX_BODY_BYTES,
+    HttpAnswer,
+    check_answer,
+    decoded,
+    requested_pause,
+)
+from queuegate_server.identity.rest.faults import (
+    NotFound,
+    RejectedCredentials,
+    RequestFault,
+    Throttled,
+    quoted,
+)
+from queuegate_server.identity.rest.instrumentation import RequestStep, StepObserver
+from queuegate_server.identity.rest.options import RestOptions
+from queuegate_server.identity.rest.tokens import AccessToken, Credentials, parse_token
+
+_CHUNK_BYTES: Final = 64 * 1024
+_KEEPALIVE_SECONDS: Final = 15.0
+_TLS_CHECK_SECONDS: Final = 10.0
+_UNAUTHORIZED: Final = 401
+_BAD_REQUEST: Final = 400
+_REJECTIONS: Final = frozenset({"invalid_client", "unauthorized_client", "invalid_grant"})
+"""Errors of a token endpoint (RFC 6749, 5.2) that the same credentials would cause again."""
+
+
+class RestClient:
+    """Requests JSON from one provider. `open` must be called in the event loop, before use.
+
+    Args:
+        options: The settings.
+        clock: A monotonic clock, in seconds.
+        observe: Called with each request that was sent.
+    """
+
+    def __init__(
+        self, options: RestOptions, clock: Callable[[], float], observe: StepObserver
+    ) -> None:
+        self.options = options
+        self._clock = clock
+        self._observe = observe
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._tls_version: object = None
+        self._tls_checked = 0.0
+        self._paused_until = 0.0
+
+    async def open(self) -> None:
+        """Prepare for requests, without connecting. Raises OSError or ValueError."""
+        self._tls = await asyncio.to_thread(self.options.tls_context)
+        self._tls_version = await version_of(self.options.ca_file)
+        self._tls_checked = self._clock()
+        connector = aiohttp.TCPConnector(
+            limit=self.options.max_connections, keepalive_timeout=_KEEPALIVE_SECONDS
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.options.connect_timeout),
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+            skip_auto_headers=("User-Agent",),
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def get(
+        self,
+        what: str,
+        url: URL,
+        credentials: Credentials,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[Any, Mapping[str, str]]:
+        """Return the JSON at an address, and the answer's headers. Raises RequestFault.
+
+        Args:
+            what: What is requested, for messages.
+            url: The address, already encoded.
+            credentials: What authorizes the request. If the API rejects it, it is renewed once.
+            headers: Further headers.
+        """
+        for is_last in (False, True):
+            header = await credentials.header()
+            with self._timed(what) as step:
+                answer = await self._send(
+                    what, "GET", url, headers={**(headers or {}), "Authorization": header}
+                )
+                step.detail = f"{answer.status}, {len(answer.body)} bytes"
+                if answer.status != _UNAUTHORIZED or is_last:
+                    check_answer(answer)
+                    return decoded(answer), answer.headers
+            credentials.drop(header)
+        raise AssertionError
+
+    async def token(self, url: URL, form: Mapping[str, str], secret: str = "") -> AccessToken:
+        """Request an access token. Raises RequestFault.
+
+        Args:
+            url: The token endpoint.
+            form: The parameters of the request.
+            secret: The secret among them, which messages must not contain.
+        """
+        with self._timed("token") as step:
+            answer = await self._send("token", "POST", url, form=form)
+            token = self._token_in(answer, secret)
+            step.detail = f"valid for {token.lifetime:g} s"
+            return token
+
+    def _token_in(self, answer: HttpAnswer, secret: str) -> AccessToken:
+        if answer.status in {_BAD_REQUEST, _UNAUTHORIZED}:
+            try:
+                body = decoded(answer)
+            except RequestFault:
+                body = None
+            if isinstance(body, dict):
+                code = body.get("error")
+                reasons = (quoted(body.get(key), (secret,) if secret else ()) for key in _REASONS)
+                detail = ": ".join(filter(None, ("token", *reasons)))
+                fault = RejectedCredentials if code in _REJECTIONS else RequestFault
+                raise fault(
+                    f"{detail} ({answer.status})",
+                    "check the client's name and secret, and that it may use client credentials",
+                )
+        try:
+            check_answer(answer)
+        except NotFound as fault:
+            raise RequestFault(fault.detail, "check the address in the settings") from None
+        return parse_token(decoded(answer))
+
+    async def _send(
+        self,
+        what: str,
+        method: str,
+        url: URL,
+        *,
+        headers: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
+        if self._session is None:
+            raise RequestFault("the resolver is not open")
+        remaining = self._paused_until - self._clock()
+        if remaining > 0:
+            raise Throttled(
+                "the server is throttling requests, and asked for a pause: "
+                f"{remaining:.0f} s remain"
+            )
+        context = await self._current_tls()
+        try:
+            async with (
+                asyncio.timeout(self.options.request_timeout),
+                self._session.request(
+                    method,
+                    url,
+                    headers=headers,
+                    data=form,
+                    ssl=context,
+                    proxy=self.options.proxy,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                answer = HttpAnswer(
+                    what, response.status, response.headers, await _body(what, response)
+                )
+        except TimeoutError:
+            raise RequestFault(
+                f"{what}: no answer within {self.options.request_timeout:g} s (request_timeout)",
+                "check the server's load, and any firewalls and proxies",
+            ) from None
+        except aiohttp.ClientError as error:
+            raise self._connection_fault(what, error) from None
+        self._note_pause(answer)
+        return answer
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[RequestStep]:
+        """Time a request, and report it even if it fails or is cancelled."""
+        step = RequestStep(name)
+        start = time.perf_counter()
+        try:
+            yield step
+        except RequestFault as fault:
+            step.fault, step.advice = fault.detail, fault.advice
+            step.is_throttled = isinstance(fault, Throttled)
+            raise
+        except BaseException as error:
+            step.fault = f"abandoned: {type(error).__name__}"
+            raise
+        finally:
+            step.seconds = time.perf_counter() - start
+            self._observe(step)
+
+    def _note_pause(self, answer: HttpAnswer) -> None:
+        pause = requested_pause(answer.headers)
+        if pause is None and answer.status == 429:  # noqa: PLR2004
+            pause = requested_pause({"Retry-After": ""})
+        if pause is not None:
+            self._paused_until = max(self._paused_until, self._clock() + pause)
+
+    async def _current_tls(self) -> ssl.SSLContext:
+        """Return the SSL context. If the CA file has changed, read it again first."""
+        assert self._tls is not None  # noqa: S101 - set by `open`
+        now = self._clock()
+        if self.options.ca_file is not None and now - self._tls_checked >= _TLS_CHECK_SECONDS:
+            self._tls_checked = now
+            version = await version_of(self.options.ca_file)
+            if version != self._tls_version:
+                try:
+                    self._tls = await asyncio.to_thread(self.options.tls_context)
+                except (OSError, ValueError) as error:
+                    raise RequestFault(f"the certificates cannot be read: {error}") from None
+                self._tls_version = version
+        return self._tls
+
+    def _connection_fault(self, what: str, error: aiohttp.ClientError) -> RequestFault:
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            cause = error.certificate_error
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                return RequestFault(
+                    f"{what}: the server's certificate is not valid: {cause.verify_message}",
+                    certificate_advice(cause.verify_code),
+                )
+        if isinstance(error, aiohttp.ClientSSLError):
+            return RequestFault(
+                f"{what}: the TLS handshake failed",
+                "check tls_min_version, and whether the port speaks TLS",
+            )
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            return RequestFault(
+                f"{what}: the proxy refused the connection ({error.status})", "check proxy"
+            )
+        if isinstance(error, aiohttp.ClientConnectorError):
+            reason = quoted(error.os_error.strerror) or type(error.os_error).__name__
+            return RequestFault(
+                f"{what}: cannot connect to {quoted(error.host)}:{error.port}: {reason}",
+                "check the address, the port, and any firewalls and proxies",
+            )
+        if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
+            return RequestFault(f"{what}: the server ended the connection within its answer")
+        return RequestFault(f"{what}: the answer is not valid HTTP: {type(error).__name__}")
+
+
+_REASONS: Final = ("error", "error_description")
+
+
+async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise RequestFault(
+            f"{what}: the server compressed its answer, which it was asked not to do",
+            "check whether a proxy changes requests",
+        )
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise RequestFault(
+                f"{what}: the answer is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB",
+                "lower page_size",
+            )
+    return bytes(body)
+
+
+async def version_of(file: Path | None) -> object:
+    """Return a value that changes with a file, or a constant if there is none."""
+    if file is None:
+        return None
+    try:
+        return await asyncio.to_thread(file_status, file)
+    except OSError as error:
+        return error.errno

@@ -1,0 +1,44 @@
+"""Faults of requests to an identity provider. Messages contain no secrets."""
+
+from collections.abc import Iterable
+from typing import Final
+
+_MAX_QUOTED_CHARS: Final = 200
+
+
+class RequestFault(Exception):
+    """A request failed, so the lookup that needs it fails."""
+
+    def __init__(self, detail: str, advice: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.advice = advice
+
+    @property
+    def text(self) -> str:
+        """The detail, followed by the advice."""
+        return f"{self.detail} ({self.advice})" if self.advice else self.detail
+
+
+class RejectedCredentials(RequestFault):
+    """The provider rejected the client's credentials. Retrying may lock the client."""
+
+
+class Throttled(RequestFault):
+    """The provider asked for a pause, which has not ended yet."""
+
+
+class NotFound(RequestFault):
+    """The API, rather than a proxy in front of it, says that the object does not exist."""
+
+
+def quoted(text: object, secrets: Iterable[str] = ()) -> str:
+    """Return part of a text from the provider for a message, or "" if it should not be shown.
+
+    Replaces secrets that the text repeats.
+    """
+    if not isinstance(text, str) or not text.isprintable():
+        return ""
+    for secret in secrets:
+        text = text.replace(secret, "…")
+    return text[:_MAX_QUOTED_CHARS]

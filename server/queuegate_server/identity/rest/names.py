@@ -1,0 +1,118 @@
+"""Maps user names to the provider's, and keeps names of groups that stand for one group only."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from cachetools import TTLCache
+
+from queuegate_server.identity.resolver import NoSuchUser
+from queuegate_server.identity.rest.answers import is_name
+from queuegate_server.identity.rest.faults import RequestFault
+from queuegate_server.identity.rest.options import RestOptions
+
+MAX_USER_CHARS: Final = 256
+"""No provider has longer names of users."""
+UNIQUE_SECONDS: Final = 60.0
+"""How long a name of a group is known to be unique."""
+MAX_UNIQUE_NAMES: Final = 20_000
+
+OTHER_SPELLING: Final = NoSuchUser(
+    "the provider spells the name differently (user_match: casefold accepts it)"
+)
+DISABLED: Final = NoSuchUser("the user's account is disabled")
+ABSENT: Final = NoSuchUser("the provider has no such user")
+_UNUSABLE: Final = NoSuchUser("no user of the provider can have this name")
+
+
+def segment(text: str) -> str:
+    """Encode a text as one segment of a path. Raises RequestFault for `.` and `..`.
+
+    Dots cannot be encoded: servers treat %2E like a dot (RFC 3986, 6.2.2.2).
+    """
+    if text in {"", ".", ".."}:
+        raise RequestFault("a name or id is not usable in an address")
+    return quote(text, safe="")
+
+
+def requested_name(user: str, options: RestOptions) -> str | NoSuchUser:
+    """Return the provider's name for a user, or NoSuchUser if it cannot be one."""
+    if not is_name(user) or len(user) > MAX_USER_CHARS or user in {".", ".."}:
+        return _UNUSABLE
+    return user + options.user_suffix
+
+
+def is_same(found: str, requested: str, options: RestOptions) -> bool:
+    """Return whether the name that the provider has is the one that was requested."""
+    if options.user_match == "casefold":
+        return found.casefold() == requested.casefold()
+    return found == requested
+
+
+def listed_name(found: str, options: RestOptions) -> str | None:
+    """Return the name by which callers know a user; None if they cannot."""
+    suffix = options.user_suffix
+    given = found[-len(suffix) :] if suffix else ""
+    if not is_same(given, suffix, options):
+        return None
+    name = found.removesuffix(given) if suffix else found
+    return name if isinstance(requested_name(name, options), str) else None
+
+
+def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
+    """Return group names as the settings want them, without duplicates. Raises RequestFault."""
+    lower = options.name_case == "lower"
+    result = dict.fromkeys(name.lower() if lower else name for name in names)
+    for name in result:
+        if not is_name(name):
+            raise RequestFault("groups: a group's name contains control characters", "rename it")
+    if len(result) > options.max_groups:
+        raise too_many_groups(options)
+    return tuple(result)
+
+
+def too_many_groups(options: RestOptions) -> RequestFault:
+    """Return the fault for a user with more than `max_groups` groups."""
+    return RequestFault(f"the user has more than {options.max_groups} groups", "raise max_groups")
+
+
+class UniqueNames:
+    """Checks that each of a user's group names stands for one group only.
+
+    If anyone can create a group with the name of another one, a name must not grant what was meant
+    for the other. The check of a name is valid for `UNIQUE_SECONDS`, but only for the same group.
+
+    Args:
+        find: Returns the identities of all groups with each of the given names.
+        clock: A monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Collection[str]], Awaitable[Mapping[str, Collection[str]]]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._find = find
+        self._known: TTLCache[str, str] = TTLCache(MAX_UNIQUE_NAMES, UNIQUE_SECONDS, clock)
+
+    async def check(self, groups: Iterable[tuple[str, str]]) -> None:
+        """Check pairs of a name and the identity of the group. Raises RequestFault."""
+        wanted: dict[str, str] = {}
+        for name, identity in groups:
+            if wanted.setdefault(name, identity) != identity:
+                raise _ambiguous(name)
+        unknown = [name for name, group in wanted.items() if self._known.get(name) != group]
+        if not unknown:
+            return
+        found = await self._find(unknown)
+        for name in unknown:
+            if set(found.get(name, ())) != {wanted[name]}:
+                raise _ambiguous(name)
+            self._known[name] = wanted[name]
+
+
+def _ambiguous(name: str) -> RequestFault:
+    return RequestFault(
+        f"several groups have the name {name[:200]!r}, or it has just changed",
+        "rename one of them, or use another group_name in the settings",
+    )

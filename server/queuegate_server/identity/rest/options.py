@@ -1,0 +1,151 @@
+"""Settings common to the resolvers for identity providers, validated without network access."""
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
+from yarl import URL
+
+from queuegate_server.config_fields import (
+    MIB,
+    Duration,
+    check_file,
+    check_not_empty,
+    check_with,
+)
+from queuegate_server.files.safe_open import read_regular
+from queuegate_server.identity.certificates import check_authorities, tls_context
+from queuegate_server.identity.options import ResolverOptions
+
+MAX_SECRET_BYTES: Final = 4096
+_MAX_URL_CHARS: Final = 1024
+
+
+def parse_address(text: str) -> URL:
+    """Return an http or https address without a trailing slash. Raises ValueError.
+
+    Messages do not quote the address, because a secret may have been set under the wrong key.
+    """
+    try:
+        url = URL(text)
+        is_usable = url.scheme in {"http", "https"} and bool(url.host) and bool(url.port)
+    except ValueError:
+        is_usable = False
+    if not is_usable or len(text) > _MAX_URL_CHARS or not text.isprintable() or " " in text:
+        raise ValueError("is not an address: write it like https://id.example.com")
+    if url.user is not None or url.password is not None:
+        raise ValueError("must not contain a user or password")
+    if url.raw_query_string or url.raw_fragment:
+        raise ValueError("must not contain a query or fragment")
+    return URL(f"{url.origin()}{url.raw_path.rstrip('/')}", encoded=True)
+
+
+def _parse_proxy(text: str) -> None:
+    url = parse_address(text)
+    if url.scheme != "http" or url.raw_path not in {"", "/"}:
+        raise ValueError("is not a proxy: write it like http://proxy.example.com:3128")
+
+
+def parse_secret(content: bytes) -> str:
+    """Return the secret in a file, without the line break at its end. Raises ValueError."""
+    text = content.decode("ascii", "replace").removesuffix("\n").removesuffix("\r")
+    if not text or not text.isprintable() or not text.isascii() or len(content) > MAX_SECRET_BYTES:
+        raise ValueError("the file contains no secret: write it as one line of ASCII")
+    return text
+
+
+def _check_secret(content: bytes) -> None:
+    parse_secret(content)
+
+
+def _check_suffix(text: str) -> str:
+    if text and (not text.isprintable() or " " in text or text[0].isalnum()):
+        raise ValueError("is not a suffix: write it like @example.com")
+    return text
+
+
+Address = Annotated[str, check_with(parse_address)]
+ProxyAddress = Annotated[str, check_with(_parse_proxy)]
+ReadableFile = Annotated[Path, check_file(check_not_empty)]
+SecretFile = Annotated[Path, check_file(_check_secret)]
+NameSuffix = Annotated[str, AfterValidator(_check_suffix), Field(max_length=255)]
+
+
+class RestOptions(ResolverOptions):
+    """Settings common to the resolvers for identity providers. Durations in seconds."""
+
+    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
+    """How long one lookup may take, including the requests for a token."""
+    # Connections.
+    ca_file: ReadableFile | None = None
+    """Trusted root certificates, read again when the file changes. Default: the system's."""
+    tls_min_version: Literal["1.2", "1.3"] = "1.2"
+    """The minimum TLS version."""
+    proxy: ProxyAddress | None = None
+    """The HTTP proxy for all requests, without a user or password. Default: none; variables such
+    as HTTPS_PROXY are ignored."""
+    connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 2.0
+    """How long TCP and TLS may take."""
+    request_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 3.0
+    """How long one request may take, including the connection."""
+    max_connections: int = Field(32, ge=1, le=1000)
+    """The maximum number of connections, and thus of concurrent requests."""
+    # Credentials.
+    auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 60.0
+    """The pause after rejected credentials, unless their file changes."""
+    # Names.
+    user_suffix: NameSuffix = ""
+    """Appended to each user's name before the lookup, such as @example.com."""
+    user_match: Literal["exact", "casefold"] = "exact"
+    """exact: the provider's name must equal the requested name; casefold: case is ignored."""
+    name_case: Literal["preserve", "lower"] = "preserve"
+    """Whether group names are kept as they are or lowercased."""
+    # Limits.
+    max_groups: int = Field(5000, ge=1, le=100_000)
+    """The maximum number of groups per user. Lookups of users with more groups fail."""
+
+    @model_validator(mode="after")
+    def _check_tls(self, info: ValidationInfo) -> Self:
+        if self.ca_file not in (info.context or set()):
+            try:
+                self.tls_context()
+            except (OSError, ValueError) as error:
+                raise problem(str(error)) from None
+        return self
+
+    def contradictions(self) -> Mapping[str, tuple[str, str]]:
+        """Return a message and a remedy for each timeout that cannot end before the lookup's."""
+        result: dict[str, tuple[str, str]] = {}
+        for key in ("connect_timeout", "request_timeout"):
+            value: float = getattr(self, key)
+            if value >= self.lookup_timeout:
+                message = (
+                    f"{key} ({value:g} s) is not shorter than lookup_timeout "
+                    f"({self.lookup_timeout:g} s), so a lookup times out before its cause is known"
+                )
+                result[key] = message, "raise lookup_timeout, or lower this setting"
+        return result
+
+    def tls_context(self) -> ssl.SSLContext:
+        """Return an SSL context with the current certificates. Blocks. Raises ValueError."""
+        context = tls_context(self.ca_file, self.tls_min_version, verify=True)
+        if self.ca_file is None and self.needs_authorities():
+            check_authorities(context)
+        return context
+
+    def needs_authorities(self) -> bool:
+        """Return whether any address uses TLS."""
+        return True
+
+
+def read_secret(file: Path) -> str:
+    """Return the secret in a file. Blocks. Raises OSError and ValueError."""
+    return parse_secret(read_regular(file, MIB))
+
+
+def problem(message: str) -> PydanticCustomError:
+    """Return the error for settings that do not fit together."""
+    return PydanticCustomError("rest", "{message}", {"message": message})

@@ -1,0 +1,117 @@
+"""The part of a resolver that does not depend on the provider: opening, closing and faults."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+from typing import Generic, TypeVar
+
+from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.resolver import LookupFailure, NoSuchUser, Outcome
+from queuegate_server.identity.rest.client import RestClient
+from queuegate_server.identity.rest.faults import RequestFault, Throttled
+from queuegate_server.identity.rest.instrumentation import (
+    RequestStatistics,
+    RequestStep,
+    StepObserver,
+)
+from queuegate_server.identity.rest.names import requested_name
+from queuegate_server.identity.rest.options import RestOptions
+from queuegate_server.identity.rest.tokens import Credentials
+
+O = TypeVar("O", bound=RestOptions)  # noqa: E741
+
+
+class Provider(ABC):
+    """The requests of one kind of provider. Every method raises RequestFault for every fault."""
+
+    credentials: Credentials
+
+    @abstractmethod
+    async def look_up(self, name: str) -> Outcome:
+        """Look up a user by the provider's name."""
+
+    @abstractmethod
+    async def members(self, listing: MemberListing) -> None:
+        """List group members. May raise ListingLimit."""
+
+    @abstractmethod
+    async def users(self, limit: int) -> Collection[str]:
+        """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
+
+
+class RestResolver(ABC, Generic[O]):
+    """Resolves groups from an identity provider with a REST API.
+
+    Args:
+        options: The settings.
+        clock: A monotonic clock, in seconds.
+        observe: Called with each request that was sent.
+    """
+
+    def __init__(
+        self,
+        options: O,
+        clock: Callable[[], float] = time.monotonic,
+        observe: StepObserver | None = None,
+    ) -> None:
+        self.options = options
+        self.statistics = RequestStatistics()
+        self._clock = clock
+        self._observe = observe
+        self._client: RestClient | None = None
+        self._provider: Provider | None = None
+
+    @abstractmethod
+    def connect(self, client: RestClient, clock: Callable[[], float]) -> Provider:
+        """Return the provider behind a client."""
+
+    async def open(self) -> None:
+        """Prepare for lookups, without sending requests."""
+        self._client = RestClient(self.options, self._clock, self._note)
+        await self._client.open()
+        self._provider = self.connect(self._client, self._clock)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        provider, self._provider = self._provider, None
+        client, self._client = self._client, None
+        if provider is not None:
+            await provider.credentials.close()
+        if client is not None:
+            await client.close()
+
+    def _note(self, step: RequestStep) -> None:
+        self.statistics.count(step)
+        if self._observe is not None:
+            self._observe(step)
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up a user."""
+        if self._provider is None:
+            return LookupFailure("the resolver is not open")
+        name = requested_name(user, self.options)
+        if isinstance(name, NoSuchUser):
+            return name
+        try:
+            return await self._provider.look_up(name)
+        except RequestFault as fault:
+            return LookupFailure(fault.text, too_many=isinstance(fault, Throttled))
+
+    async def members(self, listing: MemberListing) -> None:
+        """List group members. May raise ListingLimit."""
+        if self._provider is None:
+            listing.give_up("the resolver is not open")
+            return
+        try:
+            await self._provider.members(listing)
+        except RequestFault as fault:
+            listing.give_up(fault.text)
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return all user names. Raises CannotListUsers if there are more than `limit`."""
+        if self._provider is None:
+            raise CannotListUsers("the resolver is not open")
+        try:
+            return await self._provider.users(limit)
+        except RequestFault as fault:
+            raise CannotListUsers(fault.text) from None

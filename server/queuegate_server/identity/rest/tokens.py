@@ -1,0 +1,150 @@
+"""Access tokens (RFC 6749, 4.4), fetched when needed and renewed before they expire."""
+
+import logging
+import math
+import re
+from asyncio import Task
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from queuegate_server.identity.rest.faults import RejectedCredentials, RequestFault
+from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
+
+_LOG = logging.getLogger("queuegate_server.identity.rest")
+
+RENEWAL_SHARE: Final = 0.75
+"""The share of a token's lifetime after which it is renewed, in the background."""
+MARGIN: Final = 5.0
+"""How long before its expiry a token is no longer sent, in seconds."""
+RENEWAL_PAUSE: Final = 10.0
+"""How long to wait after a failed renewal while the old token is still valid, in seconds."""
+MAX_LIFETIME: Final = 86_400.0
+_TOKEN: Final = re.compile(r"[\x21-\x7E]{1,6144}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_KEY: Final = "token"
+
+
+class Credentials(Protocol):
+    """What authorizes requests."""
+
+    async def header(self) -> str:
+        """Return the value of the header Authorization. Raises RequestFault."""
+
+    def drop(self, header: str) -> None:
+        """Forget a header that the API has rejected, unless it has already been replaced."""
+
+    async def close(self) -> None:
+        """Cancel requests in progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """A token and its lifetime."""
+
+    value: str = field(repr=False)
+    lifetime: float
+    """In seconds, from when it was requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    header: str = field(repr=False)
+    renew_at: float
+    expires_at: float
+
+
+class TokenCache:
+    """The access token of one client, shared by all lookups.
+
+    Args:
+        fetch: Requests a token. Must have a timeout. Raises RequestFault.
+        version: Returns a value that changes with the file of the credentials.
+        retry_after: The pause after rejected credentials, in seconds, unless the file changes.
+        clock: A monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[], Awaitable[AccessToken]],
+        version: Callable[[], Awaitable[object]],
+        retry_after: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._fetch = fetch
+        self._version = version
+        self._retry_after = retry_after
+        self._clock = clock
+        self._cached: _Cached | None = None
+        self._renew_after = -math.inf
+        self._rejection: tuple[float, object, RejectedCredentials] | None = None
+        self._flights: SingleFlight[_Cached] = SingleFlight(self._request, clock)
+
+    async def header(self) -> str:
+        """Return the value of the header Authorization. Raises RequestFault."""
+        cached, now = self._cached, self._clock()
+        if cached is not None and now < cached.expires_at:
+            is_due = now >= max(cached.renew_at, self._renew_after)
+            if is_due and _KEY not in self._flights:
+                self._renew_after = now + RENEWAL_PAUSE
+                self._flights.start(_KEY).add_done_callback(_log_failure)
+            return cached.header
+        try:
+            return (await self._flights.join(_KEY)).header
+        except FlightCancelled:
+            raise RequestFault("the resolver is closed") from None
+
+    def drop(self, header: str) -> None:
+        """Forget a token that the API has rejected, unless it has already been replaced."""
+        if self._cached is not None and self._cached.header == header:
+            self._cached = None
+
+    async def close(self) -> None:
+        """Cancel requests in progress."""
+        await self._flights.close()
+
+    async def _request(self, _: Flight) -> _Cached:
+        version = await self._version()
+        if self._rejection is not None:
+            until, rejected, fault = self._rejection
+            if rejected == version and self._clock() < until:
+                raise RejectedCredentials(fault.detail, fault.advice)
+        start = self._clock()
+        try:
+            token = await self._fetch()
+        except RejectedCredentials as fault:
+            self._rejection = self._clock() + self._retry_after, version, fault
+            raise
+        self._rejection = None
+        self._cached = _Cached(
+            f"Bearer {token.value}",
+            start + token.lifetime * RENEWAL_SHARE,
+            start + max(token.lifetime - MARGIN, token.lifetime * RENEWAL_SHARE),
+        )
+        return self._cached
+
+
+def parse_token(body: Any) -> AccessToken:
+    """Return the token in an answer (RFC 6749, 5.1). Raises RequestFault."""
+    given = body if isinstance(body, dict) else {}
+    token, lifetime = given.get("access_token"), _lifetime(given.get("expires_in", 60))
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token) or lifetime is None:
+        raise RequestFault(
+            "token: the server sent no usable access_token", "check the address of the provider"
+        )
+    return AccessToken(token, lifetime)
+
+
+def _lifetime(value: object) -> float | None:
+    """Return a lifetime in seconds; None if it is not one. Some providers send text."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 1:
+        return None
+    return float(min(value, MAX_LIFETIME))
+
+
+def _log_failure(task: Task[_Cached]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        reason = error.text if isinstance(error, RequestFault) else type(error).__name__
+        _LOG.warning("cannot renew the access token: %s", reason)

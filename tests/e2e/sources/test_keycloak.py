@@ -1,0 +1,205 @@
+"""What the resolver finds in a real Keycloak, and what the fake has to be like."""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+from click.testing import CliRunner
+
+from queuegate import Client
+from queuegate_server.cli.main import command_group
+from queuegate_server.cli.users_from import DIRECTORY
+from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from tests.e2e.sources import realms
+from tests.integration.ldap.who_can import SEED, compare, policy_of
+from tests.support.maven import BUILD_SECONDS
+from tests.support.servers.keycloak import Keycloak
+from tests.support.servers.queuegate_server import running_server
+
+pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(2 * BUILD_SECONDS)]
+
+Build = Callable[..., Awaitable[KeycloakResolver]]
+USERS, GROUPS = 40, 12
+MANY = 60
+
+
+@pytest.fixture(scope="module")
+def corp(keycloak: Keycloak) -> Keycloak:
+    """A realm with names that occur twice, that contain slashes, and many groups of one user."""
+    same = [realms.group(f"team{number:02}", realms.group("admins")) for number in range(MANY)]
+    keycloak.add_realm(
+        realms.realm(
+            "corp",
+            [
+                realms.group("eng", realms.group("backend", realms.group("db"))),
+                realms.group("sales", realms.group("backend")),
+                realms.group("eng/backend"),
+                realms.group("ops"),
+                *same,
+            ],
+            [
+                realms.user("alice", "/eng/backend/db", "/ops"),
+                realms.user("carol", "/sales/backend"),
+                realms.user("bob", "/ops", enabled=False),
+                realms.user("dave", email="dave@example.com", emailVerified=True),
+                realms.user("eve", email="eve@example.com"),
+                realms.user("many", *(f"/team{number:02}/admins" for number in range(MANY))),
+                realms.user("mallory"),
+            ],
+        )
+    )
+    # An import takes a slash for a separator, so the administrator adds this member.
+    users = keycloak.admin("GET", "/admin/realms/corp/users?username=mallory&exact=true")
+    groups = keycloak.admin("GET", "/admin/realms/corp/groups?search=eng/backend&exact=true")
+    path = f"/admin/realms/corp/users/{users[0]['id']}/groups/{groups[0]['id']}"
+    keycloak.admin("PUT", path)
+    return keycloak
+
+
+@pytest.fixture
+async def resolver(corp: Keycloak, ca: trustme.CA, tmp_path: Path) -> AsyncIterator[Build]:
+    opened: list[KeycloakResolver] = []
+
+    async def build(**more: Any) -> KeycloakResolver:
+        given = realms.settings(tmp_path, corp, ca, "corp") | more
+        built = KeycloakResolver(KeycloakOptions.model_validate(given))
+        await built.open()
+        opened.append(built)
+        return built
+
+    yield build
+    for built in opened:
+        await built.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "groups"),
+    [
+        ({}, {"/eng/backend/db", "/ops"}),
+        ({"parents": True}, {"/eng/backend/db", "/eng/backend", "/eng", "/ops"}),
+        ({"group_name": "name"}, {"db", "ops"}),
+    ],
+)
+async def test_groups(resolver: Build, settings: dict[str, Any], groups: set[str]) -> None:
+    outcome = await (await resolver(**settings)).resolve("alice")
+    assert isinstance(outcome, KnownUser)
+    assert set(outcome.groups) == groups
+
+
+async def test_pages(resolver: Build) -> None:
+    """All these groups have the same name."""
+    outcome = await (await resolver(page_size=10)).resolve("many")
+    assert isinstance(outcome, KnownUser)
+    assert set(outcome.groups) == {f"/team{number:02}/admins" for number in range(MANY)}
+
+
+async def test_faults(resolver: Build, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wrong secret of the client")
+    wrong.chmod(0o600)
+    for settings, detail in (
+        ({"client_id": "weak"}, "view-users"),
+        ({"client_secret_file": wrong}, "unauthorized_client"),
+        ({"realm": "nowhere"}, "Realm does not exist"),
+        ({"client_id": "nobody"}, "invalid_client"),
+    ):
+        outcome = await (await resolver(**settings)).resolve("alice")
+        assert isinstance(outcome, LookupFailure)
+        assert detail in outcome.detail
+        assert "wrong secret" not in outcome.detail
+
+
+async def test_names(resolver: Build) -> None:
+    by_name = await resolver(group_name="name")
+    outcome = await by_name.resolve("carol")
+    assert isinstance(outcome, LookupFailure)
+    assert "several groups have the name 'backend'" in outcome.detail
+    assert await by_name.resolve("mallory") == KnownUser(("eng/backend",))
+    outcome = await (await resolver()).resolve("mallory")
+    assert isinstance(outcome, LookupFailure)
+    assert "slash" in outcome.detail
+    by_email = await resolver(user_name="email", user_suffix="@example.com")
+    assert await by_email.resolve("dave") == KnownUser(())
+    assert isinstance(await by_email.resolve("eve"), NoSuchUser)  # not verified
+
+
+async def test_members(resolver: Build) -> None:
+    listing = MemberListing(["/ops", "/eng/backend", "/eng", "/nowhere"])
+    await (await resolver(parents=True, page_size=10)).members(listing)
+    assert {name: dict(group.users) for name, group in listing.groups.items()} == {
+        "/ops": {"alice": ()},
+        "/eng/backend": {"alice": ("/eng/backend/db",)},
+        "/eng": {"alice": ("/eng/backend", "/eng/backend/db")},
+        "/nowhere": {},
+    }
+    assert not any(group.missing for group in listing.groups.values())
+
+
+async def test_all_users(resolver: Build) -> None:
+    names = await (await resolver(page_size=10)).all_users(1000)
+    assert set(names) == {"alice", "carol", "dave", "eve", "many", "mallory"}
+
+
+@contextmanager
+def served(folder: Path, keycloak: Keycloak, ca: trustme.CA, policy: str) -> Iterator[Client]:
+    """Run a server that asks the realm `people`."""
+    (folder / "queues.yaml").write_text(policy)
+    resolver = {
+        "type": "keycloak",
+        "group_name": "name",
+        "parents": True,
+        **realms.settings(folder, keycloak, ca, "people"),
+    }
+    config = {
+        "policy": {"path": str(folder / "queues.yaml")},
+        "resolvers": {"corp": resolver},
+        "partitions": {"default": {"resolver": "corp", "cache": {"positive_ttl": "1h"}}},
+        "callers": {"loopback": {"roles": ["check", "read"]}},
+    }
+    file = folder / "queuegate.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with (
+        running_server("--config", str(file)) as server,
+        Client(server.address, timeout=600) as client,
+    ):
+        yield client
+
+
+def test_who_can_equals_checking_everybody(
+    keycloak: Keycloak, ca: trustme.CA, tmp_path: Path
+) -> None:
+    rng = random.Random(SEED)
+    # Half of the groups are inside others.
+    halves = GROUPS // 2
+    paths = [f"/g{number}" for number in range(halves)]
+    paths += [f"/g{number - halves}/g{number}" for number in range(halves, GROUPS)]
+    keycloak.add_realm(
+        realms.realm(
+            "people",
+            [
+                realms.group(f"g{number}", realms.group(f"g{number + halves}"))
+                for number in range(halves)
+            ],
+            [realms.user(f"u{number}", *rng.sample(paths, 2)) for number in range(USERS)],
+        )
+    )
+    policy, queues = policy_of(USERS, GROUPS, 14, rng)
+    with served(tmp_path, keycloak, ca, policy) as client:
+        found, _ = compare(client, USERS, queues)
+    assert found > 100
+    # The same people are found for a change that lets everybody in.
+    new = tmp_path / "new.yaml"
+    new.write_text(policy.replace("adminacl: u0", 'adminacl: "*"'))
+    command = ["diff", "--people", "--config", str(tmp_path / "queuegate.yaml")]
+    command += ["--users-from", DIRECTORY, str(tmp_path / "queues.yaml"), str(new)]
+    done = CliRunner().invoke(command_group(), command)
+    assert done.exit_code == 1, done.output
+    assert f"{USERS} users" in done.output or "everyone" in done.output, done.output

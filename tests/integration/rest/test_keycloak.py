@@ -1,0 +1,183 @@
+"""Users, groups, names and members of a realm."""
+
+import pytest
+
+from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from tests.integration.rest.conftest import Build
+from tests.support.fakes.keycloak import FakeRealm, User
+from tests.support.fakes.rest_api import Reply, Request, RestApi
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+
+@pytest.mark.parametrize(
+    ("settings", "groups"),
+    [
+        ({}, ("/eng/backend/db", "/ops")),
+        ({"parents": True}, ("/eng/backend/db", "/eng/backend", "/eng", "/ops")),
+        ({"group_name": "name"}, ("db", "ops")),
+        ({"name_case": "lower", "group_name": "name"}, ("db", "ops")),
+        # One entry more per page than groups, and fewer.
+        ({"page_size": 10}, ("/eng/backend/db", "/ops")),
+    ],
+)
+async def test_groups(
+    resolver: Build, settings: dict[str, object], groups: tuple[str, ...]
+) -> None:
+    asked = await resolver(**settings)
+    assert await asked.resolve("alice") == KnownUser(groups)
+
+
+@pytest.mark.parametrize(
+    ("user", "detail"),
+    [
+        ("nobody", "no such user"),
+        ("bob", "disabled"),
+        ("ALICE", "spells the name differently"),
+        ("..", "can have this name"),
+        ("a\0b", "can have this name"),
+        ("\ud800", "can have this name"),
+        ("x" * 257, "can have this name"),
+        ("../groups", "no such user"),
+        ("alice'#/?&username=alice", "no such user"),
+    ],
+)
+async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> None:
+    outcome = await (await resolver()).resolve(user)
+    assert isinstance(outcome, NoSuchUser), outcome
+    assert detail in outcome.detail
+
+
+async def test_names_are_sent_as_one_parameter(resolver: Build, api: RestApi) -> None:
+    asked = await resolver()
+    name = "a/../b'#%2F&max=9999 é"
+    assert isinstance(await asked.resolve(name), NoSuchUser)
+    (request,) = (each for each in api.requests if "username" in each.query)
+    assert request.path == "/admin/realms/corp/users"
+    assert request.query["username"] == name
+    assert request.query["max"] == "3"
+
+
+async def test_many_groups_come_in_pages(resolver: Build, realm: FakeRealm) -> None:
+    names = [f"g{number:03}" for number in range(100)]
+    realm.join("erin", *((name,) for name in names))
+    asked = await resolver(page_size=10)
+    assert await asked.resolve("erin") == KnownUser(tuple(f"/{name}" for name in names))
+    few = await resolver(page_size=10, max_groups=99)
+    outcome = await few.resolve("erin")
+    assert isinstance(outcome, LookupFailure)
+    assert "more than 99 groups (raise max_groups)" in outcome.detail
+
+
+async def test_a_list_that_changes_while_it_is_read(
+    resolver: Build, realm: FakeRealm, api: RestApi
+) -> None:
+    """With a group removed from the first page, one is in neither page."""
+    realm.join("erin", *((f"g{number:03}",) for number in range(30)))
+
+    def leave(request: Request) -> None:
+        if request.query.get("first") == "9":
+            del realm.groups["g000",]
+
+    api.fault = leave
+    asked = await resolver(page_size=10)
+    outcome = await asked.resolve("erin")
+    assert isinstance(outcome, LookupFailure)
+    assert "changed while it was read" in outcome.detail
+
+
+async def test_a_user_who_is_deleted_meanwhile(resolver: Build, api: RestApi) -> None:
+    api.fault = lambda request: (
+        Reply(404, {"error": "User not found"}) if request.path.endswith("/groups") else None
+    )
+    assert isinstance(await (await resolver()).resolve("alice"), NoSuchUser)
+
+
+async def test_a_client_that_may_not_see_users(resolver: Build, realm: FakeRealm) -> None:
+    """Keycloak shows it no users, rather than an error."""
+    realm.shows_users = False
+    outcome = await (await resolver()).resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    assert "view-users" in outcome.detail
+
+
+async def test_a_slash_in_the_name_of_a_group(resolver: Build, realm: FakeRealm) -> None:
+    """It must not pass for a group inside another one."""
+    realm.join("mallory", ("eng/backend",))
+    for settings in ({}, {"group_name": "name", "parents": True}):
+        outcome = await (await resolver(**settings)).resolve("mallory")
+        assert isinstance(outcome, LookupFailure)
+        assert "slash" in outcome.detail
+    by_name = await resolver(group_name="name")
+    assert await by_name.resolve("mallory") == KnownUser(("eng/backend",))
+    realm.escapes = True
+    asked = await resolver(parents=True)
+    assert await asked.resolve("mallory") == KnownUser(("/eng~/backend",))
+    listing = MemberListing(["/eng/backend", "/eng~/backend"])
+    await asked.members(listing)
+    assert [list(group.users) for group in listing.groups.values()] == [["alice"], ["mallory"]]
+
+
+async def test_names_that_are_not_unique(resolver: Build, realm: FakeRealm) -> None:
+    asked = await resolver(group_name="name")
+    outcome = await asked.resolve("carol")
+    assert isinstance(outcome, LookupFailure)
+    assert "several groups have the name 'backend'" in outcome.detail
+    # A name that was unique is checked again for another group.
+    assert await asked.resolve("alice") == KnownUser(("db", "ops"))
+    realm.join("mallory", ("sales", "ops"))
+    outcome = await asked.resolve("mallory")
+    assert isinstance(outcome, LookupFailure)
+    # Groups above count as well.
+    outcome = await (await resolver(group_name="name", parents=True)).resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+
+
+async def test_users_by_email(resolver: Build, realm: FakeRealm) -> None:
+    asked = await resolver(user_name="email", user_suffix="@example.com")
+    assert await asked.resolve("dave") == KnownUser(())
+    assert isinstance(await asked.resolve("alice"), NoSuchUser)
+    realm.users["dave"].verified = False
+    assert isinstance(await asked.resolve("dave"), NoSuchUser)
+    realm.users["eve"] = User(email="dave@example.com")
+    outcome = await asked.resolve("dave")
+    assert isinstance(outcome, LookupFailure)
+    assert "several users" in outcome.detail
+
+
+async def test_another_spelling_that_is_accepted(resolver: Build) -> None:
+    asked = await resolver(user_match="casefold")
+    assert await asked.resolve("ALICE") == KnownUser(("/eng/backend/db", "/ops"))
+
+
+async def test_members(resolver: Build) -> None:
+    asked = await resolver(page_size=10)
+    listing = MemberListing(["/eng", "/eng/backend/db", "/nowhere", "no path", "/ops"])
+    await asked.members(listing)
+    assert {name: list(group.users) for name, group in listing.groups.items()} == {
+        "/eng": [],
+        "/eng/backend/db": ["alice"],
+        "/nowhere": [],
+        "no path": [],
+        "/ops": ["alice"],
+    }
+    assert not any(group.missing for group in listing.groups.values())
+    above = MemberListing(["/eng"])
+    await (await resolver(parents=True)).members(above)
+    assert above.groups["/eng"].users == {"alice": ("/eng/backend", "/eng/backend/db")}
+    named = MemberListing(["db", "backend"])
+    await (await resolver(group_name="name")).members(named)
+    assert list(named.groups["db"].users) == ["alice"]
+    assert named.groups["backend"].missing == "several groups have this name"
+
+
+async def test_all_users(resolver: Build, realm: FakeRealm) -> None:
+    for number in range(30):
+        realm.users[f"u{number}"] = User()
+    asked = await resolver(page_size=10)
+    names = await asked.all_users(100)
+    assert len(names) == 33
+    assert "bob" not in names  # disabled
+    with pytest.raises(CannotListUsers, match="more than 20 users"):
+        await asked.all_users(20)

@@ -1,0 +1,102 @@
+"""`queuegate-server source-check`: its output for an administrator, for resolvers of all types."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from queuegate_server.cli.source_check import source_check
+from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from tests.support.fakes.keycloak import SECRET, TOKEN
+from tests.support.fakes.rest_api import Reply, RestApi
+
+
+@pytest.fixture
+def config(options: Callable[..., KeycloakOptions], tmp_path: Path) -> Path:
+    """Settings with a resolver of each type that needs no server of its own."""
+    corp: dict[str, Any] = options().model_dump(mode="json", exclude_unset=True)
+    file = tmp_path / "queuegate.yaml"
+    resolvers = {
+        "corp": {"type": "keycloak", **corp},
+        "accounts": {"type": "os"},
+        "static": {"type": "test"},
+        "all": {"type": "chain", "resolvers": ["static", "corp"]},
+    }
+    file.write_text(yaml.safe_dump({"resolvers": resolvers}))
+    return file
+
+
+def run(config: Path, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(source_check, ["--config", str(config), *arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    assert SECRET not in done.output
+    assert TOKEN not in done.output
+    return done.exit_code, done.output
+
+
+def test_every_request_is_shown(config: Path) -> None:
+    status, output = run(config, "corp", "alice")
+    assert status == 0
+    lines = output.splitlines()
+    assert lines[0] == "resolver corp (keycloak), user 'alice'"
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["ok", "token"],
+        ["ok", "user"],
+        ["ok", "groups"],
+    ]
+    assert lines[4] == "  groups (2): /eng/backend/db, /ops"
+
+
+def test_an_unknown_user(config: Path) -> None:
+    status, output = run(config, "corp", "nobody")
+    assert status == 1
+    assert "no such user: the provider has no such user" in output
+
+
+def test_a_fault_comes_with_advice(config: Path, api: RestApi) -> None:
+    api.fault = lambda request: (
+        Reply(403, {"error": "HTTP 403 Forbidden"}) if request.path.endswith("/users") else None
+    )
+    status, output = run(config, "corp", "alice")
+    assert status == 1
+    assert "FAIL  user" in output
+    assert "HTTP 403 Forbidden (403)\n        advice: grant the client the rights" in output
+    assert "lookup failed: user: HTTP 403 Forbidden" in output
+
+
+def test_names_in_the_directory_cannot_steer_the_terminal(config: Path, api: RestApi) -> None:
+    api.fault = lambda request: (
+        Reply(500, {"error": "a\x1b[31mb"}) if request.path.endswith("/users") else None
+    )
+    status, output = run(config, "corp", "a\x1b[31mb")
+    assert status == 1
+    assert "\x1b" not in output
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "status", "text"),
+    [
+        ("accounts", "root", 0, "groups (1): root"),
+        ("accounts", "no-such-user-here", 1, "no such user"),
+        ("static", "testuser1", 0, "groups (2): group1000, group1001"),
+        ("all", "alice", 0, "resolver static (test), user 'alice'\n  no such user"),
+        ("all", "nobody", 1, "resolver corp (keycloak), user 'nobody'"),
+        ("crop", "alice", 2, "no resolver crop; they contain accounts, all, corp, static"),
+    ],
+)
+def test_every_type(config: Path, name: str, user: str, status: int, text: str) -> None:
+    found, output = run(config, name, user)
+    assert found == status, output
+    assert text in output
+
+
+def test_a_chain_with_a_fault(config: Path, api: RestApi) -> None:
+    """The user may be in the resolver that fails."""
+    api.fault = lambda _: Reply(500, {})
+    status, output = run(config, "all", "testuser1")
+    assert status == 1
+    assert "groups (2)" in output
+    assert "lookup failed" in output
