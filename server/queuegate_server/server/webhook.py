@@ -20,18 +20,14 @@ from queuegate_server.admission.endpoints import Endpoint
 from queuegate_server.admission.queues import authorize
 from queuegate_server.admission.queues.authorize import QueueAuthorizer
 from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
-from queuegate_server.admission.queues.places import build_places
+from queuegate_server.admission.queues.places import build_places, enforced_mode
 from queuegate_server.admission.queues.policy_review import (
     review_policy,
     review_settings,
     unqueued_faults,
 )
 from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.queues.registration import (
-    Service,
-    enforced_mode,
-    webhook_configurations,
-)
+from queuegate_server.admission.queues.registration import Service, webhook_configurations
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.queues.yaml_writer import without_comments
