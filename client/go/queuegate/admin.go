@@ -45,8 +45,8 @@ func (c *Client) Resolve(
 type InvalidateOptions struct {
 	// Partition is the partition whose groups to invalidate. Defaults to "default".
 	Partition string
-	// Wait waits until no [Gate] uses the invalidated groups, up to 6 s. Without a deadline in the
-	// context, such a call times out after 15 s.
+	// Wait waits until no [Gate] uses the invalidated groups, up to 6 s. StaleGates of the response names
+	// the exceptions. Without a deadline in the context, such a call times out after 15 s.
 	Wait bool
 }
 
@@ -79,8 +79,22 @@ func (c *Client) Invalidate(
 				total.WaitedOut = append(total.WaitedOut, gate)
 			}
 		}
+		addStaleGates(total, response.GetStaleGates())
 	}
 	return total, nil
+}
+
+// addStaleGates adds gates that may still use the old groups, each name once with its longest time.
+func addStaleGates(total *queuegatev1.InvalidateUserGroupsResponse, gates []*queuegatev1.StaleGate) {
+	for _, gate := range gates {
+		same := func(other *queuegatev1.StaleGate) bool { return other.GetName() == gate.GetName() }
+		if i := slices.IndexFunc(total.StaleGates, same); i >= 0 {
+			earlier := total.StaleGates[i]
+			earlier.RemainingMillis = max(earlier.RemainingMillis, gate.RemainingMillis)
+		} else {
+			total.StaleGates = append(total.StaleGates, gate)
+		}
+	}
 }
 
 // InvalidateAll invalidates the cached groups of all users of a partition, as Invalidate does.
@@ -120,7 +134,8 @@ func (c *Client) GetPolicy(
 
 // ReloadOptions are the options of [Client.Reload].
 type ReloadOptions struct {
-	// Wait waits until no [Gate] uses the old policy, up to 6 s.
+	// Wait waits until no [Gate] uses the old policy, up to 6 s. StaleGates of the response names the
+	// exceptions.
 	Wait bool
 }
 

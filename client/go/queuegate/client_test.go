@@ -501,13 +501,16 @@ func TestGoroutinesShareAClient(t *testing.T) {
 func TestResultsOfSeveralInvalidations(t *testing.T) {
 	server := startFake(t)
 	client := server.connect(t, Config{})
+	stale := []*queuegatev1.StaleGate{{Name: "a gate", RemainingMillis: 7}}
 	server.always(&queuegatev1.InvalidateUserGroupsResponse{
 		Dropped: 3, WaitedOut: []string{"a gate"}, Cursor: &queuegatev1.Cursor{Epoch: []byte("epoch"), Sequence: 7},
+		StaleGates: stale,
 	})
 	users := repeated("alice", maxUsers+1)
 	result, err := client.Invalidate(t.Context(), users, InvalidateOptions{Wait: true})
 	want := &queuegatev1.InvalidateUserGroupsResponse{
 		Dropped: 6, Cursor: &queuegatev1.Cursor{Epoch: []byte("epoch"), Sequence: 7}, WaitedOut: []string{"a gate"},
+		StaleGates: stale,
 	}
 	if !proto.Equal(result, want) || err != nil {
 		t.Errorf("%+v, %v", result, err)

@@ -27,7 +27,8 @@ type GateConfig struct {
 	// missing from the server is logged once, and used once the server has it.
 	Partitions []string
 	// Stale is how long the gate decides without a lease while the server is unreachable; after that,
-	// calls fail. Such decisions have Stale set, and may predate a change that a call has waited for.
+	// calls fail. Such decisions have Stale set, and may predate a change that a call has waited for:
+	// the call's response then names the gate.
 	Stale time.Duration
 	// OnChange is called in its own goroutine after the gate has switched to another policy. Calls do
 	// not overlap, and a single call may cover several changes. A panic terminates the process.
@@ -102,6 +103,7 @@ func NewGate(config GateConfig) (*Gate, error) {
 			return client.failure(context.Background(), err)
 		},
 		Name:       config.Name,
+		Agent:      "queuegate-go",
 		Partitions: config.Partitions,
 		Stale:      config.Stale,
 		OnChange:   config.OnChange,

@@ -37,6 +37,8 @@ type decider struct {
 	// grace is how long the gate may decide from old state after its lease expires.
 	grace   atomic.Int64
 	decided atomic.Uint64
+	// decidedStale is the number of decisions from old state.
+	decidedStale atomic.Uint64
 }
 
 // Decide returns the decision; false if the question must be sent to the server.
@@ -72,6 +74,9 @@ func (d *decider) answer(from *state, memo *memo, question *Question) (Answer, b
 	}
 	if holds {
 		d.decided.Add(1)
+		if answer.Stale {
+			d.decidedStale.Add(1)
+		}
 	}
 	return answer, holds
 }

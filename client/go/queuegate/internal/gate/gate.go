@@ -51,6 +51,7 @@ type Options struct {
 	// the server has responded on any stream.
 	Explain    func(err error, hasAnswered bool) error
 	Name       string
+	Agent      string // the program and its version
 	Partitions []string
 	Stale      time.Duration
 	OnChange   func()  // may be nil
@@ -96,7 +97,7 @@ func Start(options Options) *Gate {
 	wants := newWants(func() { signal(g.wake) })
 	g.decider = &decider{
 		replica: replica, wants: wants, memory: newMemory(), outbox: options.Outbox, clock: newClock(),
-		session: newSession(replica, wants, options.Name, options.Partitions, options.Outbox != nil),
+		session: newSession(replica, wants, &options),
 	}
 	if options.Outbox != nil {
 		g.reporter = &reporter{outbox: options.Outbox}
@@ -112,6 +113,10 @@ func Start(options Options) *Gate {
 
 // Decided returns the number of local decisions.
 func (g *Gate) Decided() uint64 { return g.decided.Load() }
+
+func (g *Gate) counts() *queuegatev1.GateCounts {
+	return &queuegatev1.GateCounts{Decided: g.decided.Load(), Stale: g.decidedStale.Load()}
+}
 
 // Resets returns how often the server has reset this gate.
 func (g *Gate) Resets() uint64 { return g.resets.Load() }
@@ -141,7 +146,7 @@ func (g *Gate) Close() {
 		return
 	}
 	g.mutex.Lock()
-	g.reply = g.session.release(g.clock())
+	g.reply = g.session.release(g.clock(), true)
 	g.session.reset()
 	g.mutex.Unlock()
 	close(g.closing)
@@ -202,7 +207,7 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	}
 	if now >= g.nextPing {
 		g.nextPing = now + g.session.pingInterval
-		requests = append(requests, g.session.ping(now))
+		requests = append(requests, g.session.ping(now, g.counts()))
 	}
 	for partition, users := range g.wants.take(now) {
 		want := &queuegatev1.SyncWant{Partition: partition, Users: users}

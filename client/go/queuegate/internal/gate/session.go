@@ -29,6 +29,8 @@ type session struct {
 	partitions []string
 	instance   []byte // identifies this gate across its streams
 	canReport  bool
+	stale      time.Duration // how long this gate may use its last state after its lease
+	agent      string
 
 	isOpen    bool // the server has accepted the stream
 	lease     time.Duration
@@ -46,9 +48,10 @@ type ping struct {
 	sentAt time.Duration
 }
 
-func newSession(r *replica, w *wants, name string, partitions []string, canReport bool) *session {
+func newSession(r *replica, w *wants, options *Options) *session {
 	s := &session{
-		replica: r, wants: w, name: name, partitions: partitions, canReport: canReport,
+		replica: r, wants: w, name: options.Name, partitions: options.Partitions,
+		canReport: options.Outbox != nil, stale: options.Stale, agent: options.Agent,
 		pingInterval: time.Second, instance: make([]byte, 16),
 	}
 	_, _ = rand.Read(s.instance) // never fails
@@ -64,7 +67,7 @@ func (s *session) open() *queuegatev1.SyncRequest {
 	s.wants.clear()
 	message := &queuegatev1.SyncOpen{
 		Name: s.name, Partitions: s.partitions, Instance: s.instance, Rules: []uint32{policy.Rules},
-		FleetCursor: s.fleetCursor,
+		FleetCursor: s.fleetCursor, StaleMillis: ceilMillis(s.stale), Agent: s.agent,
 	}
 	announced := 0
 	for name, policy := range s.replica.held { // the server sends all others again
@@ -81,14 +84,23 @@ func (s *session) open() *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Open{Open: message}}
 }
 
-// ping returns a ping to send at or after now.
-func (s *session) ping(now time.Duration) *queuegatev1.SyncRequest {
+// ceilMillis returns a duration in milliseconds, rounded up.
+func ceilMillis(duration time.Duration) uint64 {
+	millis := uint64(duration / time.Millisecond)
+	if duration%time.Millisecond > 0 {
+		millis++
+	}
+	return millis
+}
+
+// ping returns a ping with this gate's counts, to send at or after now.
+func (s *session) ping(now time.Duration, counts *queuegatev1.GateCounts) *queuegatev1.SyncRequest {
 	if len(s.pings) == maxPings {
 		s.pings = s.pings[1:]
 	}
 	s.lastPing++
 	s.pings = append(s.pings, ping{s.lastPing, now})
-	sent := &queuegatev1.SyncPing{Id: s.lastPing}
+	sent := &queuegatev1.SyncPing{Id: s.lastPing, Counts: counts}
 	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Ping{Ping: sent}}
 }
 
@@ -122,7 +134,7 @@ func (s *session) receive(
 	case *queuegatev1.SyncResponse_UserGroups:
 		s.setGroups(message.UserGroups, now)
 	case *queuegatev1.SyncResponse_Draining:
-		return s.release(now), nil
+		return s.release(now, false), nil
 	case *queuegatev1.SyncResponse_Checkpoint:
 		s.epoch, s.applied = s.announced, message.Checkpoint.GetSequence()
 		s.fleetCursor = nil
@@ -136,11 +148,12 @@ func (s *session) receive(
 	return nil, nil
 }
 
-// release gives up the stream's lease, and returns the message that releases it.
-func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
+// release gives up the stream's lease, and returns the message that releases it. closed is whether this
+// gate does not decide again.
+func (s *session) release(now time.Duration, closed bool) *queuegatev1.SyncRequest {
 	s.pings = nil
 	s.leaseUntil.Store(min(s.leaseUntil.Load(), int64(now)))
-	message := &queuegatev1.SyncRequest_Release{Release: &queuegatev1.SyncRelease{}}
+	message := &queuegatev1.SyncRequest_Release{Release: &queuegatev1.SyncRelease{Closed: closed}}
 	return &queuegatev1.SyncRequest{Message: message}
 }
 

@@ -24,9 +24,9 @@ func TestALeaseStartsWhenThePingIsSent(t *testing.T) {
 	w.session.open()
 	w.receive(opened(nil), whole("default", "alice"))
 	w.expect("alice", "root", "") // a policy without a lease is not enough
-	first := w.session.ping(w.now).GetPing()
+	first := w.session.ping(w.now, nil).GetPing()
 	w.now += 3 * time.Second
-	second := w.session.ping(w.now).GetPing()
+	second := w.session.ping(w.now, nil).GetPing()
 	w.now += time.Second
 	w.receive(pong(first.GetId()))
 	w.expect("alice", "root", policy.User)
@@ -73,7 +73,7 @@ func TestWithoutAReadableClockThereIsNoLease(t *testing.T) {
 func TestPingsOfAnotherStreamGrantNothing(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice"))
 	w.now += 4 * time.Second
-	earlier := w.session.ping(w.now).GetPing()
+	earlier := w.session.ping(w.now, nil).GetPing()
 	w.session.open()
 	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Resumed = true }), pong(earlier.GetId()))
 	w.expect("alice", "root", policy.User) // the previous lease is still valid
@@ -81,10 +81,57 @@ func TestPingsOfAnotherStreamGrantNothing(t *testing.T) {
 	w.expect("alice", "root", "")
 }
 
+func TestAServerLearnsHowLongAGateUsesItsLastState(t *testing.T) {
+	w := newWorld(t)
+	if open := w.session.open().GetOpen(); open.StaleMillis != 0 || open.Agent != "" {
+		t.Error(open)
+	}
+	for stale, want := range map[time.Duration]uint64{
+		1:                    1,
+		time.Millisecond:     1,
+		time.Minute + 1:      60_001,
+		365 * 24 * time.Hour: 31_536_000_000,
+		1<<63 - 1:            9_223_372_036_855,
+	} {
+		options := &Options{Stale: stale, Agent: "queuegate-go"}
+		open := newSession(newReplica(false, func() {}), newWants(func() {}), options).open().GetOpen()
+		if open.StaleMillis != want || open.Agent != "queuegate-go" {
+			t.Errorf("%v: %v", stale, open)
+		}
+	}
+}
+
+func TestOnlyAClosedGateSaysThatItIsClosed(t *testing.T) {
+	w := newWorld(t).live(whole("default", "*"))
+	draining := &queuegatev1.SyncResponse_Draining{Draining: &queuegatev1.SyncDraining{}}
+	release := w.receive(&queuegatev1.SyncResponse{Message: draining}).GetRelease()
+	if release == nil || release.Closed {
+		t.Error(release)
+	}
+	if !w.session.release(w.now, true).GetRelease().Closed {
+		t.Error("it does not say so")
+	}
+}
+
+func TestDecisionsFromOldStateAreCounted(t *testing.T) {
+	w := newWorld(t).live(whole("default", "*"))
+	w.expect("eve", "root", policy.Wildcard)
+	w.decider.grace.Store(int64(time.Minute))
+	w.now += 10 * time.Second
+	w.expect("eve", "root", policy.Wildcard)
+	if decided, stale := w.decider.decided.Load(), w.decider.decidedStale.Load(); decided != 2 || stale != 1 {
+		t.Error(decided, stale)
+	}
+	counts := &queuegatev1.GateCounts{Decided: 2, Stale: 1}
+	if ping := w.session.ping(w.now, counts).GetPing(); !proto.Equal(ping.GetCounts(), counts) {
+		t.Error(ping)
+	}
+}
+
 func TestOnlyTheLatestPingsAreKept(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice"))
 	for range 10 * maxPings {
-		w.session.ping(w.now)
+		w.session.ping(w.now, nil)
 	}
 	if len(w.session.pings) != maxPings {
 		t.Error(len(w.session.pings))
@@ -657,7 +704,7 @@ func TestUnknownRulesAreNotDecidedBy(t *testing.T) {
 
 func TestAServerThatDrainsGetsItsLeaseBack(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice"))
-	ping := w.session.ping(w.now).GetPing()
+	ping := w.session.ping(w.now, nil).GetPing()
 	w.decider.grace.Store(int64(time.Minute))
 	answer := w.receive(&queuegatev1.SyncResponse{
 		Message: &queuegatev1.SyncResponse_Draining{Draining: &queuegatev1.SyncDraining{}},

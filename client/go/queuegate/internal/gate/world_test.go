@@ -23,7 +23,7 @@ func newWorld(t testing.TB, partitions ...string) *world {
 	w := &world{TB: t, now: time.Hour}
 	replica := newReplica(len(partitions) > 0, func() { w.changes++ })
 	wants := newWants(func() {})
-	w.session = newSession(replica, wants, "gate", partitions, false)
+	w.session = newSession(replica, wants, &Options{Name: "gate", Partitions: partitions})
 	w.decider = &decider{
 		replica: replica, session: w.session, wants: wants, memory: newMemory(),
 		clock: func() time.Duration { return w.now },
@@ -48,7 +48,7 @@ func (w *world) receive(responses ...*queuegatev1.SyncResponse) *queuegatev1.Syn
 // renew grants a lease.
 func (w *world) renew() {
 	w.Helper()
-	w.receive(pong(w.session.ping(w.now).GetPing().GetId()))
+	w.receive(pong(w.session.ping(w.now, nil).GetPing().GetId()))
 }
 
 // live starts a stream with policies.
