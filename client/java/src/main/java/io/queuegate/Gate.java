@@ -72,6 +72,7 @@ public final class Gate implements AutoCloseable {
         };
     // In HotSpot, PID@HOST.
     options.name = config.name.isEmpty() ? ManagementFactory.getRuntimeMXBean().getName() : config.name;
+    options.agent = config.agent;
     options.partitions = config.partitions;
     options.stale = config.stale.toNanos();
     options.onChange = config.onChange;

@@ -12,10 +12,12 @@ import java.util.Objects;
 public final class GateConfig {
   private static final int MAX_PARTITIONS = 10_000;
   private static final int MAX_NAME_BYTES = 256;
+  private static final int MAX_AGENT_BYTES = 64;
   private static final Duration MAX_STALE = Duration.ofDays(365);
 
   final ClientConfig client;
   final String name;
+  final String agent;
   final List<String> partitions;
   final Duration stale;
   final Runnable onChange;
@@ -24,6 +26,7 @@ public final class GateConfig {
   private GateConfig(Builder builder) {
     client = builder.client;
     name = builder.name;
+    agent = builder.agent;
     partitions = Collections.unmodifiableList(new ArrayList<>(builder.partitions));
     stale = builder.stale;
     onChange = builder.onChange;
@@ -43,6 +46,7 @@ public final class GateConfig {
   public static final class Builder {
     private ClientConfig client = ClientConfig.builder().build();
     private String name = "";
+    private String agent = "queuegate-java";
     private Collection<String> partitions = Collections.emptyList();
     private Duration stale = Duration.ZERO;
     private Runnable onChange;
@@ -73,6 +77,18 @@ public final class GateConfig {
     }
 
     /**
+     * Sets the program and its version, for display by the server, at most 64 bytes. Defaults to {@code
+     * queuegate-java}.
+     *
+     * @param agent the program, such as {@code scheduler/1.0}
+     * @return this builder
+     */
+    public Builder agent(String agent) {
+      this.agent = Objects.requireNonNull(agent, "agent");
+      return this;
+    }
+
+    /**
      * Sets the partitions whose policies to copy, at most 10 000. A partition missing from the server is
      * logged once, and used once the server has it.
      *
@@ -86,7 +102,8 @@ public final class GateConfig {
 
     /**
      * Sets how long the gate decides without a lease while the server is unreachable; after that, checks
-     * fail. Such decisions are {@link Decision#stale}, and may predate a change that a call has waited for.
+     * fail. Such decisions are {@link Decision#stale}, and may predate a change that a call has waited for:
+     * the call's answer then names the gate.
      *
      * @param stale at most a year. Defaults to zero
      * @return this builder
@@ -140,6 +157,10 @@ public final class GateConfig {
       expect(name.getBytes(java.nio.charset.StandardCharsets.UTF_8).length <= MAX_NAME_BYTES,
           "name must have at most 256 bytes");
       expect(name.chars().noneMatch(Character::isISOControl), "name must not contain control characters");
+      expect(Texts.isUnicode(agent), "agent is not valid Unicode");
+      expect(agent.getBytes(java.nio.charset.StandardCharsets.UTF_8).length <= MAX_AGENT_BYTES,
+          "agent must have at most 64 bytes");
+      expect(agent.chars().noneMatch(Character::isISOControl), "agent must not contain control characters");
       return new GateConfig(this);
     }
 

@@ -3,6 +3,7 @@ package io.queuegate;
 import io.grpc.Status;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 
 /**
  * What a {@link Gate} knows, for callers that must not wait, beside {@link Gate#checkLocally}. Safe for
@@ -54,6 +55,21 @@ public interface LocalGate {
    * @return the rights; null while no server has accepted a stream of this gate and sent its policies
    */
   Rights rights(String partition);
+
+  /**
+   * Tells the server, for display, how many questions were decided by something else because neither this
+   * gate nor a server decided them.
+   *
+   * @param fallbacks returns their number since the gate was opened; must return at once
+   */
+  void countFallbacks(LongSupplier fallbacks);
+
+  /**
+   * Returns how old the policy may be.
+   *
+   * @return the milliseconds since the gate last asked a server that confirmed it; -1 without a policy
+   */
+  long policyAgeMillis();
 
   /**
    * Returns the revision of a policy.

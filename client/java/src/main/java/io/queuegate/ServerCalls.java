@@ -18,14 +18,17 @@ import io.queuegate.v1.ReloadPolicyRequest;
 import io.queuegate.v1.ReloadPolicyResponse;
 import io.queuegate.v1.ResolveUserGroupsRequest;
 import io.queuegate.v1.ResolveUserGroupsResponse;
+import io.queuegate.v1.StaleGate;
 import io.queuegate.v1.UserGroupServiceGrpc;
 import io.queuegate.v1.ValidatePolicyRequest;
 import io.queuegate.v1.ValidatePolicyResponse;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
@@ -99,12 +102,18 @@ abstract class ServerCalls {
     CallOptions limit = limit(wait ? WAIT_TIMEOUT : timeout);
     InvalidateUserGroupsResponse.Builder total = InvalidateUserGroupsResponse.newBuilder();
     Set<String> waitedOut = new LinkedHashSet<>();
+    Map<String, Long> staleMillis = new LinkedHashMap<>(); // each gate once, with its longest time
     for (int start = 0; start < names.size(); start += MAX_USERS) { // no users would mean all
       List<String> part = names.subList(start, Math.min(start + MAX_USERS, names.size()));
       InvalidateUserGroupsResponse response = invalidatePart(part, partition, wait, limit);
       total.setDropped(total.getDropped() + response.getDropped()).setCursor(response.getCursor());
       waitedOut.addAll(response.getWaitedOutList());
+      for (StaleGate gate : response.getStaleGatesList()) {
+        staleMillis.merge(gate.getName(), gate.getRemainingMillis(), Math::max);
+      }
     }
+    staleMillis.forEach((name, millis) ->
+        total.addStaleGates(StaleGate.newBuilder().setName(name).setRemainingMillis(millis)));
     return total.addAllWaitedOut(waitedOut).build();
   }
 

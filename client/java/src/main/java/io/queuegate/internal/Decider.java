@@ -19,6 +19,7 @@ final class Decider {
   private final Outbox outbox; // null if decisions cannot be reported
   private final LongSupplier clock;
   private final LongAdder decided = new LongAdder();
+  private final LongAdder decidedStale = new LongAdder();
   // How long the gate may decide from old state after its lease expires, in nanoseconds.
   private volatile long grace;
 
@@ -37,6 +38,16 @@ final class Decider {
   /** Returns the number of decisions. */
   long decided() {
     return decided.sum();
+  }
+
+  /** Returns when the server last confirmed the policies; {@link Clock#NEVER} if never. */
+  long confirmedAt() {
+    return session.confirmedAt();
+  }
+
+  /** Returns how many of these were made from old state, without a lease. */
+  long decidedStale() {
+    return decidedStale.sum();
   }
 
   /** Returns the decision; null if the question must be sent to the server. */
@@ -101,6 +112,9 @@ final class Decider {
     }
     if (decision != null) {
       decided.increment();
+      if (decision.stale()) {
+        decidedStale.increment();
+      }
     }
     return decision;
   }

@@ -66,6 +66,7 @@ final class GateCore {
         new Session(replica, wants, options.name, options.partitions, outbox != null, clock.error());
     decider = new Decider(replica, session, wants, outbox, clock::now);
     view = new LocalView(replica, wants, decider, clock::now);
+    session.introduce(options.stale, options.agent, view::counts);
     log = new StreamLog(options.partitions, outbox != null);
     reporter = outbox == null ? null : new Reporter(outbox);
   }
@@ -116,7 +117,7 @@ final class GateCore {
       return false;
     }
     isClosed = true;
-    reply = session.release(clock.now());
+    reply = session.close(clock.now());
     session.reset(Collections.<String>emptyList());
     return true;
   }

@@ -25,6 +25,9 @@ public final class GateOptions {
   /** The name of the gate. */
   public String name = "";
 
+  /** The program and its version. */
+  public String agent = "";
+
   /** The partitions to follow; all if empty. */
   public List<String> partitions = Collections.emptyList();
 

@@ -4,8 +4,10 @@ import io.grpc.Status;
 import io.queuegate.Check;
 import io.queuegate.Decision;
 import io.queuegate.LocalGate;
+import io.queuegate.v1.GateCounts;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
@@ -18,6 +20,7 @@ final class LocalView implements LocalGate {
   private volatile boolean isAccepted; // by a server, on the current or last stream
   private volatile boolean hasPolicies; // a pong followed them
   private volatile Status.Code lastFailure;
+  private volatile LongSupplier fallbacks; // null if nobody counts them
 
   LocalView(Replica replica, Wants wants, Decider decider, LongSupplier clock) {
     this.replica = replica;
@@ -92,6 +95,30 @@ final class LocalView implements LocalGate {
         now.rights.assertGroups && (policy == null || policy.useGivenGroups),
         policy != null,
         policy != null && policy.partition != null);
+  }
+
+  @Override
+  public void countFallbacks(LongSupplier fallbacks) {
+    this.fallbacks = fallbacks;
+  }
+
+  /** Returns what the gate and its caller have decided. */
+  GateCounts counts() {
+    GateCounts.Builder counts =
+        GateCounts.newBuilder().setDecided(decider.decided()).setStale(decider.decidedStale());
+    LongSupplier current = fallbacks;
+    if (current != null) {
+      counts.setFallbacks(current.getAsLong());
+    }
+    return counts.build();
+  }
+
+  @Override
+  public long policyAgeMillis() {
+    long confirmedAt = decider.confirmedAt();
+    long now = clock.getAsLong();
+    boolean isKnown = confirmedAt != Clock.NEVER && now < Clock.FOREVER && !replica.state().policies.isEmpty();
+    return isKnown ? TimeUnit.NANOSECONDS.toMillis(now - confirmedAt) : -1;
   }
 
   @Override

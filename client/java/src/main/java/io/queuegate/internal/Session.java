@@ -2,6 +2,7 @@ package io.queuegate.internal;
 
 import com.google.protobuf.ByteString;
 import io.queuegate.v1.Cursor;
+import io.queuegate.v1.GateCounts;
 import io.queuegate.v1.HeldPolicy;
 import io.queuegate.v1.PolicyPart;
 import io.queuegate.v1.ResolveOutcome;
@@ -21,6 +22,7 @@ import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 /**
  * A gate's side of the protocol, across all its streams: its lease, and the state that it may decide
@@ -41,7 +43,12 @@ final class Session {
   private final long clockError; // by how much the clock may lag
   private final ByteString instance; // identifies this gate across its streams
 
+  private long staleMillis; // how long the gate may use its last state after its lease
+  private String agent = "";
+  private Supplier<GateCounts> counts = GateCounts::getDefaultInstance;
+
   private volatile long leaseUntil = Clock.NEVER;
+  private volatile long confirmedAt = Clock.NEVER; // when the lease started
   private long pingInterval = TimeUnit.SECONDS.toNanos(1);
   private boolean isOpen; // whether the server has accepted the stream
   private long lease;
@@ -70,6 +77,27 @@ final class Session {
     instance = ByteString.copyFrom(random);
   }
 
+  /**
+   * Sets what the gate says about itself on its streams.
+   *
+   * @param stale how long it may use its last state after its lease, in nanoseconds
+   * @param agent its program and version
+   * @param counts returns what it has decided
+   */
+  void introduce(long stale, String agent, Supplier<GateCounts> counts) {
+    staleMillis = TimeUnit.NANOSECONDS.toMillis(stale);
+    if (TimeUnit.MILLISECONDS.toNanos(staleMillis) < stale) {
+      staleMillis++;
+    }
+    this.agent = agent;
+    this.counts = counts;
+  }
+
+  /** Returns when the server was last asked and confirmed the policies; {@link Clock#NEVER} if never. */
+  long confirmedAt() {
+    return confirmedAt;
+  }
+
   /** Returns when the lease expires; {@link Clock#NEVER} without a lease. */
   long leaseUntil() {
     return leaseUntil;
@@ -90,6 +118,8 @@ final class Session {
             .setName(name)
             .addAllPartitions(partitions)
             .setInstance(instance)
+            .setStaleMillis(staleMillis)
+            .setAgent(agent)
             .addRules(Partition.RULES);
     int announcedBytes = 0;
     for (Replica.PartitionPolicy each : replica.held()) { // the server sends all others again
@@ -118,7 +148,8 @@ final class Session {
       pings.removeFirst();
     }
     pings.addLast(new long[] {++lastPing, now});
-    return SyncRequest.newBuilder().setPing(SyncPing.newBuilder().setId(lastPing)).build();
+    SyncPing ping = SyncPing.newBuilder().setId(lastPing).setCounts(counts.get()).build();
+    return SyncRequest.newBuilder().setPing(ping).build();
   }
 
   /**
@@ -170,6 +201,12 @@ final class Session {
     pings.clear();
     leaseUntil = now < Clock.FOREVER ? Math.min(leaseUntil, now) : Clock.NEVER;
     return SyncRequest.newBuilder().setRelease(SyncRelease.getDefaultInstance()).build();
+  }
+
+  /** Gives up the lease of a gate that does not decide again, and returns the message that says so. */
+  SyncRequest close(long now) {
+    release(now);
+    return SyncRequest.newBuilder().setRelease(SyncRelease.newBuilder().setClosed(true)).build();
   }
 
   /**
@@ -238,6 +275,7 @@ final class Session {
       // Without a readable clock, there is no time to measure from.
       if (first[0] == id && first[1] < Clock.FOREVER) {
         leaseUntil = Math.max(leaseUntil, first[1] + lease);
+        confirmedAt = Math.max(confirmedAt, first[1]);
       }
     }
   }

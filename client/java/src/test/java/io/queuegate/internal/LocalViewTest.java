@@ -19,6 +19,7 @@ import io.queuegate.Check;
 import io.queuegate.Decision;
 import io.queuegate.LocalGate.Rights;
 import io.queuegate.Reason;
+import io.queuegate.v1.GateCounts;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -46,6 +47,37 @@ class LocalViewTest {
     assertNull(withoutGroups("sam"), "a decision that was made with groups");
     w.now += 5 * SECOND;
     assertNull(withoutGroups("alice"), "no lease");
+  }
+
+  @Test
+  void theServerLearnsWhatWasDecided() {
+    w.session.introduce(World.SECOND, "scheduler/1", view::counts);
+    assertEquals(Reason.USER, withoutGroups("alice"));
+    w.decider.setGrace(HOUR);
+    w.now += 5 * SECOND;
+    assertEquals(Reason.USER, withoutGroups("alice"));
+    GateCounts.Builder counts = GateCounts.newBuilder().setDecided(2).setStale(1);
+    assertEquals(counts.build(), w.session.ping(w.now).getPing().getCounts());
+    view.countFallbacks(() -> 7);
+    assertEquals(counts.setFallbacks(7).build(), w.session.ping(w.now).getPing().getCounts());
+  }
+
+  @Test
+  void thePolicyIsAsOldAsTheLastConfirmedQuestion() {
+    assertEquals(0, view.policyAgeMillis());
+    w.now += 7 * SECOND;
+    assertEquals(7_000, view.policyAgeMillis());
+    w.renew();
+    assertEquals(0, view.policyAgeMillis());
+    w.now = Clock.FOREVER;
+    assertEquals(-1, view.policyAgeMillis(), "the clock cannot be read");
+    World empty = new World();
+    LocalView other = new LocalView(empty.replica, empty.wants, empty.decider, () -> empty.now);
+    assertEquals(-1, other.policyAgeMillis());
+    empty.session.open();
+    empty.receive(opened());
+    empty.renew();
+    assertEquals(-1, other.policyAgeMillis(), "no policy");
   }
 
   @Test

@@ -25,6 +25,7 @@ import io.queuegate.Decision;
 import io.queuegate.Reason;
 import io.queuegate.v1.Cursor;
 import io.queuegate.v1.SyncCheckpoint;
+import io.queuegate.v1.GateCounts;
 import io.queuegate.v1.SyncOpen;
 import io.queuegate.v1.SyncResponse;
 import java.util.Arrays;
@@ -100,6 +101,24 @@ class SessionTest {
     w.expect("eve", "root", Reason.GROUP);
     w.session.release(Clock.FOREVER);
     w.expect("eve", "root", null);
+  }
+
+  @Test
+  void aServerLearnsHowLongAGateUsesItsLastState() {
+    World w = new World();
+    SyncOpen silent = w.session.open().getOpen();
+    assertEquals(0, silent.getStaleMillis());
+    w.session.introduce(SECOND + 1, "scheduler/1", GateCounts::getDefaultInstance);
+    SyncOpen message = w.session.open().getOpen();
+    assertEquals(1_001, message.getStaleMillis());
+    assertEquals("scheduler/1", message.getAgent());
+  }
+
+  @Test
+  void onlyAClosedGateSaysThatItIsClosed() {
+    World w = new World().live(whole("default", "*"));
+    assertFalse(w.session.release(w.now).getRelease().getClosed());
+    assertTrue(w.session.close(w.now).getRelease().getClosed());
   }
 
   @Test

@@ -32,13 +32,17 @@ final class AuthorizerMetrics implements MetricsSource {
     record.tag(info("GateState", "Whether the gate decides"), link.state());
     record.addGauge(info("GateLive", "1 if the gate has a lease"), link.isLive() ? 1 : 0);
     record.addGauge(info("PolicyRevision", "The revision of the policy; 0 without one"), link.revision());
+    record.addGauge(info("PolicyAgeMillis", "Milliseconds since a server confirmed the policy; -1 without one"),
+      link.policyAgeMillis());
     counters.answers.forEach((answer, count) ->
       record.addCounter(info("Answers" + name(answer), "Questions with this answer of the gate"), count.sum()));
-    record.addCounter(info("Fallbacks", "Questions that the fallback decided"), fallbacks());
+    record.addCounter(info("Fallbacks", "Questions that the fallback decided"), counters.allFallbacks());
     record.addCounter(info("GroupWaits", "Questions that waited for a user's groups"), counters.waits.sum());
     record.addCounter(info("Errors", "Errors that were kept from the ResourceManager"), counters.failures.sum());
     if (groups != null) {
       record.addGauge(info("GroupUsers", "Users whose groups are kept"), groups.size());
+      record.addGauge(info("GroupsAgeMillis", "Milliseconds since the oldest groups were looked up; 0 without any"),
+        groups.oldestMillis());
       record.addCounter(info("GroupFailures", "Failed look-ups of groups"), groups.failures());
     }
     for (Map.Entry<String, LongAdder> queue : counters.fallbacks.entrySet()) {
@@ -46,10 +50,6 @@ final class AuthorizerMetrics implements MetricsSource {
         .tag(info("Queue", "The queue"), queue.getKey())
         .addCounter(info("Fallbacks", "Questions that the fallback decided"), queue.getValue().sum());
     }
-  }
-
-  private long fallbacks() {
-    return counters.fallbacks.values().stream().mapToLong(LongAdder::sum).sum();
   }
 
   private static String name(Answer answer) {

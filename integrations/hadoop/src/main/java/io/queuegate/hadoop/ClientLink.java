@@ -16,11 +16,14 @@ import java.util.List;
 import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import org.apache.hadoop.util.VersionInfo;
 
 /** A connection by queuegate's client. */
 final class ClientLink implements GateLink {
   private static final long POLL_MILLIS = 2;
+  private static final int MAX_AGENT = 64;
   /** A policy or groups that arrive meanwhile void a decision. */
   private static final int ATTEMPTS = 3;
 
@@ -66,12 +69,21 @@ final class ClientLink implements GateLink {
             .client(client.build())
             .partitions(Collections.singletonList(settings.partition))
             .stale(settings.stale)
-            .name(settings.name);
+            .name(settings.name)
+            .agent(agent());
     if (!settings.outbox.isEmpty()) {
       config.outbox(Paths.get(settings.outbox));
     }
     Gate gate = Gate.open(config.build());
     return new ClientLink(settings, gate.local(), gate::checkLocally, gate::state, gate::close);
+  }
+
+  /** Returns this program with its version and Hadoop's, as in {@code queuegate-hadoop/1.0.0 hadoop/3.4.2}. */
+  private static String agent() {
+    String version = ClientLink.class.getPackage().getImplementationVersion(); // null outside the jar
+    String agent = "queuegate-hadoop" + (version == null ? "" : "/" + version);
+    String withHadoop = agent + " hadoop/" + VersionInfo.getVersion();
+    return withHadoop.length() <= MAX_AGENT ? withHadoop : agent;
   }
 
   @Override
@@ -149,6 +161,16 @@ final class ClientLink implements GateLink {
   @Override
   public String state() {
     return state.get().name().toLowerCase(Locale.ROOT);
+  }
+
+  @Override
+  public void countFallbacks(LongSupplier fallbacks) {
+    local.countFallbacks(fallbacks);
+  }
+
+  @Override
+  public long policyAgeMillis() {
+    return local.policyAgeMillis();
   }
 
   @Override

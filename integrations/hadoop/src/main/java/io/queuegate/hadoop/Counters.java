@@ -42,6 +42,11 @@ final class Counters {
     });
   }
 
+  /** Returns the number of questions that the fallback decided. */
+  long allFallbacks() {
+    return fallbacks.values().stream().mapToLong(LongAdder::sum).sum();
+  }
+
   void waited() {
     quietly(waits::increment);
   }

@@ -2,6 +2,7 @@ package io.queuegate.hadoop;
 
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 
 /** The connection of this process to queuegate, with a gate. Safe for concurrent use. */
 interface GateLink extends AutoCloseable {
@@ -39,6 +40,15 @@ interface GateLink extends AutoCloseable {
 
   /** Returns the gate's state in one word. */
   String state();
+
+  /** Tells the server how many questions the fallback has decided. */
+  void countFallbacks(LongSupplier fallbacks);
+
+  /**
+   * Returns the milliseconds since the gate last asked a server that confirmed the policy; -1 without a
+   * policy.
+   */
+  long policyAgeMillis();
 
   /** Returns the revision of the policy; 0 without one. */
   long revision();

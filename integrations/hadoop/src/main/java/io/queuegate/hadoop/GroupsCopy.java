@@ -116,6 +116,16 @@ final class GroupsCopy {
     return entries.size();
   }
 
+  /** Returns the milliseconds since the oldest groups were looked up; 0 without any. */
+  long oldestMillis() {
+    long now = clock.getAsLong();
+    long oldest = 0;
+    for (Entry entry : entries.values()) {
+      oldest = Math.max(oldest, now - entry.loadedAt);
+    }
+    return TimeUnit.NANOSECONDS.toMillis(oldest);
+  }
+
   /** Returns the number of failed look-ups. */
   long failures() {
     return failures.sum();

@@ -62,6 +62,7 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
     QueueGate gate = usesServersGroups ? new ServersGroupsGate(link) : new HadoopsGroupsGate(link, groups);
     StartCheck.await(link, settings.startTimeout, !usesServersGroups, fallback);
     decider = new QueueDecider(gate, fallback, settings.groupTimeout.toMillis(), counters);
+    link.countFallbacks(counters::allFallbacks);
     register(new AuthorizerMetrics(counters, link, groups));
     // A process's first decision loads classes, so it must not be one of the scheduler's.
     gate.decide(new QueueCheck(ownName(), "", "root", Access.SUBMIT));

@@ -18,6 +18,7 @@ import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -147,6 +148,13 @@ class ClientLinkTest {
   }
 
   @Test
+  void theServerLearnsTheNumberOfFallbacks() {
+    link.countFallbacks(() -> 3);
+    assertEquals(3, known.fallbacks.getAsLong());
+    assertEquals(8, link.policyAgeMillis());
+  }
+
+  @Test
   void theRightToStateGroupsMattersOnlyToThoseWhoDo() {
     known.rights = new LocalGate.Rights(true, false, false, true, true);
     assertNull(link.fault(false));
@@ -158,6 +166,7 @@ class ClientLinkTest {
     Rights rights;
     Status.Code lastFailure;
     boolean isAwaited = true;
+    LongSupplier fallbacks;
 
     @Override
     public Decision checkWithoutGroups(Check question) {
@@ -180,6 +189,16 @@ class ClientLinkTest {
     @Override
     public Rights rights(String partition) {
       return rights;
+    }
+
+    @Override
+    public void countFallbacks(LongSupplier counted) {
+      fallbacks = counted;
+    }
+
+    @Override
+    public long policyAgeMillis() {
+      return 8;
     }
 
     @Override

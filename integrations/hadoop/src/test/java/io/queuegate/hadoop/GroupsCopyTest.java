@@ -54,6 +54,22 @@ class GroupsCopyTest {
   }
 
   @Test
+  void theAgeIsThatOfTheOldestGroups() {
+    assertEquals(0, copy.oldestMillis());
+    directory.put("alice", DEV);
+    directory.put("bob", OPS);
+    copy.known("alice");
+    runWork();
+    pass(2);
+    copy.known("bob");
+    runWork();
+    pass(1);
+    assertEquals(3_000, copy.oldestMillis());
+    copy.invalidate("alice");
+    assertEquals(1_000, copy.oldestMillis());
+  }
+
+  @Test
   void theFirstUseLooksUpElsewhere() {
     directory.put("alice", DEV);
     assertNull(copy.known("alice"));

@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 
 /** A connection whose gate answers as a test says, and that records what it was asked. */
 final class ScriptedLink implements GateLink {
@@ -23,6 +24,7 @@ final class ScriptedLink implements GateLink {
   /** Thrown by each question. */
   Throwable error;
   boolean isLive = true;
+  LongSupplier fallbacks;
   String fault;
   String faultOfGivenGroups;
 
@@ -75,6 +77,16 @@ final class ScriptedLink implements GateLink {
   @Override
   public String state() {
     return isLive ? "live" : "connecting";
+  }
+
+  @Override
+  public void countFallbacks(LongSupplier counted) {
+    fallbacks = counted;
+  }
+
+  @Override
+  public long policyAgeMillis() {
+    return 8;
   }
 
   @Override
