@@ -105,6 +105,7 @@ def build_core(
         lambda name, defined_in: lookups[name, defined_in].add,
         lease=lease,
         share=None if parts is None else parts.groups,
+        source_lease=None if parts is None else parts.source_lease,
         around=around,
         resolver_type=resolver_type,
     )

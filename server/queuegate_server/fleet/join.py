@@ -13,6 +13,7 @@ from queuegate_server.fleet.member import FleetMember
 from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.shared_groups import GroupCounts, PartitionGroups, ValueCodec
+from queuegate_server.fleet.source_lease import SourceLease
 from queuegate_server.fleet.stream import Stream
 from queuegate_server.fleet.value_store import BatchingStore
 from queuegate_server.settings.fleet import Fleet
@@ -51,6 +52,7 @@ class FleetParts:
         self._keys = Keys(fleet.prefix)
         self._secret = fleet.secret()
         self._refusals = Refusals()
+        self._stream = Stream(self._connection(), self._keys, self._secret)
         # Groups and events use separate connections so that they do not delay each other.
         self.store: Final = BatchingStore(self._connection(), fleet.read_timeout)
 
@@ -66,6 +68,11 @@ class FleetParts:
             self._clock,
         )
 
+    def source_lease(self, source: Callable[[], str]) -> SourceLease:
+        """Return the lease to follow a source; see `SourceLease`."""
+        signer = Signer(self._secret, "source")
+        return SourceLease(self._stream, self.session, signer, source)
+
     @property
     def shares_groups(self) -> bool:
         """Whether groups are being shared: Redis responds, and this replica follows events."""
@@ -73,8 +80,7 @@ class FleetParts:
 
     def join(self, local: LocalChanges) -> tuple[FleetMember, FleetChanges]:
         """Return the replica and its `Changes`. The replica joins the fleet when started."""
-        stream = Stream(self._connection(), self._keys, self._secret)
-        member = FleetMember(self.session, stream, self._refusals, local, self._clock)
+        member = FleetMember(self.session, self._stream, self._refusals, local, self._clock)
         return member, FleetChanges(member, local, self._clock)
 
     def _connection(self) -> StoreConnection:

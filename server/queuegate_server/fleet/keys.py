@@ -60,6 +60,10 @@ class Keys:
         """Return the key of a user's groups."""
         return f"{self.tag}:user:{quote(partition, safe='')}:{user}"
 
+    def source(self, name: bytes) -> tuple[str, str]:
+        """Return the keys of the lease on a source, and of the position in its changes."""
+        return f"{self.tag}:source:{name.hex()}:lease", f"{self.tag}:source:{name.hex()}:position"
+
     def lookup(self, partition: str, user: str, sequence: int) -> str:
         """Return the key of the lock for looking up a user's groups after event `sequence`."""
         return f"{self.tag}:lookup:{sequence}:{quote(partition, safe='')}:{user}"

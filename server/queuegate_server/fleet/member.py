@@ -236,6 +236,7 @@ class FleetMember:
         change, nonce = self.session.pop_unsent()
         pending = self.session.fence.begin(change.partition, change.users)
         event = None
+        self.session.sending += 1
         try:
             with suppress(AppendFailure):
                 event = await self.append(change, nonce, head=head, seconds=HEARTBEAT_INTERVAL)
@@ -243,6 +244,7 @@ class FleetMember:
             if event is None:
                 self.session.keep_unsent(change, nonce)
             self.session.fence.end(pending, event)
+            self.session.sending -= 1
 
     async def _join(self, request: steps.NewestEvents) -> None:
         """Start following the history in Redis. Raises StoreUnavailable."""

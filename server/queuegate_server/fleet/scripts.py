@@ -222,6 +222,34 @@ return replies
 value and in total, and the TTL of each lock in milliseconds. A value that is oversized or of the
 wrong type is returned as empty; a value beyond the total is returned as missing."""
 
+HOLD_SOURCE: Final = Script(
+    _CALLS
+    + f"""
+for index = 1, 2 do
+  if is_of_another_type(KEYS[index], 'string') then
+    call('UNLINK', KEYS[index])
+  end
+end
+local holder, left = text(KEYS[1], {_MAX_INSTANCE_BYTES}), call('PTTL', KEYS[1])
+if holder ~= '' and holder ~= ARGV[1] and left >= 0 and left <= tonumber(ARGV[3]) then
+  return false
+end
+if ARGV[2] ~= '' then
+  call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4])
+end
+if ARGV[6] == '1' then
+  call('DEL', KEYS[1])
+else
+  call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+end
+return text(KEYS[2], tonumber(ARGV[5]))
+"""
+)
+"""Take, renew or release the lease on a source, unless another replica holds it; then return nil.
+Otherwise, store the given position, if any, and return the stored one. Arguments: the replica, the
+position, the TTLs of the lease and the position in milliseconds, the maximum size of a position,
+and 1 to release the lease."""
+
 _PROBES: Final = {
     "DEL": "",
     "UNLINK": "",

@@ -65,6 +65,8 @@ class FleetSession:
         self.confirmations: Final = Confirmations()
         self.unsent: Final[dict[Change, bytes]] = {}
         """Changes made while Redis was unreachable, with their nonces."""
+        self.sending = 0
+        """The number of unsent changes that are being sent."""
         self.fence: Final = OrderFence(self.log, self.unsent)
         self.new_nonce: Final = new_nonce
         self.pause = 0.0
@@ -96,6 +98,11 @@ class FleetSession:
     def has_followed(self) -> bool:
         """Whether this replica has ever followed the fleet."""
         return self.log.position is not None or self.gaps > 0
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether changes have taken effect here that may not be events yet."""
+        return bool(self.unsent or self.sending)
 
     def status(self, now: float, own: steps.OwnState) -> ReplicaStatus:
         """Return the current status of this replica."""

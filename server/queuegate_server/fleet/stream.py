@@ -40,6 +40,8 @@ MAX_PAGE: Final = 250
 MAX_PAGE_BYTES: Final = 256 * 1024
 TURN_SECONDS: Final = 0.2
 """How long other writers wait for the writer with the next turn, in seconds."""
+MAX_SOURCE_BYTES: Final = 32 * 1024
+"""The maximum size of the position in a source's changes."""
 BLOCK_SECONDS: Final = 1.0
 HEARTBEAT_BUDGET: Final = 1.0
 """The timeout of a heartbeat, in seconds."""
@@ -92,6 +94,30 @@ class Stream:
             *(int(TURN_SECONDS * 1_000), os.urandom(EPOCH_BYTES)),
         )
         return await self._query(scripts.APPEND, args, COMMAND_BUDGET)
+
+    async def hold_source(
+        self,
+        name: bytes,
+        instance: bytes,
+        position: bytes,
+        *,
+        seconds: float,
+        position_seconds: float,
+        release: bool = False,
+    ) -> bytes | None:
+        """Take, renew or release the lease on a source; return None if another replica has it.
+
+        Stores `position` unless it is empty. Returns the stored position, at most
+        `MAX_SOURCE_BYTES` long; empty if there is none.
+        """
+        milliseconds = int(seconds * 1_000), int(position_seconds * 1_000)
+        reply: bytes | None = await self._store.run_script(
+            scripts.HOLD_SOURCE,
+            self._keys.source(name),
+            (instance, position, *milliseconds, MAX_SOURCE_BYTES, int(release)),
+            seconds=COMMAND_BUDGET,
+        )
+        return reply
 
     async def read_after(self, position: LogPosition) -> list[Event]:
         """Return events after a position. If there are none, wait briefly for one.

@@ -2,7 +2,7 @@
 
 A follower runs a resolver's `changes` and restarts it after a failure. Reports are merged while
 earlier ones take effect. While nothing is followed, the TTLs of the caches bound the age of groups,
-as for other resolvers.
+as for other resolvers. In a fleet, one replica follows, and the others get its invalidations.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.resolver import CannotFollow, Following
+from queuegate_server.identity.shared import FollowerLease
 from queuegate_server.throttling import TokenBucket
 
 _LOG = logging.getLogger(__name__)
@@ -36,6 +37,10 @@ RETRY_SECONDS: Final = 1.0
 """The pause before an invalidation that has failed unexpectedly is retried."""
 
 
+def _do_nothing() -> None:
+    """Do nothing."""
+
+
 class FollowState(StrEnum):
     """The state of a follower."""
 
@@ -44,6 +49,8 @@ class FollowState(StrEnum):
     FOLLOWING = "following"
     FAILED = "failed"
     """The resolver cannot follow its source, and will be restarted."""
+    STANDBY = "standby"
+    """Another replica of the fleet follows the source."""
 
 
 class _Batch(NamedTuple):
@@ -53,6 +60,8 @@ class _Batch(NamedTuple):
     is_all: bool
     reached: tuple[float, bytes | None] | None
     """When `reached` was last called, and with which position."""
+    start: int
+    """The number of the start in which `reached` was called."""
 
 
 class _Reports:
@@ -61,12 +70,12 @@ class _Reports:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.wake: Final = asyncio.Event()
         self.count = {"users": 0, "all": 0}
-        self.started_at = clock()
-        """When the resolver was last started."""
+        self.starts = 0
+        """How often the resolver has been started."""
         self.following_since: float | None = None
         """When the resolver first called `reached` after its last start."""
-        self.limit: asyncio.Timeout | None = None
-        """The timeout that `reached` extends."""
+        self.extend: Callable[[], None] = _do_nothing
+        """Called by `reached`."""
         self.position: bytes | None = None
         """The newest position whose reports have taken effect."""
         self._clock = clock
@@ -75,9 +84,11 @@ class _Reports:
         self._is_all = False
         self._reached: tuple[float, bytes | None] | None = None
 
-    def start(self, limit: asyncio.Timeout) -> None:
-        """Note that the resolver starts to follow its source."""
-        self.limit, self.started_at, self.following_since = limit, self._clock(), None
+    def start(self, position: bytes | None, extend: Callable[[], None]) -> None:
+        """Note that the resolver starts to follow its source at a position."""
+        self.position, self.extend, self.following_since = position, extend, None
+        self.starts += 1
+        self._reached = None
 
     def invalidate(self, users: Collection[str]) -> None:
         """See `ChangeSink`."""
@@ -113,8 +124,7 @@ class _Reports:
         if position is None and self._reached is not None:
             position = self._reached[1]
         self._reached = now, position
-        if self.limit is not None:
-            self.limit.reschedule(asyncio.get_running_loop().time() + MAX_SILENCE)
+        self.extend()
         self.wake.set()
 
     @property
@@ -124,7 +134,7 @@ class _Reports:
 
     def take(self) -> _Batch:
         """Return and forget all reports."""
-        batch = _Batch(self._users, self._is_all, self._reached)
+        batch = _Batch(self._users, self._is_all, self._reached, self.starts)
         self._users, self._is_all, self._reached = {}, False, None
         return batch
 
@@ -136,11 +146,12 @@ class ChangeFollower:
     name: str
     """The resolver's display name."""
     changes: Following
-    invalidate: Callable[[Collection[str]], Awaitable[None]]
+    invalidate: Callable[[Collection[str]], Awaitable[bool]]
     """Invalidates the given users in all partitions that use the resolver, or all of their users if
-    none are given."""
+    none are given. Returns whether all processes will learn of it even if this one ends."""
     clock: Callable[[], float]
     """A monotonic clock, in seconds."""
+    lease: FollowerLease
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def __post_init__(self) -> None:
@@ -149,6 +160,9 @@ class ChangeFollower:
         self.last_error: tuple[float, str] | None = None
         """The time and reason of the last failure."""
         self._reports = _Reports(self.clock)
+        self._is_standby = False
+        self._lost = asyncio.Event()
+        """Set if an invalidation did not reach all processes, and its report must be repeated."""
         self._current_at = self.clock()
         self._failures_in_row = 0
         self._next_all = self.clock()
@@ -163,18 +177,25 @@ class ChangeFollower:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks and not self._is_standby:
+            await self.lease.release(self._reports.position)
+        self._tasks = []
 
     @property
     def state(self) -> FollowState:
         """The current state."""
         if self._reports.following_since is not None:
             return FollowState.FOLLOWING
+        if self._is_standby:
+            return FollowState.STANDBY
         return FollowState.FAILED if self.failures else FollowState.STARTING
 
     @property
     def lag(self) -> float:
-        """The age in seconds of the newest moment up to which all changes have taken effect."""
-        return max(0.0, self.clock() - self._current_at)
+        """The age in seconds of the newest moment up to which all changes have taken effect; 0 if
+        another replica follows the source.
+        """
+        return 0.0 if self._is_standby else max(0.0, self.clock() - self._current_at)
 
     @property
     def reported(self) -> dict[str, int]:
@@ -185,6 +206,8 @@ class ChangeFollower:
         while True:
             error = await self._follow()
             self._note_failure(error)
+            # Let another replica try.
+            await self.lease.release(self._reports.position)
             pause = min(MIN_PAUSE * 2.0 ** (self._failures_in_row - 1), MAX_PAUSE)
             spread = random.uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311 - no secret
             await self.sleep(pause * spread)
@@ -192,9 +215,9 @@ class ChangeFollower:
     async def _follow(self) -> str:
         """Follow until the resolver stops; return why it did."""
         try:
-            async with asyncio.timeout(MAX_SILENCE) as limit:
-                self._reports.start(limit)
-                await self.changes(self._reports)
+            position = await self.lease.acquire(self._stand_by)
+            self._end_standby()
+            await self._follow_from(position)
         except CannotFollow as error:
             return str(error)
         except asyncio.CancelledError:
@@ -203,18 +226,54 @@ class ChangeFollower:
                 raise
             return "the resolver cancelled its own task"
         except Exception as error:
-            if limit.expired():
-                return f"the source has not been confirmed to be followed for {MAX_SILENCE:g} s"
             _LOG.error("resolver %r failed to follow its source", self.name, exc_info=error)
             return f"the resolver failed: {type(error).__name__}"
-        finally:
-            self._reports.limit = None
         return "the resolver stopped following its source"
+
+    async def _follow_from(self, position: bytes | None) -> None:
+        """Follow the source, from a position if it is known. Raises CannotFollow."""
+        loop, reports = asyncio.get_running_loop(), self._reports
+        self._lost.clear()
+        changes = asyncio.ensure_future(self.changes(reports))
+        others = {
+            asyncio.create_task(self._lost.wait()),
+            asyncio.create_task(self.lease.keep(lambda: reports.position)),
+        }
+        try:
+            async with asyncio.timeout(MAX_SILENCE) as limit:
+                reports.start(position, lambda: limit.reschedule(loop.time() + MAX_SILENCE))
+                await asyncio.wait({changes, *others}, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            raise CannotFollow(
+                f"the source has not been confirmed to be followed for {MAX_SILENCE:g} s"
+            ) from None
+        finally:
+            reports.extend = _do_nothing
+            ended = changes.done()
+            for task in (changes, *others):
+                task.cancel()
+            await asyncio.gather(changes, *others, return_exceptions=True)
+        if ended:
+            await changes
+            return
+        if self._lost.is_set():
+            raise CannotFollow("a change did not reach all replicas, and will be reported again")
+        for task in others:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def _stand_by(self) -> None:
+        self._is_standby = True
+
+    def _end_standby(self) -> None:
+        if self._is_standby:
+            self._is_standby, self._current_at = False, self.clock()
 
     def _note_failure(self, error: str) -> None:
         now, since = self.clock(), self._reports.following_since
         if since is not None and now - since >= STABLE_SECONDS:
             self._failures_in_row = 0
+        self._end_standby()
         self._failures_in_row += 1
         self.failures += 1
         self._reports.following_since = None
@@ -239,14 +298,16 @@ class ChangeFollower:
                 self._next_all = self.clock() + ALL_INTERVAL
             if batch.is_all or batch.users:
                 await self._invalidate(() if batch.is_all else batch.users)
-            if batch.reached is not None:
+            if batch.reached is not None and batch.start == reports.starts:
                 self._current_at, position = batch.reached
-                reports.position = position or reports.position
+                if not self._lost.is_set():
+                    reports.position = position or reports.position
 
     async def _invalidate(self, users: Collection[str]) -> None:
         while True:
             try:
-                await self.invalidate(users)
+                if not await self.invalidate(users):
+                    self._lost.set()
             except Exception as error:
                 # Nothing may be lost, so later reports wait.
                 _LOG.error("cannot apply changes of resolver %r", self.name, exc_info=error)

@@ -24,7 +24,13 @@ from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ChainOptions, PartitionOptions, ResolverOptions
 from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import Outcome, Resolver
-from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedGroups
+from queuegate_server.identity.shared import (
+    CacheLease,
+    EndlessLease,
+    FollowerLease,
+    OwnSource,
+    SharedGroups,
+)
 
 
 class IdentitySettings(Protocol):
@@ -38,9 +44,9 @@ class IdentitySettings(Protocol):
         """Return a partition's settings."""
 
 
-Invalidate = Callable[[str, Collection[str]], Awaitable[None]]
+Invalidate = Callable[[str, Collection[str]], Awaitable[bool]]
 """Invalidates the given users' groups in a partition, in all processes that share groups; all users
-if none are given."""
+if none are given. Returns whether all processes will learn of it even if this one ends."""
 
 
 class ResolverKey(NamedTuple):
@@ -94,6 +100,9 @@ class ResolverManager:
     share: Callable[[str, str], SharedGroups] | None = None
     """Returns a partition's shared groups, given the partition's name and the resolver's settings;
     None if there is no fleet."""
+    source_lease: Callable[[Callable[[], str]], FollowerLease] | None = None
+    """Returns the lease to follow a source, given a function that returns the resolver's settings
+    and the partitions that use it; None if there is no fleet."""
     around: Callable[[str, Resolver], Resolver] | None = None
     """Wraps each new resolver, given its name and the resolver itself."""
     resolver_type: Callable[[str], ResolverType] = registry.resolver_type
@@ -146,6 +155,8 @@ class ResolverManager:
                 unusable.append(error)
         if unusable:
             raise UnusableResolvers(unusable)
+        for key, each in self._open_resolvers.items():
+            self._follow(key, each.guarded)
         return chosen
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
@@ -180,11 +191,9 @@ class ResolverManager:
             return None
         settings: list[tuple[str, str, str, str]] = []
         for each in _members(self.settings, key):
-            _, resolver_type, options = self._open_resolvers[each]
-            if getattr(resolver_type, "is_of_host", False):
+            if getattr(self._open_resolvers[each].resolver_type, "is_of_host", False):
                 return None
-            options_json = options.model_dump_json(fallback=repr)
-            settings.append((*each, repr(resolver_type), options_json))
+            settings.append(_identity(each, self._open_resolvers[each]))
         chain = _chain(self.settings, key)
         return self.share(partition, repr((settings, chain and chain.mode)))
 
@@ -223,22 +232,42 @@ class ResolverManager:
                 f" opened: {type(error).__name__}: {error}",
                 f"correct `resolvers.{key.name}`, or {other}" if is_configured else other,
             ) from error
-        changes = getattr(resolver, "changes", None)
-        if changes is not None and self._invalidate is not None:
-            apply = partial(self._apply_changes, key, self._invalidate)
-            guarded.follower = ChangeFollower(key.name, changes, apply, self.clock)
-            guarded.follower.start()
         return _OpenResolver(guarded, resolver_type, options)
+
+    def _follow(self, key: ResolverKey, guarded: GuardedResolver) -> None:
+        """Start to follow a resolver's source, if it can be followed and is not yet."""
+        changes = getattr(guarded.resolver, "changes", None)
+        if changes is None or self._invalidate is None or guarded.follower is not None:
+            return
+        make = self.source_lease
+        lease = OwnSource() if make is None else make(partial(self._identity_of, key))
+        apply = partial(self._apply_changes, key, self._invalidate)
+        guarded.follower = ChangeFollower(key.name, changes, apply, self.clock, lease)
+        guarded.follower.start()
+
+    def _identity_of(self, key: ResolverKey) -> str:
+        """Return a resolver's settings and partitions, to recognize it in other processes."""
+        opened = self._open_resolvers.get(key)
+        return repr((key, opened and _identity(key, opened), self._partitions_with(key)))
+
+    def _partitions_with(self, key: ResolverKey) -> list[str]:
+        """Return the partitions that use a resolver, alone or in a chain."""
+        return sorted(
+            {partition for partition, used in self._groups if key in _members(self.settings, used)}
+        )
 
     async def _apply_changes(
         self, key: ResolverKey, invalidate: Invalidate, users: Collection[str]
-    ) -> None:
-        """Invalidate users in all partitions that use a resolver, alone or in a chain."""
-        partitions = {
-            partition for partition, used in self._groups if key in _members(self.settings, used)
-        }
-        for partition in sorted(partitions):
-            await invalidate(partition, users)
+    ) -> bool:
+        """Invalidate users in all partitions that use a resolver; see `Invalidate`."""
+        results = [await invalidate(each, users) for each in self._partitions_with(key)]
+        return all(results)
+
+
+def _identity(key: ResolverKey, resolver: _OpenResolver) -> tuple[str, str, str, str]:
+    """Return what distinguishes a resolver from those with other settings."""
+    options_json = resolver.options.model_dump_json(fallback=repr)
+    return (*key, repr(resolver.resolver_type), options_json)
 
 
 def unusable_resolvers(

@@ -3,6 +3,7 @@
 Implemented in `fleet/`. Without a fleet, nothing is shared and the lease never expires.
 """
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -36,6 +37,48 @@ class SharedGroups(Protocol):
         Return a nonblocking function that shares the lookup's result, unless it has become
         outdated. Return None if results cannot be shared.
         """
+
+
+class FollowerLease(Protocol):
+    """The right to follow a source, which one process of a fleet has at a time."""
+
+    async def acquire(self, wait: Callable[[], None]) -> bytes | None:
+        """Wait for the lease; return the position up to which all changes are known to all
+        processes, or None if it is unknown.
+
+        `wait` is called whenever another process holds the lease. Raises CannotFollow.
+        """
+
+    async def keep(self, position: Callable[[], bytes | None]) -> None:
+        """Keep the lease until cancelled, and store the position that `position` returns.
+
+        Raises CannotFollow when the lease has been lost.
+        """
+
+    async def release(self, position: bytes | None) -> None:
+        """Store the position, and give up the lease. Never raises."""
+
+
+class OwnSource:
+    """The lease of a process without a fleet."""
+
+    def __init__(self) -> None:
+        self._position: bytes | None = None
+
+    async def acquire(self, wait: Callable[[], None]) -> bytes | None:  # noqa: ARG002 - part of the interface
+        """Return the position at which this process stopped, if any."""
+        return self._position
+
+    async def keep(self, position: Callable[[], bytes | None]) -> None:
+        """Keep the position until cancelled."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._position = position()
+
+    async def release(self, position: bytes | None) -> None:
+        """Keep the position."""
+        self._position = position
 
 
 class CacheLease(Protocol):

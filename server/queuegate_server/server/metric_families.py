@@ -109,13 +109,14 @@ METRICS: Final[Mapping[str, Family]] = {
     "queuegate_resolver_changes_state": Family(
         Gauge,
         "1 for the current state of a resolver that follows the changes of its source: starting, "
-        "following, failed (cached groups expire as usual). Absent for other resolvers.",
+        "following, failed (cached groups expire as usual), standby (another replica follows). "
+        "Absent for other resolvers.",
         (*_RESOLVER, "state"),
     ),
     "queuegate_resolver_changes_lag_seconds": Family(
         Gauge,
         "Seconds since all changes of the source were last known to be in effect; up to 10 while "
-        "the source is followed.",
+        "the source is followed, 0 on standby.",
         _RESOLVER,
     ),
     "queuegate_resolver_changes": Family(

@@ -40,13 +40,14 @@ async def load_first(core: DecisionCore, stop: asyncio.Event) -> bool:
     return True
 
 
-async def _invalidate(core: DecisionCore, partition: str, users: Collection[str]) -> None:
-    """Invalidate groups that a resolver reports as changed."""
+async def _invalidate(core: DecisionCore, partition: str, users: Collection[str]) -> bool:
+    """Invalidate groups that a resolver reports as changed; see `identity.manager.Invalidate`."""
     try:
         await core.changes.invalidate(partition, users, wait=False)
     except NotReached as error:
-        # The change is in effect here; the fleet's member sends it again.
         _LOG.warning("changes of groups: %s", error)
+        return False
+    return True
 
 
 async def close_core(core: DecisionCore) -> None:

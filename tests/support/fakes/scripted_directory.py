@@ -9,6 +9,7 @@ _HERE = Path(__file__).resolve().parents[3]
 _ENTRY_POINTS = """\
 [queuegate.resolvers]
 scripted = tests.support.fakes.scripted_resolver:ScriptedResolver
+followed = tests.support.fakes.scripted_resolver:Followed
 listing = tests.support.fakes.scripted_resolver:Listing
 unopenable = tests.support.fakes.scripted_resolver:Unopenable
 broken = tests.support.fakes.no_such_module:Broken
@@ -31,6 +32,8 @@ class ScriptedDirectory:
         )
         about.joinpath("entry_points.txt").write_text(_ENTRY_POINTS)
         self.script: dict[str, dict[str, Any]] = {}
+        self.type = "scripted"
+        """The resolver type that `resolver` names."""
         self.reset({})
 
     @property
@@ -44,7 +47,7 @@ class ScriptedDirectory:
         lookups never time out on a busy machine.
         """
         return {
-            "type": "scripted",
+            "type": self.type,
             "folder": str(self.folder),
             "breaker_failures": 10_000,
             "lookup_timeout": "60s",
@@ -64,6 +67,11 @@ class ScriptedDirectory:
         new = self.folder / "answers.new"
         new.write_text(json.dumps(self.script))
         new.replace(self.folder / "answers.json")
+
+    def report(self, user: str) -> None:
+        """Report a change of a user's groups, to resolvers of the type `followed`."""
+        with (self.folder / "changes").open("a") as changes:
+            changes.write(f"{user}\n")
 
     def release(self) -> None:
         """Release the answers that are `held`."""

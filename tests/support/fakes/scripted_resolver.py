@@ -12,7 +12,13 @@ from typing import Any
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import (
+    ChangeSink,
+    KnownUser,
+    LookupFailure,
+    NoSuchUser,
+    Outcome,
+)
 
 
 class ScriptedOptions(ResolverOptions):
@@ -63,6 +69,23 @@ class ScriptedResolver:
 
     async def close(self) -> None:
         """Do nothing."""
+
+
+class Followed(ScriptedResolver):
+    """Also reports the users in the lines of `changes`, whose number is the position."""
+
+    async def changes(self, sink: ChangeSink) -> None:
+        """Follow the file."""
+        file = self._answers.with_name("changes")
+        file.touch()
+        position = sink.position
+        seen = len(file.read_text().splitlines()) if position is None else int(position)
+        while True:
+            users = file.read_text().splitlines()
+            sink.invalidate(users[seen:])
+            seen = len(users)
+            sink.reached(str(seen).encode())
+            await asyncio.sleep(0.02)
 
 
 class Listing(ScriptedResolver):

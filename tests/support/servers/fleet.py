@@ -124,11 +124,13 @@ def running_fleet(
     *names: str,
     arguments: tuple[str, ...] = (),
     policy: str = POLICY,
+    resolver: str = "scripted",
     **options: Any,
 ) -> Iterator[Fleet]:
     """Run a Redis and the named replicas, with these fleet options."""
     with running_redis(folder / "redis") as redis:
         fleet = Fleet(folder, redis, ScriptedDirectory(folder), policy)
+        fleet.directory.type = resolver
         try:
             for name in names:
                 fleet.start(name, *arguments, **options)

@@ -10,6 +10,7 @@ from queuegate_server.identity import following
 from queuegate_server.identity.following import ChangeFollower, FollowState
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.resolver import CannotFollow, ChangeSink
+from queuegate_server.identity.shared import OwnSource
 from queuegate_server.settings.model import Settings
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -44,11 +45,12 @@ class Follower:
         self.invalidated: list[tuple[str, ...]] = []
         self.pauses: list[float] = []
         self.fault: Exception | None = None
+        self.reaches_all = True
         self.may_apply = asyncio.Event()
         self.may_apply.set()
         self.clock = clock
         self.follower = ChangeFollower(
-            "corp", self.source.changes, self._invalidate, clock, self._sleep
+            "corp", self.source.changes, self._invalidate, clock, OwnSource(), self._sleep
         )
 
     @property
@@ -56,12 +58,13 @@ class Follower:
         assert self.source.sink is not None
         return self.source.sink
 
-    async def _invalidate(self, users: Collection[str]) -> None:
+    async def _invalidate(self, users: Collection[str]) -> bool:
         await self.may_apply.wait()
         if self.fault is not None:
             fault, self.fault = self.fault, None
             raise fault
         self.invalidated.append(tuple(users))
+        return self.reaches_all
 
     async def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -169,7 +172,7 @@ async def test_a_failure_after_a_long_time_counts_as_the_first(corp: Follower) -
         corp.source.end.set_exception(CannotFollow("the directory is down"))
         await settle()
     corp.sink.reached()
-    corp.clock.advance(following.STABLE_SECONDS)
+    corp.clock.advance(following.STABLE_SECONDS + 1)
     corp.pauses.clear()
     corp.source.end.set_exception(CannotFollow("the directory is down"))
     await settle()
@@ -228,6 +231,79 @@ async def test_a_position_that_is_too_long_is_not_kept(corp: Follower) -> None:
     assert corp.sink.position is None
 
 
+async def test_a_report_that_did_not_reach_all_processes_comes_again(corp: Follower) -> None:
+    corp.sink.reached(b"1")
+    await settle()
+    corp.reaches_all = False
+    corp.sink.invalidate(["ann"])
+    corp.sink.reached(b"2")
+    await settle()
+    assert corp.source.positions == [None, b"1"]
+    assert corp.follower.last_error is not None
+    assert "did not reach all replicas" in corp.follower.last_error[1]
+    corp.reaches_all = True
+    corp.sink.reached(b"3")
+    await settle()
+    assert corp.sink.position == b"3"
+
+
+class Lease:
+    """A lease that a test gives and takes."""
+
+    def __init__(self) -> None:
+        self.is_free = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.position: bytes | None = b"5"
+        self.released: list[bytes | None] = []
+
+    async def acquire(self, wait: Callable[[], None]) -> bytes | None:
+        if not self.is_free.is_set():
+            wait()
+        await self.is_free.wait()
+        return self.position
+
+    async def keep(self, position: Callable[[], bytes | None]) -> None:
+        await self.lost.wait()
+        self.position = position()
+        self.lost.clear()
+        self.is_free.clear()
+        raise CannotFollow("another replica follows the source")
+
+    async def release(self, position: bytes | None) -> None:
+        self.released.append(position)
+
+
+async def test_only_the_holder_of_the_lease_follows(clock: ManualClock) -> None:
+    corp, lease = Follower(clock), Lease()
+    follower = ChangeFollower(
+        "corp", corp.source.changes, corp.follower.invalidate, clock, lease, corp.follower.sleep
+    )
+    follower.start()
+    await settle()
+    clock.advance(500)
+    states = [(follower.state, follower.lag)]
+    assert corp.source.sink is None
+    lease.is_free.set()
+    await settle()
+    corp.sink.reached(b"6")
+    await settle()
+    states.append((follower.state, follower.lag))
+    assert corp.source.positions == [b"5"]
+    assert corp.invalidated == [], "the position was known"
+    lease.lost.set()
+    await settle()
+    states.append((follower.state, follower.lag))
+    assert lease.position == b"6"
+    assert corp.source.end.cancelled()
+    assert states == [
+        (FollowState.STANDBY, 0.0),
+        (FollowState.FOLLOWING, 0.0),
+        (FollowState.STANDBY, 0.0),
+    ]
+    await follower.close()
+    assert lease.released == [b"6"], "a replica on standby has no lease to release"
+
+
 async def test_partitions_of_a_resolver_and_of_chains_with_it(clock: ManualClock) -> None:
     source = Source()
 
@@ -252,8 +328,9 @@ async def test_partitions_of_a_resolver_and_of_chains_with_it(clock: ManualClock
     manager = ResolverManager(settings, clock, clock, around=lambda name, _: resolvers[name])
     calls: list[tuple[str, tuple[str, ...]]] = []
 
-    async def invalidate(partition: str, users: Collection[str]) -> None:
+    async def invalidate(partition: str, users: Collection[str]) -> bool:
         calls.append((partition, tuple(users)))
+        return True
 
     manager.follow_changes(invalidate)
     served = await manager.for_partitions(partitions("a", "b", "c"))
