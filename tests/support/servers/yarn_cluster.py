@@ -134,13 +134,15 @@ class Cluster:
         core: Mapping[str, str] | None = None,
         site: Mapping[str, str] | None = None,
         acls: Acls = OF_YARN,
+        queues: Mapping[str, str] | None = None,
         name: str = "yarn",
         **keys: str,
     ) -> Iterator[ResourceManager]:
         """Run a ResourceManager that asks the server.
 
-        `core` and `site` are properties of core-site.xml and yarn-site.xml, and `keys` of
-        queuegate.properties. Each that runs at the same time needs a name.
+        `core` and `site` are properties of core-site.xml and yarn-site.xml, `queues` of
+        capacity-scheduler.xml, and `keys` of queuegate.properties. Each that runs at the same time
+        needs a name.
         """
         settings = {"address": self.address, "fallback": "yarn-acl", **keys}
         lines = [f"queuegate.{_KEYS.get(key, key)}={value}\n" for key, value in settings.items()]
@@ -155,7 +157,9 @@ class Cluster:
                 **(core or {}),
             },
             "yarn-site.xml": {**self._yarn_site(), **(site or {})},
-            f"{self.scheduler}-scheduler.xml": scheduler_file(self.scheduler, acls),
+            f"{self.scheduler}-scheduler.xml": (
+                {**capacity(acls), **queues} if queues else scheduler_file(self.scheduler, acls)
+            ),
         }
         folder = self.folder / f"{name}-{release}"
         folder.mkdir(exist_ok=True)
