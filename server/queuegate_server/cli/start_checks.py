@@ -19,10 +19,15 @@ from queuegate_server.formats.diagnostics import (
     sort_diagnostics,
 )
 from queuegate_server.formats.envelope import open_settings
-from queuegate_server.formats.registry import YUNIKORN, FormatOptions, load_policy
+from queuegate_server.formats.registry import (
+    YUNIKORN,
+    FormatOptions,
+    check_file,
+    load_policy,
+)
 from queuegate_server.identity.manager import unusable_resolvers
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.registry import RESOLVER_TYPES
+from queuegate_server.identity.registry import RESOLVER_TYPES, types
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.listeners import ListenerTls
 from queuegate_server.settings.load import SettingsError, load_with_origins
@@ -87,8 +92,22 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[FileResult]:
         options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
         diagnostics, loaded = _check(config, content, options, os.environ)
         if loaded is not None:
-            diagnostics += policy_diagnostics(*loaded)
+            diagnostics += (*policy_diagnostics(*loaded), *_notes(loaded[0]))
         yield name, diagnostics
+
+
+def _notes(settings: Settings) -> Iterator[Diagnostic]:
+    """Yield notes on YARN's policies in the settings. Skips unreadable files, which are errors."""
+    for source in settings.sources:
+        if source.yarn_site is None or source.path is None:
+            continue
+        try:
+            site, data = read_file(source.yarn_site), read_file(source.path)
+        except OSError:
+            continue
+        options = settings.format_options(source, (site, str(source.yarn_site)), types())
+        found = check_file(source.format or "", data, str(source.path), options, with_lint=False)
+        yield from (each for each in found if each.severity is Severity.NOTE)
 
 
 def policy_diagnostics(settings: Settings, source_map: SourceMap) -> tuple[Diagnostic, ...]:

@@ -186,6 +186,19 @@ def test_notes_are_shown_and_fail_nothing(command: object, folder: Path) -> None
         assert shown.stdout.count(word) == 2, shown.stdout
 
 
+@pytest.mark.parametrize("command", [validate, lint])
+def test_notes_on_the_policies_of_a_server(command: object, folder: Path) -> None:
+    config = folder / "queuegate.yaml"
+    text = "policy: {path: queues.xml, yarn_site: ours.xml}\n"
+    config.write_text(f"{text}partitions: {{default: {{semantics: hadoop}}}}\n")
+    with pytest.MonkeyPatch.context() as changed:
+        changed.chdir(folder)
+        result = CliRunner().invoke(command, ["--config", str(config)])  # type: ignore[arg-type]
+    assert result.exit_code == 0, result.output
+    starts = [line.partition(": note: ")[0] for line in result.stdout.splitlines()]
+    assert [start.rpartition("/")[2] for start in starts] == ["ours.xml:3:38", "ours.xml:4:51"]
+
+
 CONFIGURED = "org.apache.hadoop.yarn.security.ConfiguredYarnAuthorizer"
 QUEUEGATE = "io.queuegate.hadoop.QueuegateYarnAuthorizer"
 NOBODY = 'yarn.admin.acl: - user "yarn"'
