@@ -48,7 +48,6 @@ PAGES: Final = {
         module="e2e/documentation/test_readme.py", not_run=1, blocks="console python go sh"
     ),
     "docs/explanation/groups-and-caches.md": Page((environments.served,)),
-    "docs/explanation/yarn-decisions.md": Page(not_run=1),
     "docs/how-to/active-directory.md": Page((directories.active_directory,)),
     "docs/how-to/admission-webhook.md": Page(
         module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml"
