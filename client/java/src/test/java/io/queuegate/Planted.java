@@ -69,7 +69,10 @@ public final class Planted {
     Files.write(faulty, text.replace(line, fault).getBytes(StandardCharsets.UTF_8));
     compile(faulty, folder);
     try (URLClassLoader loader = new Loader(folder)) {
-      LauncherDiscoveryRequestBuilder request = LauncherDiscoveryRequestBuilder.request();
+      LauncherDiscoveryRequestBuilder request =
+          LauncherDiscoveryRequestBuilder.request()
+              // A fault may make a test wait.
+              .configurationParameter("junit.jupiter.execution.timeout.default", "30 s");
       for (Class<?> each : tests) {
         request.selectors(selectClass(loader.loadClass(each.getName())));
       }
@@ -79,7 +82,11 @@ public final class Planted {
 
   private static long failures(LauncherDiscoveryRequest request) {
     SummaryGeneratingListener listener = new SummaryGeneratingListener();
-    LauncherFactory.create().execute(request, listener);
+    try {
+      LauncherFactory.create().execute(request, listener);
+    } catch (OutOfMemoryError thrown) { // by a test, which JUnit does not treat as its failure
+      return 1;
+    }
     return listener.getSummary().getTotalFailureCount();
   }
 
@@ -130,7 +137,11 @@ public final class Planted {
       }
       synchronized (getClassLoadingLock(name)) {
         Class<?> known = findLoadedClass(name);
-        return known == null ? findClass(name) : known;
+        try {
+          return known == null ? findClass(name) : known;
+        } catch (ClassNotFoundException inAJar) {
+          return super.loadClass(name, resolve);
+        }
       }
     }
   }

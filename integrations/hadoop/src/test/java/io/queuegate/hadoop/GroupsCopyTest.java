@@ -4,6 +4,7 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
+import io.queuegate.Access;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Arrays;
@@ -247,6 +248,33 @@ class GroupsCopyTest {
     pass(1);
     exhausted.known("alice");
     assertEquals(DEV, exhausted.known("alice"));
+  }
+
+  @Test
+  void groupsAreAsOldAsTheirLookup() {
+    Configuration configuration = new Configuration(false);
+    configuration.set("queuegate.address", "127.0.0.1:1");
+    GroupsCopy slow = new GroupsCopy(user -> {
+      pass(61);
+      return DEV;
+    }, work::add, Settings.of(configuration), () -> now);
+    slow.known("alice");
+    runWork();
+    assertNull(slow.known("alice"));
+  }
+
+  @Test
+  void theServersInvalidationsApply() {
+    ScriptedLink link = ScriptedLink.answering(Answer.ALLOWED);
+    HadoopsGroupsGate gate = new HadoopsGroupsGate(link, copy);
+    directory.put("alice", DEV);
+    for (String invalidated : new String[] {"alice", null}) {
+      gate.decide(new QueueCheck("alice", "", "root.a", Access.SUBMIT));
+      runWork();
+      assertEquals(DEV, copy.known("alice"));
+      link.invalidate.accept(invalidated);
+      assertNull(copy.known("alice"));
+    }
   }
 
   @Test

@@ -1,0 +1,113 @@
+package io.queuegate.hadoop;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+
+import io.queuegate.Planted;
+import java.nio.file.Path;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** The tests of this module find faults that would grant or deny access wrongly, or stop YARN. */
+class PlantedFaultsTest {
+  @TempDir Path folder;
+
+  private static Planted in(String source, String what, String line, String fault, Class<?>... tests) {
+    return Planted.in(what, "io/queuegate/hadoop/" + source, line, fault, tests);
+  }
+
+  static Stream<Planted> faults() {
+    return Stream.concat(groups(), decisions());
+  }
+
+  private static Stream<Planted> groups() {
+    return Stream.of(
+        in("GroupsCopy", "keeps groups that were looked up before an invalidation",
+            "if (!loads.remove(user, this)) {", "if (!loads.remove(user, this) && false) {", GroupsCopyTest.class),
+        in("GroupsCopy", "takes a failed look-up for a user without groups",
+            "        fail();\n      }\n    }\n\n    private void keep",
+            "        keep(new Entry(Collections.emptyList(), clock.getAsLong()));\n        end();\n      }\n    }\n\n"
+                + "    private void keep", GroupsCopyTest.class),
+        in("GroupsCopy", "uses invalidated groups",
+            "wasUsed = entries.remove(user) != null;", "wasUsed = entries.containsKey(user);",
+            GroupsCopyTest.class),
+        in("GroupsCopy", "uses groups beyond their lifetime",
+            "age <= lifetimeNanos", "entry != null", GroupsCopyTest.class),
+        in("GroupsCopy", "counts the age of groups from the end of their look-up",
+            "Collections.unmodifiableList(new ArrayList<>(groups)), began)",
+            "Collections.unmodifiableList(new ArrayList<>(groups)), clock.getAsLong())", GroupsCopyTest.class),
+        in("GroupsCopy", "keeps the groups of any number of users",
+            "entries.size() >= maxUsers && any.hasNext()", "entries.size() < 0", GroupsCopyTest.class),
+        in("GroupsCopy", "never repeats a look-up that no thread could start",
+            "catch (Throwable error) { // the queue", "catch (IllegalStateException error) { // the queue",
+            GroupsCopyTest.class),
+        in("HadoopsGroupsGate", "ignores the invalidation of all users", "groups.invalidateAll();", "",
+            GroupsCopyTest.class),
+        in("ServersGroups", "gives Hadoop an empty list after a failure",
+            "    if (groups == null) {\n      String fault",
+            "    if (groups == null) {\n      groups = java.util.Collections.emptyList();\n    }\n"
+                + "    if (groups == null) {\n      String fault", ServersGroupsTest.class),
+        in("ServersGroups", "waits on the scheduler's threads", " && MUST_NOT_WAIT.get() == null", "",
+            ServersGroupsTest.class),
+        in("ClientLink", "waits for a directory that is away",
+            "now == GateState.LIVE && local.awaitsGroups(settings.partition, user)", "now == GateState.LIVE",
+            ClientLinkTest.class));
+  }
+
+  private static Stream<Planted> decisions() {
+    return Stream.of(
+        in("QueueDecider", "lets errors reach the ResourceManager",
+            "catch (Throwable error) {\n      counters.failed(\"a decision", "catch (Exception error) {\n"
+                + "      counters.failed(\"a decision", QueueDeciderTest.class),
+        in("QueueDecider", "asks YARN's ACLs although the fallback is deny",
+            "fallback == Fallback.YARN_ACL\n        && ", "", QueueDeciderTest.class),
+        in("QueueDecider", "waits for groups on the scheduler's threads", "|| !mayWait ", "",
+            QueueDeciderTest.class),
+        in("QueueDecider", "waits for each check of a user", "|| isPaused(check.user)", "",
+            QueueDeciderTest.class),
+        in("QueueDecider", "loses interrupts", "Thread.currentThread().interrupt();", "",
+            QueueDeciderTest.class),
+        in("QueuegateYarnAuthorizer", "grants access before it is initialized",
+            "if (current == null) {\n      return false;", "if (current == null) {\n      return true;",
+            QueuegateYarnAuthorizerTest.class),
+        in("QueuegateYarnAuthorizer", "denies what it cannot read without the fallback",
+            "return current.fallBack(UNKNOWN_QUEUE, mayWait(), () -> super.checkPermission(request));",
+            "return false;", QueuegateYarnAuthorizerTest.class),
+        in("QueuegateYarnAuthorizer", "ignores the service that acts for a user",
+            "real == null ? \"\" : real.getShortUserName()", "\"\"", QueuegateYarnAuthorizerTest.class),
+        in("QueuegateYarnAuthorizer", "takes administration for submission", "return Access.ADMIN;",
+            "return Access.SUBMIT;", QueuegateYarnAuthorizerTest.class),
+        in("QueuegateYarnAuthorizer", "waits on any thread",
+            "Server.isRpcInvocation() || Thread.currentThread().getName().startsWith(\"qtp\")", "true",
+            QueuegateYarnAuthorizerTest.class),
+        in("StartCheck", "starts without the rights that it needs", "if (fault != null) {", "if (false) {",
+            QueuegateYarnAuthorizerTest.class),
+        in("ClientLink", "hides that state is stale", "if (decision.stale()) {", "if (false) {",
+            ClientLinkTest.class),
+        in("Settings", "chooses a fallback", "    if (fallback == null) {", "    if (false) {",
+            QueuegateYarnAuthorizerTest.class, SettingsTest.class),
+        in("Settings", "reads secrets that others can read",
+            "permissions.contains(PosixFilePermission.OTHERS_READ)\n        || ", "false && ",
+            SettingsTest.class),
+        in("Settings", "ignores keys that it does not know", "for (String unknown : texts.keySet()) {",
+            "for (String unknown : new String[0]) {", SettingsTest.class));
+  }
+
+  @ParameterizedTest
+  @MethodSource("faults")
+  void aTestFinds(Planted fault) throws Exception {
+    assertNotEquals(0, fault.failures(folder));
+  }
+
+  @Test
+  void withoutAFaultTheTestsPass() throws Exception {
+    Planted nothing =
+        in("GroupsCopy", "nothing", "private long purgedAt;", "private long purgedAt = 0;",
+            GroupsCopyTest.class, ServersGroupsTest.class, ClientLinkTest.class, QueueDeciderTest.class,
+            QueuegateYarnAuthorizerTest.class, SettingsTest.class);
+    assertEquals(0, nothing.failures(folder));
+  }
+}
