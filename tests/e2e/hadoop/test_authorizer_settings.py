@@ -50,35 +50,20 @@ def test_what_is_missing_is_named_at_the_start(
         assert message in manager.started["error"]
 
 
-def test_tls_and_a_token(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", RELEASES)
+def test_tls_and_a_token_and_an_audit_log(release: str, tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, "capacity")
     folder = tmp_path / "guarded"
     folder.mkdir()
     arguments = ["--policy", str(cluster.policy)]
-    for setting in ("partitions.default.semantics=hadoop", "callers.tokens.shim.roles=sync"):
+    for setting in (
+        "partitions.default.semantics=hadoop",
+        "callers.tokens.shim.roles=sync",
+        "sync.local_decisions=report",
+        f"audit.path={tmp_path / 'audit.log'}",
+        "audit.records=all",
+    ):
         arguments += ["--set", setting]
-    with guarded_server(folder, *arguments) as server:
-        keys: dict[str, Any] = {
-            "address": server.address,
-            "token_file": str(server.token_file),
-            "tls_ca_file": str(server.ca_file),
-        }
-        server.token_file.chmod(0o644)
-        with cluster.yarn(RELEASES[1], **keys) as manager:
-            assert "which other users can read or write" in manager.started["error"]
-        server.token_file.chmod(0o600)
-        with cluster.yarn(RELEASES[1], fallback="deny", **keys) as manager:
-            assert "error" not in manager.started, manager.started
-            assert may_submit(manager, "alice", "root.a")
-            assert not may_submit(manager, "local", "root.a")
-
-
-def test_decisions_are_in_the_audit_log(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, "capacity")
-    settings = {
-        "audit": {"path": str(tmp_path / "audit.log"), "records": "all"},
-        "sync": {"local_decisions": "report"},
-    }
 
     def recorded() -> set[tuple[str, str, str]]:
         return {
@@ -87,11 +72,22 @@ def test_decisions_are_in_the_audit_log(tmp_path: Path) -> None:
             if record["queue"] == "root.a"
         }
 
-    outbox = tmp_path / "outbox"
-    with cluster.queuegate(**settings), cluster.yarn(RELEASES[1], outbox=str(outbox)) as manager:
-        assert "error" not in manager.started, manager.started
-        assert may_submit(manager, "alice", "root.a")
-        assert not may_submit(manager, "mallory", "root.a")
-        expected = {("alice", "submit", "allowed")}
-        expected |= {("mallory", access, "denied") for access in ("submit", "admin")}
-        eventually(recorded, expected, seconds=60)
+    with guarded_server(folder, *arguments) as server:
+        keys: dict[str, Any] = {
+            "address": server.address,
+            "token_file": str(server.token_file),
+            "tls_ca_file": str(server.ca_file),
+            "outbox": str(tmp_path / "outbox"),
+            "fallback": "deny",
+        }
+        server.token_file.chmod(0o644)
+        with cluster.yarn(release, **keys) as manager:
+            assert "which other users can read or write" in manager.started["error"]
+        server.token_file.chmod(0o600)
+        with cluster.yarn(release, **keys) as manager:
+            assert "error" not in manager.started, manager.started
+            assert may_submit(manager, "alice", "root.a")
+            assert not may_submit(manager, "mallory", "root.a")
+            expected = {("alice", "submit", "allowed")}
+            expected |= {("mallory", access, "denied") for access in ("submit", "admin")}
+            eventually(recorded, expected, seconds=60)

@@ -1,4 +1,4 @@
-"""Hadoop takes users' groups from queuegate's resolvers: in a real ResourceManager."""
+"""Hadoop takes groups from queuegate, which asks a real slapd: in a real ResourceManager."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,12 +15,13 @@ from tests.support.servers.resourcemanager.process import (
     ResourceManager,
 )
 from tests.support.servers.yarn_cluster import GROUPS_OF_QUEUEGATE, Cluster
+from tests.support.servers.yarn_directory import Directory, running_directory
 
 pytestmark = [pytest.mark.timeout(2 * BUILD_SECONDS + 600), pytest.mark.usefixtures("jar")]
 
 
 class Yarn(NamedTuple):
-    cluster: Cluster
+    directory: Directory
     server: RunningServer
     manager: ResourceManager
 
@@ -29,25 +30,34 @@ class Yarn(NamedTuple):
 def yarn(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Yarn]:
-    cluster = Cluster(tmp_path_factory.mktemp("yarn"), "capacity")
-    # The server must not take groups from this caller, since it takes them from the server.
+    folder = tmp_path_factory.mktemp("yarn")
+    cluster = Cluster(folder, "capacity")
     with (
-        cluster.queuegate(callers={"assert_groups": False}) as server,
+        running_directory(folder, ["bob", "cold", "dora"], ["alice"]) as directory,
+        cluster.queuegate(
+            # The server must not take groups from this caller, since it takes them from the server.
+            callers={"assert_groups": False},
+            resolvers={"corp": directory.resolver()},
+        ) as server,
         cluster.yarn(
             request.param, core=GROUPS_OF_QUEUEGATE, fallback="deny", group_timeout="10s"
         ) as manager,
     ):
         assert "error" not in manager.started, manager.started
-        yield Yarn(cluster, server, manager)
+        yield Yarn(directory, server, manager)
 
 
-def groups_of(yarn: Yarn, user: str) -> list[str]:
-    groups: list[str] = yarn.manager.ask("groups", user=user)["groups"]
-    return groups
+BOTH = {"dev", "ops"}
+
+
+def groups_of(yarn: Yarn, user: str) -> list[set[str]]:
+    """Return the groups that `Groups` and `UserGroupInformation` give; none if they fail."""
+    answers = (yarn.manager.ask(op, user=user) for op in ("groups", "identity"))
+    return [set(answer.get("groups", ())) for answer in answers]
 
 
 def test_groups_of_a_user(yarn: Yarn) -> None:
-    assert groups_of(yarn, "bob") == ["ops"]
+    assert groups_of(yarn, "bob") == [BOTH, BOTH]
 
 
 def test_an_unknown_user_has_no_groups(yarn: Yarn) -> None:
@@ -55,23 +65,23 @@ def test_an_unknown_user_has_no_groups(yarn: Yarn) -> None:
 
 
 def test_a_failed_lookup_is_not_an_empty_list(yarn: Yarn) -> None:
-    yarn.cluster.directory.answer({"dora": {"failed": "the directory is down"}})
-    assert (
-        "queuegate could not look up the groups of dora"
-        in (yarn.manager.ask("groups", user="dora")["error"])
-    )
+    yarn.directory.slapd.kill()
+    answer = yarn.manager.ask("groups", user="dora")
+    assert "queuegate could not look up the groups of dora" in answer["error"]
+    yarn.directory.slapd.start()
+    eventually(lambda: groups_of(yarn, "dora"), [BOTH, BOTH], seconds=30)
 
 
 def test_a_user_whose_groups_are_not_known_yet(yarn: Yarn) -> None:
-    yarn.cluster.directory.answer({"cold": {"groups": ["ops"]}})
     assert may_submit(yarn.manager, "cold", "root.b")
 
 
 def test_an_invalidation_renews_the_groups(yarn: Yarn) -> None:
     with queuegate.Client(yarn.server.address) as client:
         client.invalidate(["nobody"], wait=True)  # waits for callers of the server's last process
-        for group in ("dev", "ops") * 3:
-            yarn.cluster.directory.answer({"bob": {"groups": [group]}})
+        for is_member in (False, True) * 3:
+            yarn.directory.change("bob", is_member=is_member)
             assert not client.invalidate(["bob"], wait=True).waited_out
-            assert may_submit(yarn.manager, "bob", "root.b") == (group == "ops")
-            eventually(lambda: groups_of(yarn, "bob"), [group], seconds=30)
+            assert may_submit(yarn.manager, "bob", "root.b") == is_member
+            groups = BOTH if is_member else {"dev"}
+            eventually(lambda: groups_of(yarn, "bob"), [groups, groups], seconds=30)

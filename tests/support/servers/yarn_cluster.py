@@ -136,13 +136,14 @@ class Cluster:
         acls: Acls = OF_YARN,
         queues: Mapping[str, str] | None = None,
         name: str = "yarn",
+        program: str = "resource-manager",
         **keys: str,
     ) -> Iterator[ResourceManager]:
         """Run a ResourceManager that asks the server.
 
         `core` and `site` are properties of core-site.xml and yarn-site.xml, `queues` of
         capacity-scheduler.xml, and `keys` of queuegate.properties. Each that runs at the same time
-        needs a name.
+        needs a name. `program` is as in `running_resource_manager`.
         """
         settings = {"address": self.address, "fallback": "yarn-acl", **keys}
         lines = [f"queuegate.{_KEYS.get(key, key)}={value}\n" for key, value in settings.items()]
@@ -163,7 +164,7 @@ class Cluster:
         }
         folder = self.folder / f"{name}-{release}"
         folder.mkdir(exist_ok=True)
-        with running_resource_manager(folder, release, files) as manager:
+        with running_resource_manager(folder, release, files, program) as manager:
             yield manager
 
     def _yarn_site(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ each other.
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,10 @@ RELEASES: Final = ("3.3.6", "3.4.2", "3.5.0")
 BUILD_SECONDS: Final = 1200
 ANSWER_SECONDS: Final = 120
 
-_SOURCES: Final = Path(__file__).parent
+_PROGRAMS: Final = {
+    "resource-manager": Path(__file__).parent,
+    "mini-yarn-cluster": Path(__file__).parents[1] / "mini_yarn_cluster",
+}
 _PROJECT: Final = Path(__file__).parents[4]
 _TOOLS: Final = _PROJECT / ".tools"
 _UNREACHABLE: Final = re.compile("Could not transfer artifact|Unknown host")
@@ -80,11 +84,15 @@ class ResourceManager:
 
 @contextmanager
 def running_resource_manager(
-    folder: Path, release: str, files: Mapping[str, Mapping[str, str] | str]
+    folder: Path,
+    release: str,
+    files: Mapping[str, Mapping[str, str] | str],
+    program: str = "resource-manager",
 ) -> Iterator[ResourceManager]:
     """Start a ResourceManager of a release with configuration files in a folder.
 
-    Each file consists of the properties of Hadoop's XML files, or of a text. Raises Unavailable.
+    Each file consists of the properties of Hadoop's XML files, or of a text. With the program
+    `mini-yarn-cluster`, a NodeManager runs as well. Raises Unavailable.
     """
     configuration = folder / "conf"
     configuration.mkdir(parents=True, exist_ok=True)
@@ -92,9 +100,9 @@ def running_resource_manager(
         text = content if isinstance(content, str) else _xml(content)
         (configuration / name).write_text(text)
     (configuration / "log4j.properties").write_text(_LOGGING)
-    built = harness(release)
+    built = harness(release, program)
     classes = f"{configuration}:{hadoop_jar()}:{built}/harness.jar:{built}/lib/*"
-    options = ["-Xmx512m", *_OPEN, f"-Dhadoop.log.dir={folder}"]
+    options = ["-Xmx512m", *_OPEN, f"-Dhadoop.log.dir={folder}", f"-Duser.home={folder}"]
     log = folder / "resourcemanager.log"
     with (
         log.open("w") as errors,
@@ -105,6 +113,7 @@ def running_resource_manager(
             stderr=errors,
             encoding="utf-8",
             cwd=folder,
+            env={**os.environ, "JAVA_HOME": _java_home()},
         ) as process,
     ):
         try:
@@ -114,6 +123,11 @@ def running_resource_manager(
             process.wait(ANSWER_SECONDS)
         finally:
             process.kill()
+
+
+def _java_home() -> str:
+    """Return the folder of the JDK, with whose `java` YARN starts applications."""
+    return str(Path(shutil.which("java") or "java").resolve().parents[1])
 
 
 def hadoop_jar() -> Path:
@@ -140,18 +154,19 @@ def hadoop_jar() -> Path:
     return _built("queuegate-hadoop", sources, build) / "queuegate-hadoop.jar"
 
 
-def harness(release: str) -> Path:
+def harness(release: str, program: str = "resource-manager") -> Path:
     """Return the folder with the program and the jars of a release. Raises Unavailable."""
-    sources = [*(_SOURCES / "src").rglob("*.java"), _SOURCES / "pom.xml"]
+    module = _PROGRAMS[program]
+    sources = [*(module / "src").rglob("*.java"), module / "pom.xml"]
 
     def build(copy: Path) -> None:
-        shutil.copy(_SOURCES / "pom.xml", copy)
-        shutil.copytree(_SOURCES / "src", copy / "src")
+        shutil.copy(module / "pom.xml", copy)
+        shutil.copytree(module / "src", copy / "src")
         _maven(copy, "package", f"-Dhadoop.version={release}")
         for name in ("harness.jar", "lib"):
             (copy / "target" / name).rename(copy / name)
 
-    return _built(f"resource-manager-{release}", sources, build)
+    return _built(f"{program}-{release}", sources, build)
 
 
 def _built(name: str, sources: Sequence[Path], build: Any) -> Path:
