@@ -38,6 +38,9 @@ _ADDED_GOAL: Final = 1.5
 _RATE_GOAL: Final = 1_500
 _MEMORY_GOAL: Final = 90
 """In MiB."""
+_ROWS: Final = ("without a webhook", "with the check", "with a bare handler")
+_PROBE: Final = "probe"
+"""The name of the Job that both webhooks refuse."""
 _CREATIONS: Final = 400
 _WARM_UP: Final = 50
 _SETTINGS: Final[dict[str, Any]] = {
@@ -57,10 +60,14 @@ def measure(scale: Scale, folder: Path) -> Part:
     config, ca = write_settings(folder / "settings", _SETTINGS, _policy())
     command = [sys.executable, "-m", "bench.product", "admission", "--config", str(config)]
     command += ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
+    bare = [sys.executable, "-m", "bench.bare_webhook", str(config.parent), _PROBE]
     with processes.running(command, folder / "server", on_own_core=True) as server:
         (folder / "cluster").mkdir()
-        with running_cluster(folder / "cluster", etcd, kube_apiserver) as cluster:
-            creations, added = _creations(scale, cluster, config, ca, server)
+        with (
+            processes.running(bare, folder / "bare", on_own_core=True) as yardstick,
+            running_cluster(folder / "cluster", etcd, kube_apiserver) as cluster,
+        ):
+            creations, added = _creations(scale, cluster, config, ca, (server, yardstick))
         rates, per_core = _rates(scale, hey, folder, ca, server)
         memory = server.resident_mib()
     targets = [
@@ -87,36 +94,47 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 def _creations(
-    scale: Scale, cluster: ApiServer, config: Path, ca: trustme.CA, server: processes.Running
+    scale: Scale,
+    cluster: ApiServer,
+    config: Path,
+    ca: trustme.CA,
+    webhooks: Sequence[processes.Running],
 ) -> tuple[Table, float]:
-    """Return the table, and the milliseconds that the webhook adds at p50."""
+    """Return the table, and the milliseconds that the first webhook adds at p50."""
     cluster.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     names = itertools.count()
     count = _CREATIONS // 4 if scale.is_quick else _CREATIONS
     _create(cluster, names, _WARM_UP)
     without: list[list[float]] = []
-    checked: list[list[float]] = []
+    asked: list[list[list[float]]] = [[] for _ in webhooks]
     for _ in range(scale.rounds):
         without.append(_create(cluster, names, count))
-        with enforced_by(cluster, config, ca, server.address.removeprefix("https://"), _is_asked):
-            _create(cluster, names, _WARM_UP)
-            checked.append(_create(cluster, names, count))
+        for webhook, rounds in zip(webhooks, asked, strict=True):
+            address = webhook.address.removeprefix("https://")
+            with enforced_by(cluster, config, ca, address, _is_asked):
+                _create(cluster, names, _WARM_UP)
+                rounds.append(_create(cluster, names, count))
     table = Table(
         "Checks of queues: creating Jobs",
         "A Job that names a LocalQueue, created at a real kube-apiserver with etcd, one after the "
         f"other, {count} in each of {scale.rounds} rounds; the same with the webhook, which allows "
-        f"it by an ACL of {_QUEUES:,} queues. All share the machine.",
-        ("creation", "median, ms", "p99, ms"),
+        f"it by an ACL of {_QUEUES:,} queues, and with a *bare handler* in aiohttp, registered in "
+        "the same way, which allows everything. All share the machine.",
+        ("creation", "median, ms", "p99, ms", "added at the median, ms"),
     )
-    for name, rounds in (("without a webhook", without), ("with the check", checked)):
+    added = [
+        [median(after) - median(before) for before, after in zip(without, rounds, strict=True)]
+        for rounds in asked
+    ]
+    rows = (without, *asked)
+    for name, rounds, more in zip(_ROWS, rows, ([], *added), strict=True):
         table.add(
             name,
             spread([median(each) for each in rounds], ".2f"),
             spread([_p99(each) for each in rounds], ".2f"),
+            spread(more, ".2f") if more else "",
         )
-    added = [median(after) - median(before) for before, after in zip(without, checked, strict=True)]
-    table.add("added", spread(added, ".2f"), "")
-    return table, median(added)
+    return table, median(added[0])
 
 
 def _create(cluster: ApiServer, names: Iterator[int], count: int) -> list[float]:
@@ -133,7 +151,7 @@ def _create(cluster: ApiServer, names: Iterator[int], count: int) -> list[float]
 
 
 def _is_asked(cluster: ApiServer) -> bool:
-    thing = job("probe", {KUEUE: "absent"})
+    thing = job(_PROBE, {KUEUE: "absent"})
     return cluster.ask("bob", "POST", f"{JOBS}?dryRun=All", thing).status_code == 403
 
 
