@@ -48,7 +48,7 @@ from queuegate_server.rpc import (
 from queuegate_server.server import wiring
 from queuegate_server.settings import admission as queue_settings
 from queuegate_server.settings import callers, listeners, load
-from queuegate_server.sync import change_log, compiler, session
+from queuegate_server.sync import barrier, change_log, compiler, connected, session
 from queuegate_server.transports import stalls
 
 _INTRODUCTION: Final = """\
@@ -231,6 +231,15 @@ def _console() -> list[tuple[str, str]]:
 def _gates() -> list[tuple[str, str]]:
     return [
         ("Name of a gate", f"{sync_validation.MAX_NAME_BYTES} bytes of UTF-8"),
+        ("Program of a gate", f"{sync_validation.MAX_AGENT_BYTES} bytes of UTF-8"),
+        (
+            "Gates that `queuegate fleet` lists of each replica, first those with a fallback",
+            _count(connected.MAX_LISTED),
+        ),
+        (
+            "Gates with `stale` that are away and that `--wait` names; it names others together",
+            _count(barrier.MAX_AWAY),
+        ),
         ("Partitions that a gate names", _count(sync_validation.MAX_PARTITIONS)),
         ("Users in one request for groups", _count(sync_validation.MAX_WANTED)),
         (

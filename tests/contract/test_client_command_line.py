@@ -61,6 +61,16 @@ STATUS_AND_TEXT: list[tuple[str, int, str]] = [
     ),
     ("fleet", 0, "w  following\n  webhook, queuegate 1.0, policy C0FFEE revision 7"),
     ("fleet", 0, "  kueue\\x1b[2J (warn): 4 allowed, 0 denied, 3 warned, 1 failed"),
+    (
+        "fleet",
+        0,
+        "gate rm\\x1b[2J\n  caller token:rm, yarn/1, may use its last state for 1.5 s, 1 decision",
+    ),
+    (
+        "fleet",
+        0,
+        " 1 decision, 0 stale, 2 fallbacks\ngate old (replica a)\n  caller loopback",
+    ),
     ("fleet", 0, "  kai: 0 allowed, 2 denied, 0 warned, 0 failed"),
     ("invalidate alice bob", 0, "dropped 2 cached answers"),
     ("invalidate --all", 0, "dropped 1000 cached answers"),

@@ -46,7 +46,7 @@ _EPILOG: Final = f"""\
 \b
 Exit status:
   0    access is allowed; the command succeeded
-  1    access is denied; the user or queue does not exist; the server is not serving
+  1    access is denied; no such user or queue; not serving; a gate or replica may use old state
   2    incorrect usage or configuration, such as an unknown partition or a missing role
   3    no answer: the server or the directory is unavailable or too slow; a list is incomplete
 

@@ -8,7 +8,7 @@ The exceptions are callers that may decide from their last state without a lease
 barrier does not wait for them, but names them, even if their leases expired before the change.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -17,7 +17,9 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 EARLIER_PROCESS: Final = "callers of the previous process"
 OTHER_GATES: Final = "other gates"
 MAX_AWAY: Final = 1_000
-"""The maximum number of callers without a stream or lease that are remembered by name."""
+"""How many callers without a stream or lease are remembered by name, once they are tidied."""
+TIDY_SECONDS: Final = 1.0
+"""The shortest interval between searches for callers to forget."""
 
 
 class StaleGate(NamedTuple):
@@ -76,7 +78,9 @@ class Leases:
         """
         self._started = now
         self._open: dict[Session, None] = {}
-        self._closed: list[_Lease] = []
+        self._closed: dict[object, _Lease] = {}
+        """The leases of closed streams, by caller if its instance is known, oldest first."""
+        self._tidy_at = now
         self._others_until = now
         """When the last caller that was not remembered stops deciding from its last state."""
 
@@ -88,16 +92,23 @@ class Leases:
         """Stop tracking a closed stream, but keep its lease until the caller stops deciding."""
         self._open.pop(session, None)
         closed = _lease(session)._replace(session=None)
-        if session.instance:  # earlier streams of the same caller
-            same = [each for each in self._closed if each.caller == closed.caller]
-            closed = _merge(closed, same, is_closed=session.is_closed)
-            self._closed = [each for each in self._closed if each.caller != closed.caller]
-        self._closed.append(closed)
-        self._closed = [each for each in self._closed if now < max(each.until, each.stale_until)]
-        away = [each for each in self._closed if now >= each.until]
-        for each in away[: max(0, len(away) - MAX_AWAY)]:
-            self._closed.remove(each)
-            self._others_until = max(self._others_until, each.stale_until)
+        key = closed.caller if session.instance else object()
+        earlier = self._closed.pop(key, None)
+        self._closed[key] = _merge(closed, earlier, is_closed=session.is_closed)
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_SECONDS
+            self._tidy(now)
+
+    def _tidy(self, now: float) -> None:
+        """Drop the callers that have stopped deciding, and the oldest of too many."""
+        away = []
+        for key, lease in [*self._closed.items()]:
+            if now >= max(lease.until, lease.stale_until):
+                del self._closed[key]
+            elif now >= lease.until:
+                away.append(key)
+        for key in away[: max(0, len(away) - MAX_AWAY)]:
+            self._others_until = max(self._others_until, self._closed.pop(key).stale_until)
 
     def __iter__(self) -> Iterator[Session]:
         """Iterate over the open streams."""
@@ -130,25 +141,35 @@ class Leases:
         gates.append(StaleGate(OTHER_GATES, self._others_until - now))
         return [each for each in gates if each.seconds > 0]
 
+    def away(self, now: float) -> list[StaleGate]:
+        """Return the callers without a stream that may decide from their last state."""
+        away = [
+            StaleGate(each.name, each.stale_until - now)
+            for each in self._closed.values()
+            if each.until < each.stale_until and self.newest(each.caller) is None
+        ]
+        return [each for each in away if each.seconds > 0]
+
     def longest_stale(self, now: float) -> float:
         """Return for how long a caller may decide after its lease if all streams end now."""
-        left = [each.stale_until - now for each in self._closed]
+        left = [each.stale_until - now for each in self._closed.values()]
         return max(0.0, self._others_until - now, *left, *(each.stale for each in self._open))
 
     def _all(self) -> Iterator[_Lease]:
         yield from map(_lease, self._open)
-        yield from self._closed
+        yield from self._closed.values()
 
     def _unexpired(self, now: float) -> list[_Lease]:
         return [each for each in self._all() if now < each.until]
 
 
-def _merge(newest: _Lease, earlier: Iterable[_Lease], *, is_closed: bool) -> _Lease:
-    """Return one lease that lasts as long as all of the same caller."""
-    leases = (newest, *earlier)
-    until = max(each.until for each in leases)
-    stale_until = until if is_closed else max(each.stale_until for each in leases)
-    applied = max(each.applied for each in leases)
+def _merge(newest: _Lease, earlier: _Lease | None, *, is_closed: bool) -> _Lease:
+    """Return a lease that lasts as long as two of the same caller."""
+    if earlier is None:
+        return newest
+    until = max(newest.until, earlier.until)
+    stale_until = until if is_closed else max(newest.stale_until, earlier.stale_until)
+    applied = max(newest.applied, earlier.applied)
     return newest._replace(until=until, stale_until=stale_until, applied=applied)
 
 

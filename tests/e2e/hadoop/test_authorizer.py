@@ -1,5 +1,6 @@
 """YARN as released asks queuegate: real ResourceManagers of three releases, both schedulers."""
 
+import re
 import statistics
 import time
 from collections.abc import Iterator
@@ -139,12 +140,25 @@ def test_metrics(yarn: Yarn) -> None:
         assert now["tag.GateState"] == "live"
         assert now["GateLive"] == "1"
         assert int(now["PolicyRevision"]) > 0
+        assert 0 <= int(now["PolicyAgeMillis"]) < LEASE_SECONDS * 1_000
         assert now["Errors"] == "0"
         return int(now["AnswersAllowed"]) > int(before["AnswersAllowed"])
 
     before = yarn.manager.ask("metrics")
     yarn.may_submit("alice", "root.a")
     eventually(has_counted, expected=True)  # Hadoop collects them every 10 s
+
+
+def test_the_server_lists_it_with_its_fallbacks(yarn: Yarn) -> None:
+    def gates() -> list[queuegate.FleetGate]:
+        with queuegate.Client(yarn.server.address) as client:
+            return [each for each in client.get_fleet().gates if each.fallbacks is not None]
+
+    eventually(lambda: len(gates()), 1)  # the test before this one may have left another
+    [before] = gates()
+    assert re.fullmatch(r"queuegate-hadoop/\S+ hadoop/3\.\S+", before.agent)
+    yarn.may_submit("alice", "root.a")
+    eventually(lambda: (gates()[0].decided or 0) > (before.decided or 0), expected=True)
 
 
 def test_a_server_that_is_stopped(yarn: Yarn) -> None:

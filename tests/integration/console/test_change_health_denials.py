@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import grpc
 import pytest
 
 import queuegate
@@ -14,6 +15,7 @@ from tests.support.atomic_files import replace
 from tests.support.console_http import Browser
 from tests.support.eventually import eventually
 from tests.support.servers.console_server import RunningConsole, running_console
+from tests.support.sync_stream import SyncStream
 
 EXAMPLE = Path("examples/queues.yaml").read_text()
 BOUNDARY = "----boundary"
@@ -145,10 +147,30 @@ def test_health_shows_connected_gates(tmp_path: Path) -> None:
             eventually(lambda: gate.state, queuegate.GateState.LIVE)
             page = words(browser.get("health").text)
             assert "Connected gates" in page
-            assert "shim/<1> loopback" in page
+            assert re.search(r"shim/<1> queuegate-python/\S+ loopback", page)
         eventually(
             lambda: "No gate is connected." in words(browser.get("health").text), expected=True
         )
+
+
+def test_health_shows_what_gates_say_about_themselves(tmp_path: Path) -> None:
+    with running_console(tmp_path) as console:
+        browser = Browser(console.url)
+
+        def health() -> str:
+            return words(browser.get("health").text)
+
+        with grpc.insecure_channel(console.server.address) as channel:
+            stream = SyncStream(channel)
+            stream.open(name="rm/<i>1", agent="yarn/<b>", stale_millis=200_000)
+            counts = {"decided": 5_000, "stale": 2, "fallbacks": 3}
+            stream.send("ping", id=1, counts=counts)
+            stream.until("pong")
+            assert "rm/<i>1 yarn/<b> loopback" in health()
+            assert re.search(r"s 3 min 5.000 2 3 ", health())
+            stream.close()
+        eventually(lambda: "rm/<i>1 for up to 3 min" in health(), expected=True)
+        assert "<i>" not in browser.get("health").text
 
 
 def test_health_shows_a_failed_reload_and_an_open_breaker(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
 
-from queuegate import ReplicaState
+from queuegate import FleetGate, ReplicaState
 from queuegate.cli import main
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
 from tests.support.servers.fleet import Fleet, running_fleet
+from tests.support.sync_stream import SyncStream
 
 NAMES = ("a", "b", "c")
 
@@ -37,6 +39,27 @@ def test_each_replica_shows_all(fleet: Fleet, capsys: pytest.CaptureFixture[str]
     assert main(["-o", "json", "fleet", "--address", address]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["agreed"], len(document["replicas"])) == (True, 3)
+
+
+def _gates(fleet: Fleet, name: str) -> list[FleetGate]:
+    return [*fleet.clients[name].get_fleet().gates]
+
+
+def test_gates_are_shown_by_each_replica(fleet: Fleet) -> None:
+    with grpc.insecure_channel(fleet.servers["b"].address) as channel:
+        stream = SyncStream(channel)
+        stream.open(name="rm1", agent="queuegate-hadoop/1", stale_millis=60_000)
+        stream.send("ping", id=1, counts={"decided": 7, "stale": 2, "fallbacks": 3})
+        stream.until("pong")
+        shown = FleetGate("rm1", "loopback", "queuegate-hadoop/1", "b", 60.0, 7, 2, 3)
+        for name in NAMES:
+            eventually(partial(_gates, fleet, name), [shown])
+        stream.close()
+    eventually(lambda: len(_gates(fleet, "a")), 0)
+    # The gate has left replica b, and may use its last state.
+    [gate] = fleet.clients["a"].reload(wait=True).stale_gates
+    assert gate.name == "rm1 (replica b)"
+    assert 0 < gate.seconds < 62
 
 
 def test_probes_and_metrics_show_the_fleet(fleet: Fleet) -> None:

@@ -1,6 +1,7 @@
 """After a barrier, no gate decides from the state before the change."""
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -8,10 +9,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
 
 import queuegate
 from queuegate import Cursor
+from queuegate.cli import main
 from tests.support.child_gate import child_gate
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory
@@ -25,6 +28,7 @@ from tests.support.servers.two_partitions import (
     client_without_retries,
     two_partitions,
 )
+from tests.support.sync_stream import SyncStream
 
 LEASE = 5.0
 
@@ -99,6 +103,42 @@ def test_a_gate_that_hangs_is_waited_out(
             child.send(signal.SIGCONT)
         assert child.ask("sam", "root.work")[0] == "False"
         eventually(lambda: child.ask("sam", "root.work"), ["False", "True"])
+
+
+def test_a_gate_that_may_use_its_last_state_is_named(
+    server: RunningServer, client: queuegate.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        stream = SyncStream(channel)
+        stream.open(name="away", stale_millis=8_000)
+        stream.lease()
+        stream.close()
+    assert client.invalidate(["sam"], wait=True).waited_out == ("away",)
+    # Its lease has ended before the next change.
+    result = client.reload(wait=True)
+    assert result.waited_out == ()
+    [gate] = result.stale_gates
+    assert gate.name == "away"
+    assert 0 < gate.seconds < 8.2
+    assert main(["invalidate", "sam", "--wait", "--address", server.address]) == 1
+    shown = capsys.readouterr()
+    assert "away did not confirm; while it reaches no server, it may use groups from" in shown.out
+    assert "no other shim or server still uses groups from before the call" in shown.out
+    assert "gates with `stale` may still use groups from before the call: wait" in shown.err
+    assert main(["-o", "json", "reload", "--wait", "--address", server.address]) == 1
+    [named] = json.loads(capsys.readouterr().out)["stale_gates"]
+    assert named["name"] == "away"
+    eventually(lambda: len(client.reload(wait=True).stale_gates), 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gate_that_is_closed_is_not_named(
+    kind: str, server: RunningServer, client: queuegate.Client
+) -> None:
+    with live_gate(server.address, kind, stale=60):
+        assert client.reload(wait=True).stale_gates == ()
+    result = client.reload(wait=True)
+    assert (result.waited_out, result.stale_gates) == ((), ())
 
 
 async def test_calls_that_wait_at_once_and_are_cancelled(

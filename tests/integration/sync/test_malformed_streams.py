@@ -52,6 +52,8 @@ def _open(rng: random.Random, epoch: bytes) -> dict[str, Any]:
         ],
         "instance": rng.randbytes(rng.choice((0, 15, 16))),
         "rules": [rng.choice((RULES, 2**32 - 1))],
+        "stale_millis": rng.choice(_NUMBERS),
+        "agent": name(),
         "resume": {
             "epoch": rng.choice((b"", epoch, rng.randbytes(16))),
             "sequence": rng.choice(_NUMBERS),
@@ -90,11 +92,14 @@ def _message(rng: random.Random, epoch: bytes) -> bytes:
         return bytes(message)
     fields: dict[str, Callable[[], dict[str, Any]]] = {
         "open": lambda: _open(rng, epoch),
-        "ping": lambda: {"id": rng.choice(_NUMBERS)},
+        "ping": lambda: {
+            "id": rng.choice(_NUMBERS),
+            "counts": {"decided": rng.choice(_NUMBERS), "fallbacks": rng.choice(_NUMBERS)},
+        },
         "applied": lambda: {"sequence": rng.choice(_NUMBERS)},
         "want": lambda: {"partition": rng.choice(_NAMES), "users": rng.choices(_NAMES, k=3)},
         "report": lambda: _report(rng),
-        "release": dict,
+        "release": lambda: {"closed": rng.random() < 0.5},
     }
     return sync_request(kind, **fields[kind]()).SerializeToString()
 

@@ -64,6 +64,8 @@ def own_opening(own_server: RunningServer) -> Iterator[Any]:
 
 INVALID: tuple[tuple[dict[str, Any], str], ...] = (
     ({"name": "x" * 257}, "open.name: is longer than 256 bytes"),
+    ({"agent": "é" * 33}, "open.agent: is longer than 64 bytes"),
+    ({"agent": "a\nb"}, "open.agent: has a control character"),
     ({"partitions": ["default", ""]}, "open.partitions[1]: is required"),
     ({"partitions": ["p" * 1_025]}, "open.partitions[0]: is longer than 1024 bytes"),
     ({"partitions": ["p"] * 10_001}, "open.partitions: has more than 10000 items"),

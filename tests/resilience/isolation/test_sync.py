@@ -2,6 +2,7 @@
 each kind, and messages that are refused.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -96,6 +97,9 @@ LEGAL: Final[dict[str, bytes]] = {
     "report of many": report(1_000),
     "report of long": report(90, user="é" * 512, queue="é" * 2_048),
     "ping": sync_request("ping", id=1).SerializeToString(),
+    "ping with counts": sync_request(
+        "ping", id=1, counts={"decided": 2**64 - 1, "stale": 2**64 - 1, "fallbacks": 2**64 - 1}
+    ).SerializeToString(),
 }
 REFUSED: Final[dict[str, bytes]] = {
     "open without names": b"\x0a\xfc\xff\x7f" + b"\x22\x00" * ((1 << 20) - 2),
@@ -143,6 +147,35 @@ def test_the_most_expensive_message(audited: Observation, record: Record, messag
 @pytest.mark.parametrize("message", REFUSED.values(), ids=REFUSED)
 def test_refused_messages(audited: Observation, record: Record, message: bytes) -> None:
     expect_isolation(audited, record, lambda: flood(audited.server.address, message))
+
+
+def test_gates_that_come_and_go(audited: Observation, record: Record) -> None:
+    """Each has a lease, and may use its last state for as long as can be said."""
+    expect_isolation(audited, record, lambda: come_and_go(audited.server.address))
+
+
+def come_and_go(address: str) -> None:
+    """Open streams of another gate each, get a lease, and leave, for as long as the flood lasts."""
+    end = time.monotonic() + SECONDS
+    known = {"partitions": ["none"], "name": "é" * 128, "agent": "é" * 32}
+
+    def send() -> None:
+        with grpc.insecure_channel(address, OPTIONS) as channel:
+            method: Any = channel.stream_stream("/queuegate.v1.SyncService/Sync")
+            while (left := end - time.monotonic()) > 0:
+                gate = {"instance": os.urandom(16), "stale_millis": 2**64 - 1, **known}
+                messages = (
+                    sync_request("open", rules=[RULES], **gate).SerializeToString(),
+                    sync_request("ping", id=1).SerializeToString(),
+                )
+                with suppress(grpc.RpcError):
+                    for response in method(iter(messages), timeout=left):
+                        if sync_pb2.SyncResponse.FromString(response).HasField("pong"):
+                            break
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        for sending in [pool.submit(send) for _ in range(CALLERS)]:
+            sending.result()
 
 
 def test_reports_that_wait(audited: Observation, record: Record) -> None:

@@ -19,6 +19,7 @@ from queuegate.v1 import (
     policy_pb2,
     policy_pb2_grpc,
     status_pb2,
+    sync_pb2,
     user_groups_pb2,
     user_groups_pb2_grpc,
 )
@@ -218,7 +219,16 @@ class Policy(policy_pb2_grpc.PolicyServiceServicer):
             role=policy_pb2.REPLICA_ROLE_WEBHOOK,
             queue_decisions=[decisions, policy_pb2.QueueDecisions(scheduler="kai", denied=2)],
         )
-        return policy_pb2.GetFleetResponse(replicas=[replica, webhook], connected=True, agreed=True)
+        counts = sync_pb2.GateCounts(decided=1, stale=0, fallbacks=2)
+        gate = policy_pb2.FleetGate(
+            name="rm\x1b[2J", caller="token:rm", agent="yarn/1", stale_millis=1_500, counts=counts
+        )
+        return policy_pb2.GetFleetResponse(
+            replicas=[replica, webhook],
+            connected=True,
+            agreed=True,
+            gates=[gate, policy_pb2.FleetGate(name="old", caller="loopback", replica="a")],
+        )
 
     def ReloadPolicy(self, request: Any, context: Any) -> Any:
         return policy_pb2.ReloadPolicyResponse(succeeded=True, revision=REVISION + 1)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.sync.barrier import MAX_AWAY, OTHER_GATES, StaleGate
+from queuegate_server.sync.barrier import MAX_AWAY, OTHER_GATES, TIDY_SECONDS, StaleGate
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE
 from tests.support.sync_stream import sync_request
 from tests.unit.sync.test_barrier import NOW, WHOLE, Streams, apply, send
@@ -114,6 +114,7 @@ def test_gates_above_the_limit_are_named_together() -> None:
         session = streams.live(f"gate {number}")
         session.receive(sync_request("release"), NOW)
         streams.leases.remove(session, NOW)
+    streams.leases.remove(streams.open("the next to go"), NOW + TIDY_SECONDS)
     stale = streams.change(NOW)
     assert len(stale) == MAX_AWAY + 1
     assert stale[0].name == "gate 10"

@@ -45,6 +45,13 @@ async def health(visit: Visit) -> View:
         "now": now,
         "gates": gates[:MAX_GATES],
         "gates_not_shown": max(0, len(gates) - MAX_GATES),
+        "away": services.core.sync.leases.away(now)[:MAX_GATES],
+        "other_gates": [
+            (each.name, gate)
+            for each in replicas[:MAX_REPLICAS]
+            if not each.is_self
+            for gate in each.connected_gates
+        ][:MAX_GATES],
         "fleet": fleet,
         "replicas": replicas[:MAX_REPLICAS],
         "webhooks": [each for each in replicas if each.role == WEBHOOK][:MAX_REPLICAS],
