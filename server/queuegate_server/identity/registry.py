@@ -16,10 +16,12 @@ from queuegate_server.identity.options import ChainOptions, ResolverOptions
 from queuegate_server.identity.resolver import Resolver
 
 RESOLVER_TYPES: Final[Mapping[str, str]] = {
+    "entra": "queuegate_server.identity.resolvers.entra.resolver:EntraResolver",
     "keycloak": "queuegate_server.identity.resolvers.keycloak.resolver:KeycloakResolver",
     "ldap": "queuegate_server.identity.resolvers.ldap.resolver:LdapResolver",
     "no_groups": "queuegate_server.identity.resolvers.local:NoGroupsResolver",
     "none": "queuegate_server.identity.resolvers.local:NoResolver",
+    "okta": "queuegate_server.identity.resolvers.okta.resolver:OktaResolver",
     "os": "queuegate_server.identity.resolvers.nss:NssResolver",
     "test": "queuegate_server.identity.resolvers.local:StaticTableResolver",
 }

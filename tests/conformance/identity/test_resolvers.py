@@ -21,6 +21,7 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Resolver
+from tests.support.fakes import graph, okta
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import CLIENT, SECRET, FakeRealm, User
 from tests.support.fakes.rest_api import running_api
@@ -74,6 +75,39 @@ def _keycloak(folder: Path) -> Iterator[Mapping[str, Any]]:
         }
 
 
+@contextmanager
+def _entra(folder: Path) -> Iterator[Mapping[str, Any]]:
+    tenant, ca = graph.FakeTenant(), trustme.CA()
+    tenant.add_user("sue@example.com", "data", "ops")
+    tenant.add_user("off@example.com", "ops", accountEnabled=False)
+    with running_api(tenant.answer, ca) as api:
+        tenant.url = api.url
+        yield {
+            "tenant": graph.TENANT,
+            "client_id": graph.CLIENT,
+            "client_secret_file": secret_file(folder, graph.SECRET),
+            "login_url": api.url,
+            "graph_url": api.url,
+            "ca_file": ca_file(folder, ca),
+            **PATIENT,
+        }
+
+
+@contextmanager
+def _okta(folder: Path) -> Iterator[Mapping[str, Any]]:
+    organization, ca = okta.FakeOrganization(), trustme.CA()
+    organization.add_user("sue@example.com", "data", "ops")
+    organization.add_user("off@example.com", "ops", status="SUSPENDED")
+    with running_api(organization.answer, ca) as api:
+        organization.url = api.url
+        yield {
+            "url": api.url,
+            "token_file": secret_file(folder, okta.TOKEN),
+            "ca_file": ca_file(folder, ca),
+            **PATIENT,
+        }
+
+
 def _host_users() -> dict[str, tuple[str, ...]]:
     """Return some users of this host, as Python's own modules see them."""
     return {
@@ -112,6 +146,18 @@ CASES = (
         {"sue": ("/eng/backend", "/ops"), "tom@example.com": ("/ops",)},
         ("nobody", "SUE", " sue", "sue\n", "off", ".."),
         _keycloak,
+    ),
+    Case(
+        "entra",
+        {"sue@example.com": (graph.identity("data"), graph.identity("ops"))},
+        ("nobody@example.com", "sue", "SUE@example.com", " sue@example.com", "off@example.com"),
+        _entra,
+    ),
+    Case(
+        "okta",
+        {"sue@example.com": ("data", "ops")},
+        ("nobody@example.com", "sue", "SUE@example.com", " sue@example.com", "off@example.com"),
+        _okta,
     ),
 )
 STRANGE = (

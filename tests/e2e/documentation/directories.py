@@ -17,6 +17,8 @@ import trustme
 
 from tests.e2e.documentation.reader import CHECKOUT, Reader
 from tests.support.fakes import active_directory as domain
+from tests.support.fakes import graph
+from tests.support.fakes import okta as okta_fake
 from tests.support.fakes.keycloak import SECRET, FakeRealm
 from tests.support.fakes.ldap_server import fake_directory
 from tests.support.fakes.rest_api import running_api
@@ -27,6 +29,7 @@ from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, running_slapd
 
 T = TypeVar("T")
 
+_GROUP_ID: Final = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
 _EXAMPLE: Final = "dc=example,dc=com"
 _IPA_ACCOUNTS: Final = f"cn=accounts,{SUFFIX}"
 _IPA_SCHEMA: Final = "objectclass ( 1.3.6.1.4.1.32473.1 NAME 'ipaUserGroup' SUP top AUXILIARY )"
@@ -121,6 +124,38 @@ def keycloak(reader: Reader) -> Iterator[None]:
     with running_api(realm.answer, _authority(reader)) as api:
         reader.port(8443, int(api.url.rpartition(":")[2]))
         reader.replaced["https://id.example.com"] = "https://127.0.0.1:8443"
+        yield
+
+
+@contextmanager
+def entra(reader: Reader) -> Iterator[None]:
+    """alice@example.com is in two security groups, of which one has the id on the page."""
+    tenant = graph.FakeTenant()
+    tenant.add_group("data")
+    tenant.groups[_GROUP_ID] = tenant.groups.pop(graph.identity("data")) | {"id": _GROUP_ID}
+    tenant.add_user("alice@example.com", "ops")
+    tenant.member_of[graph.identity("alice@example.com")].insert(0, _GROUP_ID)
+    _file(reader, "etc/queuegate/entra-secret", f"{graph.SECRET}\n").chmod(0o600)
+    with running_api(tenant.answer, _authority(reader)) as api:
+        tenant.url = api.url
+        reader.port(8443, int(api.url.rpartition(":")[2]))
+        page = "https://127.0.0.1:8443"
+        own = f"login_url: {page}\n    graph_url: {page}\n    ca_file: /etc/queuegate/ca.pem"
+        reader.replaced["tenant: example.com"] = f"tenant: {graph.TENANT}\n    {own}"
+        yield
+
+
+@contextmanager
+def okta(reader: Reader) -> Iterator[None]:
+    """alice@example.com is in `Everyone` and `data`."""
+    organization = okta_fake.FakeOrganization()
+    organization.add_user("alice@example.com", "Everyone", "data")
+    _file(reader, "etc/queuegate/okta-token", f"{okta_fake.TOKEN}\n").chmod(0o600)
+    with running_api(organization.answer, _authority(reader)) as api:
+        organization.url = api.url
+        reader.port(8443, int(api.url.rpartition(":")[2]))
+        own = "https://127.0.0.1:8443\n    ca_file: /etc/queuegate/ca.pem"
+        reader.replaced["https://example.okta.com"] = own
         yield
 
 

@@ -81,6 +81,7 @@ PAGES: Final = {
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),
     "docs/how-to/kerberos.md": Page((directories.kerberos,), not_run=3),
+    "docs/how-to/entra.md": Page((directories.entra,), not_run=2),
     "docs/how-to/keycloak.md": Page((directories.keycloak,), not_run=1),
     "docs/how-to/ldap.md": Page((directories.openldap,), not_run=2),
     "docs/how-to/kubectl-auth-can-i.md": Page(
@@ -95,6 +96,7 @@ PAGES: Final = {
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),
     "docs/how-to/queue-access-kueue.md": Page(not_run=1),
+    "docs/how-to/okta.md": Page((directories.okta,)),
     "docs/how-to/run-a-fleet.md": Page((directories.openldap, directories.redis), not_run=1),
     "docs/how-to/several-resolvers.md": Page((directories.openldap,)),
     "docs/how-to/systemd.md": Page(not_run=3),
@@ -145,11 +147,13 @@ def how_to(*names: str) -> tuple[str, ...]:
 ABOUT_GROUPS: Final = how_to(
     *(
         "active-directory",
+        "entra",
         "freeipa",
         "hadoop-groups",
         "kerberos",
         "keycloak",
         "ldap",
+        "okta",
         "several-resolvers",
         "who-can",
     ),

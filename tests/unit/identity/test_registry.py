@@ -71,7 +71,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Installed:
     return _Installed(tmp_path)
 
 
-OURS = {"keycloak", "ldap", "no_groups", "none", "os", "test"}
+OURS = {"entra", "keycloak", "ldap", "no_groups", "none", "okta", "os", "test"}
 
 
 def listed(*more: str) -> str:

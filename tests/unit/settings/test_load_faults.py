@@ -53,22 +53,22 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         (
             "resolvers:\n  r: {lookup_timeout: 1s}",
             (
-                "2:3: error: resolvers.r.type: is required: choose one of chain, keycloak, ldap,"
-                " no_groups, none, os, test"
+                "2:3: error: resolvers.r.type: is required: choose one of chain, entra, keycloak,"
+                " ldap, no_groups, none, okta, os, test"
             ),
         ),
         (
             "resolvers:\n  r:",
             (
-                "2:3: error: resolvers.r.type: is required: choose one of chain, keycloak, ldap,"
-                " no_groups, none, os, test"
+                "2:3: error: resolvers.r.type: is required: choose one of chain, entra, keycloak,"
+                " ldap, no_groups, none, okta, os, test"
             ),
         ),
         (
             "resolvers: {r: {type: ldpa}}",
             (
                 "1:23: error: resolvers.r.type: this build has no `ldpa` resolver; it has "
-                "`chain`, `keycloak`, `ldap`, `no_groups`, `none`, `os`, `test`"
+                "`chain`, `entra`, `keycloak`, `ldap`, `no_groups`, `none`, `okta`, `os`, `test`"
             ),
         ),
         (

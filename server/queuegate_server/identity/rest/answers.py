@@ -29,6 +29,7 @@ class HttpAnswer:
     """What was requested, for messages."""
     status: int
     headers: Mapping[str, str]
+    """By their names in lower case."""
     body: bytes
 
 
@@ -38,12 +39,12 @@ def requested_pause(headers: Mapping[str, str]) -> float | None:
     Retry-After is defined in RFC 9110, 10.2.3. Okta instead sends X-Rate-Limit-Remaining and
     X-Rate-Limit-Reset (in Unix seconds).
     """
-    after = headers.get("Retry-After")
+    after = headers.get("retry-after")
     if after is not None:
         return _bounded(_seconds(after))
-    if headers.get("X-Rate-Limit-Remaining") == "0":
-        reset = headers.get("X-Rate-Limit-Reset", "")
-        now = _date(headers.get("Date", "")) or time.time()
+    if headers.get("x-rate-limit-remaining") == "0":
+        reset = headers.get("x-rate-limit-reset", "")
+        now = _date(headers.get("date", "")) or time.time()
         return _bounded(_number(reset) - now)
     return None
 
@@ -57,7 +58,7 @@ def check_answer(answer: HttpAnswer) -> None:
     status, what = answer.status, answer.what
     if status == 200:  # noqa: PLR2004 - the only success of the requests that are sent
         return
-    if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and "Retry-After" in answer.headers):
+    if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and "retry-after" in answer.headers):
         raise Throttled(f"{what}: the server is throttling requests ({status})")
     if 300 <= status < 400:  # noqa: PLR2004
         raise RequestFault(
@@ -68,7 +69,7 @@ def check_answer(answer: HttpAnswer) -> None:
     if status == 404:  # noqa: PLR2004
         if reason is None:
             raise RequestFault(f"{what}: not found (404)", "check the address in the settings")
-        raise NotFound(f"{what}: {reason or 'not found'} (404)")
+        raise NotFound(f"{what}: {reason or 'not found'} (404)", reason)
     advice = {
         401: "check the client's credentials",
         403: "grant the client the rights that the page about this resolver lists",
@@ -78,7 +79,7 @@ def check_answer(answer: HttpAnswer) -> None:
 
 def decoded(answer: HttpAnswer) -> Any:
     """Return the JSON in a successful answer. Raises RequestFault."""
-    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         shown = quoted(kind) or "another type"
         raise RequestFault(

@@ -5,13 +5,11 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 from yarl import URL
 
-from queuegate_server.files.safe_open import file_status
 from queuegate_server.identity.certificates import certificate_advice
 from queuegate_server.identity.rest.answers import (
     MAX_BODY_BYTES,
@@ -28,7 +26,7 @@ from queuegate_server.identity.rest.faults import (
     quoted,
 )
 from queuegate_server.identity.rest.instrumentation import RequestStep, StepObserver
-from queuegate_server.identity.rest.options import RestOptions
+from queuegate_server.identity.rest.options import RestOptions, version_of
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, parse_token
 
 _CHUNK_BYTES: Final = 64 * 1024
@@ -110,6 +108,7 @@ class RestClient:
                 if answer.status != _UNAUTHORIZED or is_last:
                     check_answer(answer)
                     return decoded(answer), answer.headers
+                step.fault = "the server rejected the token (401)"
             credentials.drop(header)
         raise AssertionError
 
@@ -180,7 +179,7 @@ class RestClient:
                 ) as response,
             ):
                 answer = HttpAnswer(
-                    what, response.status, response.headers, await _body(what, response)
+                    what, response.status, _headers(response), await _body(what, response)
                 )
         except TimeoutError:
             raise RequestFault(
@@ -213,7 +212,7 @@ class RestClient:
     def _note_pause(self, answer: HttpAnswer) -> None:
         pause = requested_pause(answer.headers)
         if pause is None and answer.status == 429:  # noqa: PLR2004
-            pause = requested_pause({"Retry-After": ""})
+            pause = requested_pause({"retry-after": ""})
         if pause is not None:
             self._paused_until = max(self._paused_until, self._clock() + pause)
 
@@ -280,11 +279,10 @@ async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-async def version_of(file: Path | None) -> object:
-    """Return a value that changes with a file, or a constant if there is none."""
-    if file is None:
-        return None
-    try:
-        return await asyncio.to_thread(file_status, file)
-    except OSError as error:
-        return error.errno
+def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    """Return the headers by their names in lower case; values of the same name are joined."""
+    joined: dict[str, str] = {}
+    for key, value in response.headers.items():
+        name = key.lower()
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined

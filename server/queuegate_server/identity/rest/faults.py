@@ -31,6 +31,11 @@ class Throttled(RequestFault):
 class NotFound(RequestFault):
     """The API, rather than a proxy in front of it, says that the object does not exist."""
 
+    def __init__(self, detail: str, code: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        """The API's code or text for the reason; possibly empty."""
+
 
 def quoted(text: object, secrets: Iterable[str] = ()) -> str:
     """Return part of a text from the provider for a message, or "" if it should not be shown.

@@ -1,10 +1,11 @@
 """Maps user names to the provider's, and keeps names of groups that stand for one group only."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
 from cachetools import TTLCache
+from yarl import URL
 
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.rest.answers import is_name
@@ -33,6 +34,14 @@ def segment(text: str) -> str:
     if text in {"", ".", ".."}:
         raise RequestFault("a name or id is not usable in an address")
     return quote(text, safe="")
+
+
+def address(path: str, query: Mapping[str, str]) -> URL:
+    """Return an address whose path is already encoded, with parameters to be encoded."""
+    parts = "&".join(
+        f"{quote(key, safe='$')}={quote(value, safe='')}" for key, value in query.items()
+    )
+    return URL(f"{path}?{parts}", encoded=True)
 
 
 def requested_name(user: str, options: RestOptions) -> str | NoSuchUser:
@@ -74,6 +83,21 @@ def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
 def too_many_groups(options: RestOptions) -> RequestFault:
     """Return the fault for a user with more than `max_groups` groups."""
     return RequestFault(f"the user has more than {options.max_groups} groups", "raise max_groups")
+
+
+def batches(names: Iterable[str], most: int, max_bytes: int) -> Iterator[list[str]]:
+    """Split names into batches of at most `most` names and, unless it is one, `max_bytes` bytes."""
+    batch: list[str] = []
+    size = 0
+    for name in names:
+        added = len(name.encode())
+        if batch and (len(batch) >= most or size + added > max_bytes):
+            yield batch
+            batch, size = [], 0
+        batch.append(name)
+        size += added
+    if batch:
+        yield batch
 
 
 class UniqueNames:

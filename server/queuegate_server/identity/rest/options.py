@@ -1,5 +1,6 @@
 """Settings common to the resolvers for identity providers, validated without network access."""
 
+import asyncio
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +17,13 @@ from queuegate_server.config_fields import (
     check_not_empty,
     check_with,
 )
-from queuegate_server.files.safe_open import read_regular
+from queuegate_server.files.safe_open import file_status, read_regular
 from queuegate_server.identity.certificates import check_authorities, tls_context
 from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.rest.faults import RequestFault
 
-MAX_SECRET_BYTES: Final = 4096
+MAX_SECRET_BYTES: Final = 16_384
+"""Enough for a token of another issuer."""
 _MAX_URL_CHARS: Final = 1024
 
 
@@ -141,9 +144,23 @@ class RestOptions(ResolverOptions):
         return True
 
 
-def read_secret(file: Path) -> str:
-    """Return the secret in a file. Blocks. Raises OSError and ValueError."""
-    return parse_secret(read_regular(file, MIB))
+async def secret_in(file: Path, setting: str) -> str:
+    """Return the secret in a file, which `setting` names. Raises RequestFault."""
+    try:
+        return parse_secret(await asyncio.to_thread(read_regular, file, MIB))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RequestFault(f"{setting} cannot be used: {reason}", "correct the file") from None
+
+
+async def version_of(file: Path | None) -> object:
+    """Return a value that changes with a file, or a constant if there is none."""
+    if file is None:
+        return None
+    try:
+        return await asyncio.to_thread(file_status, file)
+    except OSError as error:
+        return error.errno
 
 
 def problem(message: str) -> PydanticCustomError:

@@ -1,9 +1,14 @@
 """Reads lists that come in pages. If a page is missing, the list must not be used."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Final
+
+from yarl import URL
 
 from queuegate_server.identity.rest.faults import RequestFault
+
+MAX_PAGES: Final = 2000
+"""The maximum number of pages that link to each other."""
 
 
 def items_of(body: Any, what: str) -> list[Any]:
@@ -41,3 +46,45 @@ async def offset_pages(
         if len(page) < size:
             return
         first, last = first + size - 1, identity(page[-1])
+
+
+async def linked_pages(
+    fetch: Callable[[URL], Awaitable[tuple[Any, object]]], first: URL, below: str, what: str
+) -> AsyncIterator[list[Any]]:
+    """Yield the pages of a list, each of which names the address of the next. Raises RequestFault.
+
+    Args:
+        fetch: Returns a page and the address of the next one, or None, given an address.
+        first: The address of the first page.
+        below: The beginning of the path of every page.
+        what: What is read, for messages.
+    """
+    url, seen = first, {str(first)}
+    while True:
+        page, link = await fetch(url)
+        yield items_of(page, what)
+        if link is None:
+            return
+        url = _next_page(link, first, below, what)
+        if str(url) in seen or len(seen) >= MAX_PAGES:
+            raise RequestFault(f"{what}: the pages do not end")
+        seen.add(str(url))
+
+
+def _next_page(link: object, first: URL, below: str, what: str) -> URL:
+    """Return the address in a link, which must not lead to another server. Raises RequestFault."""
+    fault = RequestFault(
+        f"{what}: the next page is on another server, to which no token is sent",
+        "check whether a proxy changes answers",
+    )
+    if not isinstance(link, str) or not link.isascii() or not link.isprintable() or " " in link:
+        raise fault
+    try:
+        url = URL(link, encoded=True)
+        is_same = url.origin() == first.origin() and url.user is None and url.password is None
+    except ValueError:
+        raise fault from None
+    path = url.raw_path
+    if not is_same or not path.startswith(below) or "/." in path or "%2e" in path.lower():
+        raise fault
+    return url

@@ -6,9 +6,11 @@ import re
 from asyncio import Task
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from queuegate_server.identity.rest.faults import RejectedCredentials, RequestFault
+from queuegate_server.identity.rest.options import secret_in, version_of
 from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
 
 _LOG = logging.getLogger("queuegate_server.identity.rest")
@@ -17,6 +19,8 @@ RENEWAL_SHARE: Final = 0.75
 """The share of a token's lifetime after which it is renewed, in the background."""
 MARGIN: Final = 5.0
 """How long before its expiry a token is no longer sent, in seconds."""
+FILE_CHECK_SECONDS: Final = 1.0
+"""How often a file is checked for changes, in seconds."""
 RENEWAL_PAUSE: Final = 10.0
 """How long to wait after a failed renewal while the old token is still valid, in seconds."""
 MAX_LIFETIME: Final = 86_400.0
@@ -122,6 +126,61 @@ class TokenCache:
             start + max(token.lifetime - MARGIN, token.lifetime * RENEWAL_SHARE),
         )
         return self._cached
+
+
+class FileToken:
+    """A token in a file, which is read again when the file changes.
+
+    Args:
+        file: The file.
+        setting: The setting that names it, for messages.
+        scheme: The scheme in the header Authorization.
+        retry_after: The pause after a rejected token, in seconds, unless the file changes.
+        clock: A monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        setting: str,
+        scheme: str,
+        retry_after: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._file = file
+        self._setting = setting
+        self._scheme = scheme
+        self._retry_after = retry_after
+        self._clock = clock
+        self._header = ""
+        self._version: object = None
+        self._checked = -math.inf
+        self._rejected_until = -math.inf
+
+    async def header(self) -> str:
+        """Return the value of the header Authorization. Raises RequestFault."""
+        now = self._clock()
+        is_due = now - self._checked >= FILE_CHECK_SECONDS
+        if is_due or now < self._rejected_until or not self._header:
+            self._checked = now
+            version = await version_of(self._file)
+            if version != self._version or not self._header:
+                self._header = f"{self._scheme} {await secret_in(self._file, self._setting)}"
+                self._version, self._rejected_until = version, -math.inf
+        if now < self._rejected_until:
+            raise RejectedCredentials(
+                f"the server rejected the token in {self._setting}",
+                "check whether it has expired, and replace the file",
+            )
+        return self._header
+
+    def drop(self, header: str) -> None:
+        """Do not send a token again that the API has rejected, unless it has been replaced."""
+        if header == self._header:
+            self._rejected_until = self._clock() + self._retry_after
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 def parse_token(body: Any) -> AccessToken:

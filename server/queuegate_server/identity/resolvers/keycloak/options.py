@@ -42,11 +42,16 @@ class KeycloakOptions(RestOptions):
     """The number of entries per page."""
 
     @model_validator(mode="after")
-    def _check_encryption(self) -> Self:
+    def _check_combination(self) -> Self:
         if parse_address(self.url).scheme != "https" and not self.allow_plaintext:
             raise problem(
                 "the client's secret would be sent without encryption: use https://, or set "
                 "allow_plaintext: true"
+            )
+        if self.group_name == "path" and self.name_case == "lower":
+            raise problem(
+                "name_case: lower cannot be used with group_name: path, because different groups "
+                "can have paths that differ only in case"
             )
         return self
 

@@ -17,20 +17,21 @@ from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
 from queuegate_server.identity.rest.answers import text_field
-from queuegate_server.identity.rest.client import RestClient, version_of
+from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
     OTHER_SPELLING,
     UniqueNames,
+    address,
     is_same,
     listed_name,
     segment,
     spelled,
     too_many_groups,
 )
-from queuegate_server.identity.rest.options import read_secret
+from queuegate_server.identity.rest.options import secret_in, version_of
 from queuegate_server.identity.rest.paging import items_of, offset_pages
 from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
@@ -67,7 +68,7 @@ class Realm(Provider):
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
         key = self._options.user_name
-        users = await self._list("user", "/users", {key: name, "exact": "true", "max": 3})
+        users = await self._list("user", "/users", {key: name, "exact": "true", "max": "3"})
         same = [
             each for each in users if is_same(text_field(each, key, "user"), name, self._options)
         ]
@@ -136,7 +137,9 @@ class Realm(Provider):
                 raise too_many_groups(self._options)
         if not by_name:
             return spelled(names, self._options)
-        await self._unique.check((name, path) for path, name in names.items())
+        await self._unique.check(
+            (spelled([name], self._options)[0], path) for path, name in names.items()
+        )
         return spelled(names.values(), self._options)
 
     async def _paths_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
@@ -147,8 +150,11 @@ class Realm(Provider):
         async def search(name: str) -> None:
             async with limit:
                 found = await self._search(name)
-            same = [each for each in found if each.get("name") == name]
-            paths[name] = [text_field(each, "path", "group names") for each in same]
+            paths[name] = [
+                text_field(each, "path", "group names")
+                for each in found
+                if spelled([text_field(each, "name", "group names")], self._options) == (name,)
+            ]
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -201,19 +207,15 @@ class Realm(Provider):
         """Raise RequestFault if the API shows no users at all."""
         if self._clock() < self._shows_users_until:
             return
-        if not await self._list("rights", "/users", {"max": 1}):
+        if not await self._list("rights", "/users", {"max": "1"}):
             raise RequestFault(
                 "the realm shows no users to the client",
                 "give its service account the role view-users of realm-management",
             )
         self._shows_users_until = self._clock() + RIGHTS_SECONDS
 
-    async def _list(
-        self, what: str, path: str, query: Mapping[str, str | int]
-    ) -> list[dict[str, Any]]:
-        url = URL(self._api + path, encoded=True).with_query(
-            {**query, "briefRepresentation": "true"}
-        )
+    async def _list(self, what: str, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        url = address(self._api + path, {**query, "briefRepresentation": "true"})
         body, _ = await self._client.get(what, url, self.credentials)
         return items_of(body, what)
 
@@ -221,30 +223,23 @@ class Realm(Provider):
         self,
         what: str,
         path: str,
-        query: Mapping[str, str | int],
+        query: Mapping[str, str],
         listing: MemberListing | None = None,
     ) -> AsyncIterator[list[dict[str, Any]]]:
         async def fetch(first: int, size: int) -> list[dict[str, Any]]:
             if listing is not None:
                 listing.count_search()
-            return await self._list(what, path, {**query, "first": first, "max": size})
+            return await self._list(what, path, {**query, "first": str(first), "max": str(size)})
 
         return offset_pages(
             fetch, lambda item: text_field(item, "id", what), self._options.page_size, what
         )
 
     async def _token(self) -> AccessToken:
-        options = self._options
-        try:
-            secret = await asyncio.to_thread(read_secret, options.client_secret_file)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise RequestFault(
-                f"client_secret_file cannot be used: {reason}", "correct the file"
-            ) from None
+        secret = await secret_in(self._options.client_secret_file, "client_secret_file")
         form = {
             "grant_type": "client_credentials",
-            "client_id": options.client_id,
+            "client_id": self._options.client_id,
             "client_secret": secret,
         }
         return await self._client.token(self._token_url, form, secret)

@@ -1,0 +1,97 @@
+"""Settings for the `entra` resolver."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from queuegate_server.identity.rest.options import (
+    Address,
+    RestOptions,
+    SecretFile,
+    parse_address,
+    problem,
+)
+
+
+class CloudAddresses(NamedTuple):
+    """Where a cloud issues tokens and serves Microsoft Graph."""
+
+    login: str
+    graph: str
+
+
+CLOUDS: Final[Mapping[str, CloudAddresses]] = {
+    "global": CloudAddresses("https://login.microsoftonline.com", "https://graph.microsoft.com"),
+    "us_government": CloudAddresses(
+        "https://login.microsoftonline.us", "https://graph.microsoft.us"
+    ),
+    "us_government_dod": CloudAddresses(
+        "https://login.microsoftonline.us", "https://dod-graph.microsoft.us"
+    ),
+    "china": CloudAddresses(
+        "https://login.partner.microsoftonline.cn", "https://microsoftgraph.chinacloudapi.cn"
+    ),
+}
+
+TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=255)]
+ClientName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=64)]
+
+
+class EntraOptions(RestOptions):
+    """Settings for the `entra` resolver. Durations in seconds."""
+
+    tenant: TenantName
+    """The tenant's ID, or one of its domains."""
+    client_id: ClientName
+    """The ID of the registered application."""
+    client_secret_file: SecretFile | None = None
+    """A file with the application's secret, read again for every token."""
+    federated_token_file: SecretFile | None = None
+    """A file with a token of another issuer that the application trusts, as with workload identity
+    in Kubernetes; read again for every token. Instead of client_secret_file."""
+    cloud: Literal["global", "us_government", "us_government_dod", "china"] = "global"
+    """The cloud of the tenant. us_government: GCC High; us_government_dod: DoD."""
+    login_url: Address | None = None
+    """Where tokens are issued, if cloud does not fit."""
+    graph_url: Address | None = None
+    """Where Microsoft Graph is served, if cloud does not fit."""
+    user_name: Literal["upn", "sam_account_name"] = "upn"
+    """What callers call a user by. sam_account_name: the name in the Active Directory from which
+    the user is synchronized."""
+    group_name: Literal["id", "display_name", "sam_account_name"] = "id"
+    """What groups are called by. Names other than ids must be unique in the tenant; groups without
+    such a name are left out."""
+    groups: Literal["security", "synced", "all"] = "security"
+    """security: security groups; synced: groups synchronized from an Active Directory; all: also
+    Microsoft 365 groups and distribution lists."""
+    page_size: int = Field(999, ge=10, le=999)
+    """The number of entries per page."""
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        if (self.client_secret_file is None) == (self.federated_token_file is None):
+            raise problem("set either client_secret_file or federated_token_file")
+        if any(parse_address(url).scheme != "https" for url in self.addresses):
+            raise problem("the credentials would be sent without encryption: use https://")
+        return self
+
+    @property
+    def addresses(self) -> CloudAddresses:
+        """Where tokens are issued and Microsoft Graph is served, without slashes at the end."""
+        cloud = CLOUDS[self.cloud]
+        return CloudAddresses(
+            (self.login_url or cloud.login).rstrip("/"), (self.graph_url or cloud.graph).rstrip("/")
+        )
+
+    def contradictions(self) -> Mapping[str, tuple[str, str]]:
+        """Return a message and a remedy for each contradictory option."""
+        result = dict(super().contradictions())
+        if self.group_name == "display_name" and self.groups != "synced":
+            message = (
+                "users who may create groups choose their display names, so they can take a name "
+                "that an ACL lists and no group has yet"
+            )
+            remedy = "set groups: synced, set group_name: id, or forbid users to create groups"
+            result["group_name"] = message, remedy
+        return result

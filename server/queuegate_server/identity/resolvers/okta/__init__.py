@@ -1,0 +1,1 @@
+"""Groups from Okta, read from its management API with an API token."""

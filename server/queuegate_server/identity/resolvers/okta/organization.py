@@ -1,0 +1,211 @@
+"""Lookups in an organization of Okta, as the reference of its management API describes them."""
+
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from yarl import URL
+
+from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.resolver import KnownUser, Outcome
+from queuegate_server.identity.resolvers.okta.options import OktaOptions
+from queuegate_server.identity.rest.answers import text_field
+from queuegate_server.identity.rest.client import RestClient
+from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.names import (
+    ABSENT,
+    DISABLED,
+    OTHER_SPELLING,
+    UniqueNames,
+    address,
+    batches,
+    is_same,
+    listed_name,
+    segment,
+    spelled,
+    too_many_groups,
+)
+from queuegate_server.identity.rest.paging import items_of, linked_pages
+from queuegate_server.identity.rest.resolver import Provider
+from queuegate_server.identity.rest.tokens import FileToken
+
+_ABSENT_CODE: Final = "E0000007"
+_NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?(?:\s*[;,]|\s*$)')
+"""The next page in a header Link (RFC 8288)."""
+_NAMES_PER_SEARCH: Final = 10
+_NAME_CHARS_PER_SEARCH: Final = 1000
+_ENABLED: Final = frozenset({"ACTIVE", "RECOVERY", "PASSWORD_EXPIRED", "LOCKED_OUT"})
+"""States of accounts that can be used. Anybody can lock an account out with wrong passwords."""
+_DISABLED: Final = frozenset({"STAGED", "PROVISIONED", "SUSPENDED", "DEPROVISIONED"})
+
+
+class Organization(Provider):
+    """The users and groups of an organization."""
+
+    def __init__(
+        self, options: OktaOptions, client: RestClient, clock: Callable[[], float]
+    ) -> None:
+        self._options = options
+        self._client = client
+        self._api = f"{options.url.rstrip('/')}/api/v1"
+        self._below = URL(f"{self._api}/", encoded=True).raw_path
+        self.credentials = FileToken(
+            options.token_file, "token_file", "SSWS", options.auth_retry_after, clock
+        )
+        self._unique = UniqueNames(self._ids_of, clock)
+
+    async def look_up(self, name: str) -> Outcome:
+        """Look up a user by the provider's name."""
+        try:
+            user = await self._user(name)
+            if user is None:
+                return ABSENT
+            if not is_same(_profile_field(user, "login", "user"), name, self._options):
+                return OTHER_SPELLING
+            status = user.get("status")
+            if status in _DISABLED:
+                return DISABLED
+            if status not in _ENABLED:
+                raise RequestFault("user: the state of the account is unknown")
+            return KnownUser(await self._groups_of(text_field(user, "id", "user")))
+        except NotFound as fault:
+            if fault.code != _ABSENT_CODE:
+                raise
+            return ABSENT
+
+    async def members(self, listing: MemberListing) -> None:
+        """List group members."""
+        for name in listing.pending:
+            missing = ""
+            found = [each async for each in self._named(name, listing)]
+            if len(found) > 1:
+                found, missing = [], "several groups have this name"
+            for group in found:
+                key = segment(text_field(group, "id", "group"))
+                async for page in self._pages("members", f"/groups/{key}/users", {}, listing):
+                    for user in self._listed(page):
+                        listing.add(name, user)
+            listing.done(name, missing)
+
+    async def users(self, limit: int) -> Collection[str]:
+        """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
+        names: dict[str, None] = {}
+        seen = 0
+        async for page in self._pages("users", "/users", {}):
+            seen += len(page)
+            if seen > limit:
+                raise CannotListUsers(f"the organization has more than {limit} users")
+            names.update(dict.fromkeys(self._listed(page)))
+        return names.keys()
+
+    async def _user(self, name: str) -> Mapping[str, Any] | None:
+        if "/" in name or "?" in name:  # which Okta does not accept in a path, even if encoded
+            query = {"filter": f"profile.login eq {_literal(name)}", "limit": "2"}
+            body, _ = await self._get("user", address(f"{self._api}/users", query))
+            found = items_of(body, "user")
+            return found[0] if found else None
+        body, _ = await self._get("user", URL(f"{self._api}/users/{segment(name)}", encoded=True))
+        return body if isinstance(body, dict) else {}
+
+    async def _groups_of(self, user: str) -> tuple[str, ...]:
+        names: dict[str, str] = {}
+        url = URL(f"{self._api}/users/{segment(user)}/groups", encoded=True)
+        async for page in linked_pages(self._fetch("groups"), url, self._below, "groups"):
+            for group in page:
+                name = self._name_of(group)
+                if name is not None:
+                    names[text_field(group, "id", "groups")] = name
+            if len(names) > self._options.max_groups:
+                raise too_many_groups(self._options)
+        if self._options.group_name == "name":
+            await self._unique.check(
+                (spelled([name], self._options)[0], key) for key, name in names.items()
+            )
+        return spelled(names.values(), self._options)
+
+    def _name_of(self, group: Mapping[str, Any]) -> str | None:
+        """Return a group's name; None if it does not count. Raises RequestFault."""
+        kind = text_field(group, "type", "groups")
+        if self._options.groups == "okta" and kind == "APP_GROUP":
+            return None
+        if self._options.group_name == "id":
+            return text_field(group, "id", "groups")
+        return _profile_field(group, "name", "groups")
+
+    async def _named(self, name: str, listing: MemberListing) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield the groups that a name stands for."""
+        if self._options.group_name == "name":
+            async for group in self._search([name], listing):
+                if self._is(group, name):
+                    yield group
+        elif name.isascii() and name.isalnum():
+            listing.count_search()
+            url = URL(f"{self._api}/groups/{segment(name)}", encoded=True)
+            try:
+                body, _ = await self._get("group", url)
+            except NotFound as fault:
+                if fault.code != _ABSENT_CODE:
+                    raise
+                return
+            if self._is(body if isinstance(body, dict) else {}, name):
+                yield body
+
+    def _is(self, group: Mapping[str, Any], name: str) -> bool:
+        own = self._name_of(group)
+        return own is not None and spelled([own], self._options) == (name,)
+
+    async def _ids_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
+        """Return the ids of all groups with each of the given names, whether or not they count."""
+        ids: dict[str, list[str]] = {}
+        async for group in self._search(names):
+            own = spelled([_profile_field(group, "name", "group names")], self._options)[0]
+            ids.setdefault(own, []).append(text_field(group, "id", "group names"))
+        return ids
+
+    async def _search(
+        self, names: Collection[str], listing: MemberListing | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield all groups with any of the given names, in any case."""
+        for batch in batches(names, _NAMES_PER_SEARCH, _NAME_CHARS_PER_SEARCH):
+            query = {"search": " or ".join(f"profile.name eq {_literal(name)}" for name in batch)}
+            async for page in self._pages("group names", "/groups", query, listing):
+                for group in page:
+                    yield group
+
+    def _listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        for user in users:
+            name = listed_name(_profile_field(user, "login", "users"), self._options)
+            if name is not None and user.get("status") in _ENABLED:
+                yield name
+
+    async def _get(self, what: str, url: URL) -> tuple[Any, Mapping[str, str]]:
+        return await self._client.get(what, url, self.credentials)
+
+    def _fetch(self, what: str, listing: MemberListing | None = None) -> Callable[[URL], Any]:
+        async def fetch(url: URL) -> tuple[Any, str | None]:
+            if listing is not None:
+                listing.count_search()
+            body, headers = await self._get(what, url)
+            found = _NEXT.search(headers.get("link", ""))
+            return body, found[1] if found else None
+
+        return fetch
+
+    def _pages(
+        self,
+        what: str,
+        path: str,
+        query: Mapping[str, str],
+        listing: MemberListing | None = None,
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        first = address(self._api + path, {**query, "limit": str(self._options.page_size)})
+        return linked_pages(self._fetch(what, listing), first, self._below, what)
+
+
+def _profile_field(item: Mapping[str, Any], key: str, what: str) -> str:
+    return text_field(item.get("profile"), key, what)
+
+
+def _literal(text: str) -> str:
+    """Return a text as a literal of SCIM's filters (RFC 7644, 3.4.2.2), in which it is JSON."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,399 @@
+"""Users, groups, names and members of a tenant, behind a fake of Microsoft Graph."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.identity.resolvers.entra.options import CLOUDS, EntraOptions
+from queuegate_server.identity.resolvers.entra.resolver import EntraResolver
+from tests.support.atomic_files import replace
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.graph import (
+    API,
+    ASSERTION,
+    CLIENT,
+    SECRET,
+    TENANT,
+    TOKEN,
+    FakeTenant,
+    error,
+    identity,
+)
+from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+Build = Callable[..., Awaitable[EntraResolver]]
+ALICE, BOB, CAROL = (f"{name}@example.com" for name in ("alice", "bob", "carol"))
+
+
+@pytest.fixture
+def tenant() -> FakeTenant:
+    """alice is in two security groups and a Microsoft 365 group; bob's account is disabled."""
+    tenant = FakeTenant()
+    tenant.add_group("news", securityEnabled=False)
+    tenant.add_group("gpu", onPremisesSyncEnabled=True, onPremisesSamAccountName="GPU-Users")
+    tenant.add_user(ALICE, "data", "gpu", "news", onPremisesSamAccountName="alice")
+    tenant.add_user(BOB, "data", accountEnabled=False)
+    tenant.add_user(CAROL)
+    return tenant
+
+
+@pytest.fixture
+def api(tenant: FakeTenant, ca: trustme.CA) -> Iterator[RestApi]:
+    with running_api(tenant.answer, ca) as running:
+        tenant.url = running.url
+        yield running
+
+
+@pytest.fixture
+def options(api: RestApi, ca_file: Path, tmp_path: Path) -> Callable[..., EntraOptions]:
+    file = tmp_path / "secret"
+    file.write_text(f"{SECRET}\n")
+    file.chmod(0o600)
+
+    def build(**more: Any) -> EntraOptions:
+        given = {
+            "tenant": TENANT,
+            "client_id": CLIENT,
+            "client_secret_file": file,
+            "login_url": api.url,
+            "graph_url": api.url,
+            "ca_file": ca_file,
+            # A busy machine must not decide the outcome.
+            "connect_timeout": 30,
+            "request_timeout": 30,
+            "lookup_timeout": 60,
+        }
+        return EntraOptions.model_validate(given | more)
+
+    return build
+
+
+@pytest.fixture
+async def resolver(
+    options: Callable[..., EntraOptions], clock: ManualClock
+) -> AsyncIterator[Build]:
+    opened: list[EntraResolver] = []
+
+    async def build(**more: Any) -> EntraResolver:
+        built = EntraResolver(options(**more), clock)
+        await built.open()
+        opened.append(built)
+        return built
+
+    yield build
+    for built in opened:
+        await built.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "groups"),
+    [
+        ({}, (identity("data"), identity("gpu"))),
+        ({"groups": "all"}, (identity("data"), identity("gpu"), identity("news"))),
+        ({"group_name": "display_name"}, ("data", "gpu")),
+        ({"group_name": "display_name", "groups": "synced"}, ("gpu",)),
+        ({"group_name": "sam_account_name"}, ("GPU-Users",)),
+        ({"group_name": "sam_account_name", "name_case": "lower"}, ("gpu-users",)),
+    ],
+)
+async def test_groups(resolver: Build, settings: dict[str, Any], groups: tuple[str, ...]) -> None:
+    assert await (await resolver(**settings)).resolve(ALICE) == KnownUser(groups)
+
+
+@pytest.mark.parametrize(
+    ("settings", "user"),
+    [
+        ({"user_suffix": "@example.com"}, "alice"),
+        ({"user_name": "sam_account_name"}, "alice"),
+        ({"user_match": "casefold"}, "ALICE@example.com"),
+    ],
+)
+async def test_names_of_users(resolver: Build, settings: dict[str, Any], user: str) -> None:
+    assert isinstance(await (await resolver(**settings)).resolve(user), KnownUser)
+
+
+@pytest.mark.parametrize(
+    ("user", "detail"),
+    [
+        ("nobody@example.com", "no such user"),
+        ("alice", "no such user"),
+        (identity(ALICE), "no such user"),  # an id is no name
+        (BOB, "disabled"),
+        ("ALICE@example.com", "spells the name differently"),
+        ("../groups@example.com", "no such user"),
+        ("a/b@example.com", "no such user"),
+        ("..", "can have this name"),
+        ("a\0@example.com", "can have this name"),
+    ],
+)
+async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> None:
+    outcome = await (await resolver()).resolve(user)
+    assert isinstance(outcome, NoSuchUser), outcome
+    assert detail in outcome.detail
+
+
+@pytest.mark.parametrize(
+    "user", ["o'neil@example.com", "a_b.org#EXT#@example.com", "$x@example.com", "a+b&c=d@x.org"]
+)
+async def test_names_are_sent_as_one_segment(
+    resolver: Build, api: RestApi, tenant: FakeTenant, user: str
+) -> None:
+    tenant.add_user(user, "data")
+    assert await (await resolver()).resolve(user) == KnownUser((identity("data"),))
+    (path,) = (path for path in api.paths() if path.startswith(f"{API}/users") and "/t" not in path)
+    assert path.count("/") == (2 if user[0] == "$" else 3)
+    assert not {"'", "#", "&", "+"} & set(path.removeprefix(f"{API}/users"))
+
+
+async def test_a_filter_cannot_be_escaped_from(resolver: Build, tenant: FakeTenant) -> None:
+    asked = await resolver(user_name="sam_account_name")
+    assert isinstance(await asked.resolve("x' or accountEnabled eq 'true"), NoSuchUser)
+    tenant.add_user("o@example.com", onPremisesSamAccountName="o'neil")
+    assert await asked.resolve("o'neil") == KnownUser(())
+    tenant.add_user("p@example.com", onPremisesSamAccountName="o'neil")
+    outcome = await asked.resolve("o'neil")
+    assert isinstance(outcome, LookupFailure)
+    assert "several users" in outcome.detail
+
+
+async def test_many_groups_come_in_pages(resolver: Build, tenant: FakeTenant) -> None:
+    names = [f"g{number}" for number in range(45)]
+    tenant.add_user("erin@example.com", *names)
+    asked = await resolver(page_size=10)
+    found = KnownUser(tuple(identity(name) for name in names))
+    assert await asked.resolve("erin@example.com") == found
+    by_name = await resolver(page_size=10, group_name="display_name")
+    assert await by_name.resolve("erin@example.com") == KnownUser(tuple(names))
+    outcome = await (await resolver(page_size=10, max_groups=44)).resolve("erin@example.com")
+    assert isinstance(outcome, LookupFailure)
+    assert "more than 44 groups" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://elsewhere.example/v1.0/users",
+        "http://127.0.0.1/v1.0/users",
+        "//elsewhere.example/v1.0/x",
+        "/v1.0/users",
+        "{url}/v1.0/../beta/users",
+        "{url}/v1.0/%2e%2E/beta",
+        "{url}/beta/users",
+        "{url}@elsewhere.example/v1.0/users",
+        "{url}/v1.0/users ?x",
+        "{same}",
+        7,
+        [],
+        "",
+    ],
+    ids=str,
+)
+async def test_a_link_to_the_next_page(
+    resolver: Build, api: RestApi, tenant: FakeTenant, link: Any
+) -> None:
+    """It leads to the same server, and to a page that was not read yet."""
+    same = ""
+
+    def fault(request: Request) -> Reply | None:
+        nonlocal same
+        if "transitiveMemberOf" not in request.path:
+            return None
+        query = "&".join(f"{key}={value}" for key, value in request.query.items())
+        same = f"{api.url}{request.path}?{query.replace(',', '%2C')}"
+        target = link.format(url=api.url, same=same) if isinstance(link, str) else link
+        return Reply(200, {"value": [], "@odata.nextLink": target})
+
+    api.fault = fault
+    outcome = await (await resolver()).resolve(ALICE)
+    assert isinstance(outcome, LookupFailure)
+    assert "another server" in outcome.detail or "do not end" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(404, "Request_BadRequest"),
+        error(403, "Authorization_RequestDenied"),
+        error(400, "Request_UnsupportedQuery"),
+        error(504, "UnknownError"),
+        Reply(404, b"<html>", {"Content-Type": "text/html"}),
+        Reply(200, b"<html>", {"Content-Type": "text/html"}),
+        Reply(200, {"value": None}),
+        Reply(200, {"value": [{"id": "x", "securityEnabled": None}]}),
+        Reply(200, {"value": [{"securityEnabled": True}]}),
+        Reply(200, {"value": [1]}),
+        Reply(200, {}),
+        Reply(200, []),
+        Reply(200, b'{"value": [', cut=5),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("step", ["user", "groups"])
+async def test_a_faulty_answer(resolver: Build, api: RestApi, reply: Reply, step: str) -> None:
+    api.fault = lambda request: (
+        reply
+        if API in request.path and ("transitiveMemberOf" in request.path) == (step == "groups")
+        else None
+    )
+    outcome = await (await resolver()).resolve(ALICE)
+    assert isinstance(outcome, LookupFailure), outcome
+
+
+async def test_an_account_whose_state_is_hidden(resolver: Build, tenant: FakeTenant) -> None:
+    tenant.users[identity(ALICE)]["accountEnabled"] = None
+    outcome = await (await resolver()).resolve(ALICE)
+    assert isinstance(outcome, LookupFailure)
+    assert "User.Read.All" in outcome.detail
+
+
+async def test_names_that_are_not_unique(resolver: Build, tenant: FakeTenant) -> None:
+    asked = await resolver(group_name="display_name")
+    assert await asked.resolve(ALICE) == KnownUser(("data", "gpu"))
+    # Known to be unique, but not for this group, even if the name differs only in its kind.
+    tenant.add_group("another", displayName="gpu")
+    tenant.add_user("mallory@example.com", "another")
+    outcome = await asked.resolve("mallory@example.com")
+    assert isinstance(outcome, LookupFailure)
+    assert "several groups have the name 'gpu'" in outcome.detail
+    # Case makes no other group where it is ignored.
+    tenant.add_group("upper", displayName="DATA")
+    tenant.add_user("trudy@example.com", "upper")
+    assert await asked.resolve("trudy@example.com") == KnownUser(("DATA",))
+    lower = await resolver(group_name="display_name", name_case="lower")
+    assert isinstance(await lower.resolve("trudy@example.com"), LookupFailure)
+
+
+async def test_display_names_are_warned_of(
+    resolver: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    await resolver(group_name="display_name")
+    assert "choose their display names" in caplog.text
+    caplog.clear()
+    await resolver(group_name="display_name", groups="synced")
+    assert not caplog.records
+
+
+async def test_a_federated_token(resolver: Build, tmp_path: Path, clock: ManualClock) -> None:
+    """It is read again, because Kubernetes replaces it every hour."""
+    file = tmp_path / "federated"
+    file.write_text("expired-token")
+    asked = await resolver(client_secret_file=None, federated_token_file=file)
+    outcome = await asked.resolve(CAROL)
+    assert isinstance(outcome, LookupFailure)
+    assert "invalid_client: AADSTS7000215" in outcome.detail
+    replace(file, ASSERTION)
+    assert await asked.resolve(CAROL) == KnownUser(())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"client_secret_file": None}, "set either"),
+        ({"federated_token_file": __file__}, "no secret"),
+        ({"graph_url": "http://graph.example.com"}, "without encryption"),
+        ({"tenant": "a/b"}, "pattern"),
+        ({"tenant": ".."}, "pattern"),
+        ({"client_id": "x y"}, "pattern"),
+        ({"cloud": "mars"}, "global"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_work(
+    options: Callable[..., EntraOptions], settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        options(**settings)
+
+
+def test_clouds(options: Callable[..., EntraOptions]) -> None:
+    for name, addresses in CLOUDS.items():
+        built = options(cloud=name, login_url=None, graph_url=None)
+        assert built.addresses == addresses
+
+
+async def test_members(resolver: Build, tenant: FakeTenant) -> None:
+    data, news = identity("data"), identity("news")
+    listing = MemberListing([data, news, identity("nowhere"), "data"])
+    await (await resolver()).members(listing)
+    # The account of bob is disabled; news is no security group.
+    assert [list(group.users) for group in listing.groups.values()] == [[ALICE], [], [], []]
+    assert not any(group.missing for group in listing.groups.values())
+    named = MemberListing(["data", "gpu"])
+    await (await resolver(group_name="display_name", user_suffix="@example.com")).members(named)
+    assert [list(group.users) for group in named.groups.values()] == [["alice"], ["alice"]]
+    tenant.add_group("another", displayName="gpu")
+    again = MemberListing(["gpu"])
+    await (await resolver(group_name="display_name")).members(again)
+    assert again.groups["gpu"].missing == "several groups have this name"
+
+
+async def test_all_users(resolver: Build, tenant: FakeTenant) -> None:
+    for number in range(30):
+        tenant.add_user(f"u{number}@example.com")
+    asked = await resolver(page_size=10)
+    assert len(await asked.all_users(100)) == 32
+    with pytest.raises(CannotListUsers, match="more than 20 users"):
+        await asked.all_users(20)
+
+
+async def test_ten_thousand_users_while_requests_are_limited(
+    resolver: Build, api: RestApi, tenant: FakeTenant, clock: ManualClock
+) -> None:
+    """Nobody is unknown, known users are answered, and the provider is spared."""
+    known = [f"k{number}@example.com" for number in range(20)]
+    for user in known:
+        tenant.add_user(user, "data")
+    asked = await resolver()
+    guarded = GuardedResolver("corp", asked, asked.options, clock=clock)
+    options = CacheOptions(positive_ttl=1, max_stale=3600)
+    groups = GroupResolver(guarded, GroupCache(options, clock, clock))
+    for user in known:
+        await groups.resolve(user)
+    clock.advance(2)
+    count = len(api.requests)
+    api.fault = lambda request: (
+        Reply(429, {"error": {"code": "TooManyRequests"}}, {"Retry-After": "60"})
+        if API in request.path
+        else None
+    )
+    for number in range(10_000):
+        answer = await groups.resolve(f"n{number}@example.com")
+        assert isinstance(answer.entry.outcome, LookupFailure)
+    for user in known:
+        answer = await groups.resolve(user)
+        assert answer.entry.outcome == KnownUser((identity("data"),))
+    assert len(api.requests) - count == 1
+    api.fault = lambda _: None
+    clock.advance(61)
+    answer = await groups.resolve("n0@example.com")
+    assert isinstance(answer.entry.outcome, NoSuchUser)
+    await groups.close()
+
+
+async def test_no_secret_is_logged(
+    resolver: Build, api: RestApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    asked = await resolver()
+    echo = {"error": "invalid_request", "error_description": f"AADSTS: {SECRET}"}
+    api.fault = lambda request: Reply(400, echo) if API not in request.path else None
+    guarded = GuardedResolver("corp", asked, asked.options)
+    outcome = await guarded.resolve(ALICE)
+    assert isinstance(outcome, LookupFailure)
+    api.fault = lambda _: None
+    await guarded.resolve(ALICE)
+    for text in (outcome.detail, caplog.text, repr(vars(asked)), asked.options.model_dump_json()):
+        assert SECRET not in text
+        assert TOKEN not in text

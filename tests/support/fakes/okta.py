@@ -1,0 +1,112 @@
+"""What Okta's management API answers to the requests of the resolver, as its reference says.
+
+No organization was asked.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+
+from tests.support.fakes.rest_api import Reply, Request
+
+TOKEN = "api-token-of-the-account"
+API = "/api/v1"
+
+Item = dict[str, Any]
+
+
+@dataclass
+class FakeOrganization:
+    """An organization in memory."""
+
+    url: str = ""
+    """Its own address, for links to next pages."""
+    users: dict[str, Item] = field(default_factory=dict)
+    """By id."""
+    groups: dict[str, Item] = field(default_factory=dict)
+    """By id."""
+    member_of: dict[str, list[str]] = field(default_factory=dict)
+    """The ids of the groups of a user, by the user's id."""
+    token: str = TOKEN
+    pages_of_groups: int = 1000
+    """How many of a user's groups a page has."""
+
+    def add_group(self, key: str, name: str = "", kind: str = "OKTA_GROUP") -> str:
+        """Add a group, by default with the name `key`, and return its id."""
+        self.groups[f"00g{key}"] = {
+            "id": f"00g{key}",
+            "type": kind,
+            "profile": {"name": name or key},
+        }
+        return f"00g{key}"
+
+    def add_user(self, login: str, *groups: str, status: str = "ACTIVE") -> None:
+        """Add a user, and the groups if they are new."""
+        key = f"00u{len(self.users)}"
+        self.users[key] = {"id": key, "status": status, "profile": {"login": login}}
+        for group in groups:
+            if f"00g{group}" not in self.groups:
+                self.add_group(group)
+        self.member_of[key] = [f"00g{group}" for group in groups]
+
+    def answer(self, request: Request) -> Reply:
+        """Return the answer to a request."""
+        if request.headers.get("Authorization") != f"SSWS {self.token}":
+            return error(401, "E0000011")
+        parts = [unquote(part) for part in request.path.removeprefix(f"{API}/").split("/")]
+        match parts:
+            case [("users" | "groups") as kind]:
+                items = self.users if kind == "users" else self.groups
+                return self._page(_matching(items, request), request)
+            case [("users" | "groups") as kind, key]:
+                by_name = self._by_login(key) if kind == "users" else None
+                return _one(self.users.get(key) or self.groups.get(key) or by_name)
+            case ["users", key, "groups"] if key in self.users:
+                found = [self.groups[each] for each in self.member_of[key]]
+                return self._page(found, request, self.pages_of_groups)
+            case ["groups", key, "users"] if key in self.groups:
+                members = [user for user, groups in self.member_of.items() if key in groups]
+                return self._page([self.users[user] for user in members], request)
+        return _one(None)
+
+    def _by_login(self, key: str) -> Item | None:
+        """Return a user by login, or by the part before the `@`, in any case."""
+        for user in self.users.values():
+            login = user["profile"]["login"].lower()
+            if key.lower() in {login, login.partition("@")[0]}:
+                return user
+        return None
+
+    def _page(self, items: Sequence[Item], request: Request, size: int = 0) -> Reply:
+        size = size or int(request.query["limit"])
+        first = int(request.query.get("after", 0))
+        # The client joins headers of the same name, as a proxy may do.
+        links = [f'<{self.url}{request.path}>; rel="self"']
+        if len(items) > first + size:
+            query = dict(request.query) | {"after": str(first + size)}
+            text = "&".join(f"{key}={quote(value, safe='')}" for key, value in query.items())
+            links.append(f'<{self.url}{request.path}?{text}>; rel="next"')
+        return Reply(200, list(items[first:][:size]), {"Link": ", ".join(links)})
+
+
+def error(status: int, code: str) -> Reply:
+    """Return an error in the form of Okta."""
+    return Reply(status, {"errorCode": code, "errorSummary": "a text for people"})
+
+
+def _one(item: Item | None) -> Reply:
+    return error(404, "E0000007") if item is None else Reply(200, item)
+
+
+def _matching(items: dict[str, Item], request: Request) -> list[Item]:
+    """Return the items that a filter or search selects, in any case."""
+    text = request.query.get("filter") or request.query.get("search")
+    if text is None:
+        return list(items.values())
+    key = "login" if "profile.login" in text else "name"
+    literals = re.findall(rf'profile\.{key} eq "((?:[^"\\]|\\.)*)"', text)
+    assert literals, text
+    wanted = {re.sub(r"\\(.)", r"\1", literal).lower() for literal in literals}
+    return [item for item in items.values() if item["profile"][key].lower() in wanted]
