@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from ssl import SSLContext
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pyasn1.codec.ber import decoder, encoder
@@ -19,6 +20,7 @@ class Search(NamedTuple):
     filter: str
     attributes: tuple[str, ...]
     size_limit: int
+    controls: Mapping[str, bytes]
 
 
 class Answer(NamedTuple):
@@ -27,6 +29,8 @@ class Answer(NamedTuple):
     text: str = ""
     referral: bytes = b""
     silent: bool = False
+    controls: Mapping[str, bytes] = MappingProxyType({})
+    """The values of the result's controls, by type."""
 
 
 class FakeDirectory:
@@ -85,16 +89,17 @@ class FakeDirectory:
             reply = _result(rfc2251.ExtendedResponse(), self.start_tls_code, "no")
             return _message(number, "extendedResp", reply)
         if kind == "searchRequest":
-            return self._search(number, body)
+            return self._search(number, body, request["controls"])
         return b""
 
-    def _search(self, number: int, body: Any) -> bytes:
+    def _search(self, number: int, body: Any, controls: Any) -> bytes:
         search = Search(
             str(body["baseObject"]),
             int(body["scope"]),
             text_of(body["filter"]),
             tuple(str(name) for name in body["attributes"]),
             int(body["sizeLimit"]),
+            {str(each["controlType"]): bytes(each["controlValue"]) for each in controls},
         )
         self.searches.append(search)
         if self.raw_reply:
@@ -108,7 +113,7 @@ class FakeDirectory:
             reference.append(answer.referral)
             sent += _message(number, "searchResRef", reference)
         done = _result(rfc2251.SearchResultDone(), answer.code, answer.text)
-        return sent + _message(number, "searchResDone", done)
+        return sent + _message(number, "searchResDone", done, answer.controls)
 
 
 def _pop_request(buffer: bytearray) -> Any:
@@ -177,8 +182,13 @@ def _entry(number: int, dn: str, values: Attributes) -> bytes:
     return _message(number, "searchResEntry", entry)
 
 
-def _message(number: int, kind: str, body: Any) -> bytes:
+def _message(
+    number: int, kind: str, body: Any, controls: Mapping[str, bytes] = MappingProxyType({})
+) -> bytes:
     message = rfc2251.LDAPMessage()
     message["messageID"] = number
     message["protocolOp"][kind] = body
+    for position, (name, value) in enumerate(controls.items()):
+        message["controls"][position]["controlType"] = name.encode()
+        message["controls"][position]["controlValue"] = value
     return bytes(encoder.encode(message))

@@ -16,6 +16,7 @@ from queuegate_server.identity.resolver import (
 )
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.dirsync_follower import DirSyncFollower
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
@@ -71,9 +72,8 @@ class Directory:
     async def follow(self, sink: ChangeSink) -> None:
         """Follow the changes of the directory until cancelled. Raises CannotFollow."""
         try:
-            await SyncFollower(
-                self._options, self.pool, self._lookup, sink, self._on_connection
-            ).run()
+            follower = DirSyncFollower if self._options.changes == "dirsync" else SyncFollower
+            await follower(self._options, self.pool, self._lookup, sink, self._on_connection).run()
         except LdapFault as fault:
             raise CannotFollow(fault.text) from None
 

@@ -157,11 +157,14 @@ class LdapOptions(GroupOptions, ResolverOptions):
     the group with the user's gidNumber; active_directory: the group with the user's primaryGroupID.
     """
     # Changes.
-    changes: Literal["none", "syncrepl"] = "none"
+    changes: Literal["none", "syncrepl", "dirsync"] = "none"
     """none: a change counts when cached groups expire; syncrepl: the server reports changes of
-    groups (RFC 4533: OpenLDAP with syncprov, FreeIPA)."""
+    groups (RFC 4533: OpenLDAP with syncprov, FreeIPA); dirsync: Active Directory is asked for them.
+    """
     changes_of_users: bool = False
-    """Whether the server also reports changes of users, such as new, renamed and deleted ones."""
+    """Whether changes of users are followed as well, such as new, renamed and deleted ones."""
+    changes_interval: Annotated[Duration, Field(ge=0.1, le=30)] = 5.0
+    """With dirsync: how often Active Directory is asked."""
     repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 5.0
     """When a change is applied again, in case another server or memberOf lags behind. 0: never."""
     # Limits.
@@ -262,10 +265,10 @@ class LdapOptions(GroupOptions, ResolverOptions):
                 not kind.group_base and (searches or kind.groups_from != "member_of")
                 for kind in self.group_kinds
             ),
-            "changes: syncrepl needs a group_base for each kind of group": (
+            f"changes: {self.changes} needs a group_base for each kind of group": (
                 self.changes != "none" and not all(each.group_base for each in self.group_kinds)
             ),
-            "changes_of_users: true needs changes: syncrepl": (
+            "changes_of_users: true needs changes: syncrepl or dirsync": (
                 self.changes_of_users and self.changes == "none"
             ),
             "nested cannot be used with groups_from: member_uid, whose groups contain no groups": (

@@ -32,7 +32,7 @@ class LdapResolver:
         self._options = options
         self.directory: Directory | None = None
         self.statistics = LdapStatistics()
-        self.changes: Following | None = self._follow if options.changes == "syncrepl" else None
+        self.changes: Following | None = None if options.changes == "none" else self._follow
 
     async def open(self) -> None:
         """Start connecting. Does not fail if the directory is down."""

@@ -9,27 +9,27 @@ nobody saw may have been undone by later ones.
 import asyncio
 import contextlib
 import hashlib
-import json
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from ldap.controls import RequestControl
 
 from queuegate_server.identity.resolver import ChangeSink
+from queuegate_server.identity.resolvers.ldap.change_reporter import (
+    ChangeReporter,
+    OnConnection,
+    decode_position,
+    encode_position,
+)
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
-from queuegate_server.identity.resolvers.ldap.dn import normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.member_lookup import rdn_filter
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import (
-    MAX_AFFECTED,
     Affected,
     Content,
     GroupEntries,
@@ -52,27 +52,10 @@ HEARTBEAT_SECONDS: Final = 10.0
 """How often the connection is tested at least, in seconds."""
 _MAX_VALUES: Final = 100_000
 """The number of values of typical size that one entry may have."""
-_CHUNK: Final = 100
-"""The number of DNs or names per search."""
-_MAX_REPEATED: Final = 10_000
-"""The maximum number of users to invalidate again. If there are more, all users are."""
 _ADVICE: Final = (
     "enable it (OpenLDAP: overlay syncprov; FreeIPA: the content synchronization plugin), or set "
     "changes: none"
 )
-
-
-class _Repetition(NamedTuple):
-    """Users to invalidate again."""
-
-    due_at: float
-    users: frozenset[str] | None
-    """None for all users."""
-    position: bytes
-
-
-OnConnection = Callable[[Callable[[LdapConnection], Awaitable[list[str]]]], Awaitable[list[str]]]
-"""Calls a function with a connection for lookups; returns its result."""
 
 
 class SyncFollower:
@@ -89,13 +72,12 @@ class SyncFollower:
         """Create a follower that reports changes to `sink`."""
         self._options = options
         self._pool = pool
-        self._users = lookup.users
-        self._sink = sink
-        self._on_connection = on_connection
         self._content = Content(options, lookup.users, lookup.kinds)
+        self._reporter = ChangeReporter(options, lookup.users, sink, on_connection)
+        self._reporter.names_at = self._content.names_at
+        self._sink = sink
         self._affected = Affected()
         self._wake = asyncio.Event()
-        self._repetitions: deque[_Repetition] = deque()
 
     async def run(self) -> None:
         """Follow the directory until cancelled. Raises LdapFault."""
@@ -133,13 +115,13 @@ class SyncFollower:
         self._content.is_loading = False
         before = self._sink.position
         if before is not None:
-            cookies = _decode_position(before, url)
+            cookies = decode_position(before, url)
             for stream in streams:
                 cookie = cookies.get(stream.name)
                 if cookie is None or await _has_changed(connection, stream.query, cookie):
                     self._sink.invalidate_all()
                     break
-        self._sink.reached(_encode_position(url, streams))
+        self._sink.reached(_position(url, streams))
         beat_at = time.monotonic()
         while True:
             if time.monotonic() >= beat_at:
@@ -148,9 +130,10 @@ class SyncFollower:
                 beat_at = max(beat_at, time.monotonic())
             if self._wake.is_set():
                 self._wake.clear()
-                await self._report(_encode_position(url, streams))
-            self._repeat()
-            due_at = self._repetitions[0].due_at if self._repetitions else beat_at
+                affected, self._affected = self._affected, Affected()
+                await self._reporter.report(affected, _position(url, streams))
+            self._reporter.repeat()
+            due_at = self._reporter.due_at or beat_at
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, min(beat_at, due_at) - time.monotonic())):
                     await self._wake.wait()
@@ -162,88 +145,6 @@ class SyncFollower:
         if str(server.url) != url:
             raise ServerFault(f"lookups use {server.url} instead of {url} now")
         self._sink.reached()
-
-    async def _report(self, position: bytes) -> None:
-        """Report the affected users. `position` is the newest one that is covered."""
-        affected, self._affected = self._affected, Affected()
-        users = None if self._is_all(affected) else await self._names(affected)
-        self._invalidate(users)
-        if not self._options.repeat_after:
-            self._sink.reached(position)
-            return
-        self._sink.reached()
-        held = sum(len(each.users or ()) for each in self._repetitions)
-        if users is not None and held + len(users) > _MAX_REPEATED:
-            users = None
-        due_at = time.monotonic() + self._options.repeat_after
-        self._repetitions.append(_Repetition(due_at, users, position))
-
-    def _repeat(self) -> None:
-        """Invalidate users again whose repetition is due."""
-        now = time.monotonic()
-        while self._repetitions and self._repetitions[0].due_at <= now:
-            _, users, position = self._repetitions.popleft()
-            self._invalidate(users)
-            self._sink.reached(position)
-
-    def _invalidate(self, users: frozenset[str] | None) -> None:
-        if users is None:
-            self._sink.invalidate_all()
-        elif users:
-            self._sink.invalidate(users)
-
-    def _is_all(self, affected: Affected) -> bool:
-        """Return whether all users must be invalidated.
-
-        With `casefold`, callers may spell names in any case. With in-chain searches, groups
-        anywhere in the directory may be nested.
-        """
-        options = self._options
-        is_vague = options.user_match == "casefold" or options.nested == "in_chain"
-        return bool(affected) and (affected.is_all or is_vague)
-
-    async def _names(self, affected: Affected) -> frozenset[str] | None:
-        """Return the names of affected users as used in requests; None if some are unknown."""
-        names = {*affected.names, *affected.listed}
-        unknown: dict[str, str] = {}
-        for key, dn in affected.dns.items():
-            followed = self._content.names_at(key)
-            names.update(followed)
-            if not followed:
-                unknown[key] = dn
-        filters = [
-            *(rdn_filter(parse_dn(dn) or [[]]) for dn in unknown.values()),
-            *map(self._users.filter.for_user, sorted(affected.listed)),
-        ]
-        if "" in filters:
-            return None
-        found: set[str] = set()
-        for start in range(0, len(filters), _CHUNK):
-            text = f"(|{''.join(filters[start : start + _CHUNK])})"
-            names.update(await self._on_connection(partial(self._search, text, found)))
-        return frozenset(names) if unknown.keys() <= found else None
-
-    async def _search(
-        self, filter_text: str, found: set[str], connection: LdapConnection
-    ) -> list[str]:
-        """Return the names of the users that match; add their normalized DNs to `found`."""
-        users = self._users
-        names: list[str] = []
-        with SearchSession(
-            connection, lambda: Allowance(MAX_AFFECTED, is_for_listing=True)
-        ) as session:
-            entries = await session.search_below(
-                "member search",
-                users.base,
-                f"(&{users.filter.for_anyone()}{filter_text})",
-                users.filter.attributes,
-                limit=10 * MAX_AFFECTED,
-                advice="narrow user_base or user_filter",
-            )
-            async for entry in session.in_steps(entries):
-                found.add(repr(normalize(parse_dn(entry.dn) or [])))
-                names += users.names(entry)
-        return names
 
 
 class _Stream:
@@ -310,7 +211,7 @@ def _unreadable(error: ValueError) -> ServerFault:
 
 async def _check_support(connection: LdapConnection) -> None:
     """Raise SetupFault if the server's root entry lists controls, but not synchronization."""
-    with SearchSession(connection, Allowance(_CHUNK)) as session:
+    with SearchSession(connection, Allowance(1)) as session:
         root = await session.read("root entry", "", ["supportedControl"])
     controls = root.values("supportedControl") if root else []
     if controls and SYNC_REQUEST.encode() not in controls:
@@ -356,17 +257,5 @@ async def _has_changed(connection: LdapConnection, query: Query, cookie: bytes) 
         return True
 
 
-def _encode_position(url: str, streams: "Sequence[_Stream]") -> bytes:
-    cookies = {each.name: each.cookie.hex() for each in streams}
-    return json.dumps({"server": url, "cookies": cookies}, separators=(",", ":")).encode()
-
-
-def _decode_position(position: bytes, url: str) -> Mapping[str, bytes]:
-    """Return the cookies in a position by part; none if it is another server's or unreadable."""
-    try:
-        value = json.loads(position)
-        if value["server"] != url:
-            return {}
-        return {name: bytes.fromhex(cookie) for name, cookie in value["cookies"].items() if cookie}
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return {}
+def _position(url: str, streams: "Sequence[_Stream]") -> bytes:
+    return encode_position(url, {each.name: each.cookie for each in streams})

@@ -1,0 +1,176 @@
+"""Reports changes of a directory: finds the names of the users concerned, and repeats each report.
+
+A report is repeated because the lookup that follows it may ask another server that lags behind, or
+memberOf may not have been updated yet. Positions are reported only after the repetition, so that
+the next follower repeats what this one could not.
+"""
+
+import base64
+import json
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from queuegate_server.identity.resolver import ChangeSink
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.dn import normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.member_lookup import rdn_filter
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.search import SearchSession
+from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED, Affected
+from queuegate_server.identity.resolvers.ldap.user_lookup import Users
+
+_CHUNK: Final = 100
+"""The number of DNs or names per search."""
+_MAX_REPEATED: Final = 10_000
+"""The maximum number of users to invalidate again. If there are more, all users are."""
+
+OnConnection = Callable[[Callable[[LdapConnection], Awaitable[list[str]]]], Awaitable[list[str]]]
+"""Calls a function with a connection for lookups; returns its result."""
+
+
+class _Repetition(NamedTuple):
+    """Users to invalidate again."""
+
+    due_at: float
+    users: frozenset[str] | None
+    """None for all users."""
+    position: bytes
+
+
+class ChangeReporter:
+    """Reports the changes that a follower of the directory has found."""
+
+    def __init__(
+        self,
+        options: LdapOptions,
+        users: Users,
+        sink: ChangeSink,
+        on_connection: OnConnection,
+    ) -> None:
+        """Create a reporter to `sink`."""
+        self.sink: Final = sink
+        self.names_at: Callable[[str], tuple[str, ...]] = _no_names
+        """Returns the names of a user by the normalized DN; empty if they must be searched."""
+        self._options = options
+        self._users = users
+        self._on_connection = on_connection
+        self._repetitions: deque[_Repetition] = deque()
+
+    @property
+    def due_at(self) -> float | None:
+        """When the next repetition is due (monotonic clock), if there is one."""
+        return self._repetitions[0].due_at if self._repetitions else None
+
+    async def report(self, affected: Affected, position: bytes) -> None:
+        """Report the affected users. `position` is the newest one that is covered.
+
+        Raises LdapFault.
+        """
+        users = None if self._is_all(affected) else await self._names(affected)
+        self._invalidate(users)
+        is_final = not self._options.repeat_after or (users is not None and not users)
+        if is_final and not self._repetitions:
+            self.sink.reached(position)
+            return
+        self.sink.reached()
+        held = sum(len(each.users or ()) for each in self._repetitions)
+        if users is not None and held + len(users) > _MAX_REPEATED:
+            users = None
+        due_at = time.monotonic() + self._options.repeat_after
+        self._repetitions.append(_Repetition(due_at, users, position))
+
+    def repeat(self) -> None:
+        """Invalidate users again whose repetition is due."""
+        now = time.monotonic()
+        while self._repetitions and self._repetitions[0].due_at <= now:
+            _, users, position = self._repetitions.popleft()
+            self._invalidate(users)
+            self.sink.reached(position)
+
+    def _invalidate(self, users: frozenset[str] | None) -> None:
+        if users is None:
+            self.sink.invalidate_all()
+        elif users:
+            self.sink.invalidate(users)
+
+    def _is_all(self, affected: Affected) -> bool:
+        """Return whether all users must be invalidated.
+
+        With `casefold`, callers may spell names in any case. With in-chain searches, groups
+        anywhere in the directory may be nested.
+        """
+        options = self._options
+        is_vague = options.user_match == "casefold" or options.nested == "in_chain"
+        return bool(affected) and (affected.is_all or is_vague)
+
+    async def _names(self, affected: Affected) -> frozenset[str] | None:
+        """Return the names of affected users as used in requests; None if some are unknown."""
+        names = {*affected.names, *affected.listed}
+        unknown: dict[str, str] = {}
+        for key, dn in affected.dns.items():
+            followed = self.names_at(key)
+            names.update(followed)
+            if not followed:
+                unknown[key] = dn
+        filters = [
+            *(rdn_filter(parse_dn(dn) or [[]]) for dn in unknown.values()),
+            *map(self._users.filter.for_user, sorted(affected.listed)),
+        ]
+        if "" in filters:
+            return None
+        found: set[str] = set()
+        for start in range(0, len(filters), _CHUNK):
+            text = f"(|{''.join(filters[start : start + _CHUNK])})"
+            names.update(await self._on_connection(partial(self._search, text, found)))
+        return frozenset(names) if unknown.keys() <= found else None
+
+    async def _search(
+        self, filter_text: str, found: set[str], connection: LdapConnection
+    ) -> list[str]:
+        """Return the names of the users that match; add their normalized DNs to `found`."""
+        users = self._users
+        names: list[str] = []
+        with SearchSession(
+            connection, lambda: Allowance(MAX_AFFECTED, is_for_listing=True)
+        ) as session:
+            entries = await session.search_below(
+                "member search",
+                users.base,
+                f"(&{users.filter.for_anyone()}{filter_text})",
+                users.filter.attributes,
+                limit=10 * MAX_AFFECTED,
+                advice="narrow user_base or user_filter",
+            )
+            async for entry in session.in_steps(entries):
+                found.add(repr(normalize(parse_dn(entry.dn) or [])))
+                names += users.names(entry)
+        return names
+
+
+def _no_names(_key: str) -> tuple[str, ...]:
+    return ()
+
+
+def encode_position(url: str, cookies: Mapping[str, bytes]) -> bytes:
+    """Encode the position in the changes of each followed part of a server's directory."""
+    texts = {name: base64.b64encode(cookie).decode() for name, cookie in cookies.items()}
+    return json.dumps({"server": url, "cookies": texts}, separators=(",", ":")).encode()
+
+
+def decode_position(position: bytes, url: str) -> Mapping[str, bytes]:
+    """Return the cookies in a position by part; none if it is another server's or unreadable."""
+    try:
+        value = json.loads(position)
+        if value["server"] != url:
+            return {}
+        return {
+            name: base64.b64decode(text, validate=True)
+            for name, text in value["cookies"].items()
+            if text
+        }
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {}

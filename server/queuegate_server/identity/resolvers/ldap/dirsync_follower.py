@@ -1,0 +1,296 @@
+"""Follows the changes of Active Directory with the control DirSync (MS-ADTS 3.1.1.3.4.1.3).
+
+A domain controller is asked every few seconds what has changed since a cookie. Members that were
+added to or removed from a group are listed one by one. For any other change of a group, everybody
+is affected, because the members are not listed.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ldap.controls import RequestControl, ResponseControl
+
+from queuegate_server.identity.resolver import ChangeSink
+from queuegate_server.identity.resolvers.ldap.ber import (
+    INTEGER,
+    OCTETS,
+    SEQUENCE,
+    BerReader,
+    element,
+)
+from queuegate_server.identity.resolvers.ldap.change_reporter import (
+    ChangeReporter,
+    OnConnection,
+    decode_position,
+    encode_position,
+)
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.pool import ServerPool
+from queuegate_server.identity.resolvers.ldap.search import SearchSession
+from queuegate_server.identity.resolvers.ldap.sync_changes import Affected
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users
+
+DIRSYNC: Final = "1.2.840.113556.1.4.841"
+INCREMENTAL_VALUES: Final = b"\x80\0\0\0"
+"""The flag LDAP_DIRSYNC_INCREMENTAL_VALUES, as a signed integer."""
+PAGE_BYTES: Final = 2**20
+PAGE_SECONDS: Final = 60.0
+"""How long a server may take for a page; the first ones contain all groups."""
+MAX_PAGES: Final = 10_000
+"""The maximum number of pages of one answer."""
+_MAX_VALUES: Final = 100_000
+_NEW: Final = "objectClass"
+"""An attribute that never changes, so that it is sent only for new entries."""
+_RENAMED: Final = "name"
+"""An attribute that changes with the first component of the DN."""
+_DELETED: Final = "isDeleted"
+_ADVICE: Final = (
+    "grant the bind account the right Replicating Directory Changes, and use a domain controller "
+    "rather than a global catalog; or set changes: none"
+)
+
+
+class DirSyncFollower:
+    """Follows a directory once, from connecting until a fault."""
+
+    def __init__(
+        self,
+        options: LdapOptions,
+        pool: ServerPool,
+        lookup: UserLookup,
+        sink: ChangeSink,
+        on_connection: OnConnection,
+    ) -> None:
+        """Create a follower that reports changes to `sink`."""
+        self._options = options
+        self._pool = pool
+        self._sink = sink
+        self._reporter = ChangeReporter(options, lookup.users, sink, on_connection)
+        self._parts: list[GroupChanges | UserChanges] = [
+            GroupChanges(kind, lookup.users) for kind in lookup.kinds
+        ]
+        if options.changes_of_users:
+            self._parts += [UserChanges(base, lookup.users, options) for base in options.user_base]
+
+    async def run(self) -> None:
+        """Follow the directory until cancelled. Raises LdapFault."""
+        server, _ = await self._pool.connection()
+        url = str(server.url)
+        connection = await self._pool.connector.connect(server.url)
+        try:
+            contexts = await _naming_contexts(connection)
+            queries = [_query(part, contexts) for part in self._parts]
+            cookies = await self._start(connection, url, queries)
+            while True:
+                await asyncio.sleep(self._options.changes_interval)
+                server, _ = await self._pool.connection()
+                if str(server.url) != url:
+                    raise ServerFault(f"lookups use {server.url} instead of {url} now")
+                affected = Affected()
+                for number, (part, query) in enumerate(zip(self._parts, queries, strict=True)):
+                    cookies[number] = await _ask(connection, query, cookies[number], part, affected)
+                await self._reporter.report(affected, self._position(url, cookies))
+                self._reporter.repeat()
+        finally:
+            connection.close()
+
+    async def _start(
+        self, connection: LdapConnection, url: str, queries: Sequence[Query]
+    ) -> list[bytes]:
+        """Report what has changed since the known position; return the cookies to continue at.
+
+        Without a known position, all entries are read once for the cookies.
+        """
+        before = self._sink.position
+        known = {} if before is None else decode_position(before, url)
+        cookies: list[bytes] = []
+        affected = Affected()
+        for number, (part, query) in enumerate(zip(self._parts, queries, strict=True)):
+            cookie = known.get(str(number), b"")
+            if cookie:
+                with contextlib.suppress(LdapFault):  # the server no longer knows the cookie
+                    cookies.append(await _ask(connection, query, cookie, part, affected))
+                    continue
+            affected.is_all |= before is not None
+            cookies.append(await _ask(connection, query, b"", part, None))
+        await self._reporter.report(affected, self._position(url, cookies))
+        return cookies
+
+    def _position(self, url: str, cookies: Sequence[bytes]) -> bytes:
+        return encode_position(url, {str(number): each for number, each in enumerate(cookies)})
+
+
+class GroupChanges:
+    """What a changed entry of a group means."""
+
+    def __init__(self, kind: GroupKind, users: Users) -> None:
+        """Create the changes of one kind of group."""
+        options = kind.options
+        self.base: Final = options.group_base or ""
+        # Deleted groups have lost most attributes by which a filter could recognize them.
+        self.filter: Final = f"(|{options.group_filter}(&({_DELETED}=TRUE)(objectClass=group)))"
+        self._names = kind.attributes if options.group_name_from == "attribute" else ()
+        members = options.member_attribute
+        # Added values are in the range 1-1, removed ones in 0-0.
+        self._ranges = [
+            f"{attribute}{suffix}"
+            for attribute in members
+            for suffix in ("", f"{RANGE_OPTION}0-0", f"{RANGE_OPTION}1-1")
+        ]
+        self.attributes: Final = (*members, *self._names, _NEW, _RENAMED, _DELETED)
+        self._below = SearchBase(self.base)
+        self._users = users
+
+    def add(self, entry: LdapEntry, affected: Affected) -> None:
+        """Add who is affected by an entry."""
+        if entry.values(_DELETED):
+            affected.is_all = True
+            return
+        if not self._below.contains_entry(entry.dn):
+            return
+        is_new = bool(entry.values(_NEW))
+        if not is_new and any(map(entry.values, (*self._names, _RENAMED))):
+            affected.is_all = True
+        for name in self._ranges:
+            for value in entry.values(name):
+                if affected.is_all:
+                    return
+                self._add_member(value, affected)
+
+    def _add_member(self, value: bytes, affected: Affected) -> None:
+        text = decode_value(value)
+        parsed = None if text is None else parse_dn(text)
+        if text is None or not parsed:
+            affected.is_all = True
+            return
+        normalized = normalize(parsed)
+        if self._users.base.contains(normalized):
+            affected.add(Affected(dns={repr(normalized): text}))
+        else:
+            affected.is_all = True  # it may be a group
+
+
+class UserChanges:
+    """What a changed entry of a user means."""
+
+    def __init__(self, base: str, users: Users, options: LdapOptions) -> None:
+        """Create the changes of users below one base."""
+        self.base: Final = base
+        self._users = users
+        self._names = users.filter.attributes
+        self.filter: Final = f"(|{users.filter.for_anyone()}(&({_DELETED}=TRUE)(objectClass=user)))"
+        self.attributes: Final = (
+            *self._names,
+            *user_attributes(options),
+            *("userAccountControl", _NEW, _RENAMED, _DELETED),
+        )
+        self._below = SearchBase(base, options.user_scope)
+
+    def add(self, entry: LdapEntry, affected: Affected) -> None:
+        """Add who is affected by an entry."""
+        if entry.values(_DELETED):
+            affected.is_all = True
+        elif self._below.contains_entry(entry.dn):
+            if entry.values(_NEW):
+                affected.names.update(self._users.names(entry))
+            elif any(map(entry.values, (*self._names, _RENAMED))):
+                affected.is_all = True  # the former name is unknown
+            else:
+                key = repr(normalize(parse_dn(entry.dn) or []))
+                affected.add(Affected(dns={key: entry.dn}))
+
+
+def dirsync_control(cookie: bytes) -> RequestControl:
+    """Return a DirSync request control. `cookie` is empty for all entries."""
+    content = element(INTEGER, INCREMENTAL_VALUES)
+    content += element(INTEGER, PAGE_BYTES.to_bytes(4)) + element(OCTETS, cookie)
+    return RequestControl(DIRSYNC, True, element(SEQUENCE, content))
+
+
+def decode_dirsync(controls: Sequence[ResponseControl]) -> tuple[bool, bytes]:
+    """Return whether more results follow, and the next cookie. Raises ValueError."""
+    for control in controls:
+        if control.controlType == DIRSYNC:
+            content = BerReader(bytes(control.encodedControlValue or b"")).open(SEQUENCE)
+            has_more = any(content.take(INTEGER))
+            content.take(INTEGER)
+            return has_more, content.take(OCTETS)
+    raise ValueError("the control DirSync is missing")
+
+
+async def _ask(
+    connection: LdapConnection,
+    query: Query,
+    cookie: bytes,
+    part: GroupChanges | UserChanges,
+    affected: Affected | None,
+) -> bytes:
+    """Ask for changes since a cookie; return the next cookie. Raises LdapFault.
+
+    Adds who is affected to `affected`, if given.
+    """
+    requested = frozenset(map(str.lower, query.attributes)) | {"objectguid", "instancetype"}
+
+    def receive(message: tuple[Any, Any, Any]) -> None:
+        name, content, _ = message
+        if affected is not None and isinstance(content, dict):
+            entry = LdapEntry(name, content)
+            entry.check_names(requested)
+            part.add(entry, affected)
+
+    controls: Mapping[str, type] = {DIRSYNC: ResponseControl}
+    for _ in range(MAX_PAGES):
+        allowance = Allowance(_MAX_VALUES, "split the group", is_for_listing=True)
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                result = await connection.follow(
+                    query, dirsync_control(cookie), allowance, controls, receive
+                )
+            has_more, cookie = decode_dirsync(result.controls)
+        except TimeoutError:
+            raise ServerFault(f"the server did not answer within {PAGE_SECONDS:g} s") from None
+        except ValueError as error:
+            raise ServerFault(f"the server sent an unreadable answer: {error}", _ADVICE) from None
+        except SetupFault as fault:
+            raise SetupFault(fault.detail, _ADVICE) from None
+        if not has_more:
+            return cookie
+    raise ServerFault(f"the server sent more than {MAX_PAGES} pages of changes")
+
+
+async def _naming_contexts(connection: LdapConnection) -> Sequence[str]:
+    """Return the roots of the server's databases. Raises LdapFault."""
+    with SearchSession(connection, Allowance(1)) as session:
+        root = await session.read("root entry", "", ["supportedControl", "namingContexts"])
+    controls = root.values("supportedControl") if root else []
+    if controls and DIRSYNC.encode() not in controls:
+        raise SetupFault(
+            "the server does not support the control DirSync",
+            "for other directories than Active Directory, set changes: syncrepl or none",
+        )
+    return [
+        text for text in map(decode_value, root.values("namingContexts") if root else ()) if text
+    ]
+
+
+def _query(part: GroupChanges | UserChanges, contexts: Sequence[str]) -> Query:
+    """Return the search of a part, which must begin at the root of its database.
+
+    Raises SetupFault.
+    """
+    base = normalize(parse_dn(part.base) or [])
+    holders = [each for each in contexts if SearchBase(each).contains(base)]
+    if not holders:
+        raise SetupFault(
+            f"the server has no naming context with {part.base:.200}", "check group_base, user_base"
+        )
+    return Query(max(holders, key=len), part.filter, tuple(dict.fromkeys(part.attributes)))

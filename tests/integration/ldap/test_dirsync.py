@@ -1,0 +1,216 @@
+"""`changes: dirsync` with a fake that speaks the control of Active Directory."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from queuegate_server.identity.resolver import CannotFollow
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.integration.ldap.test_changes import ALL, Sink, following
+from tests.support.fakes.dirsync import (
+    BASE,
+    GROUPS,
+    UNWILLING_TO_PERFORM,
+    USERS,
+    ChangingDomain,
+    group_dn,
+    user_dn,
+)
+from tests.support.fakes.ldap_server import fake_directory
+
+GROUP = [b"group"]
+USER = [b"user"]
+Change = Callable[[ChangingDomain], None]
+
+
+@pytest.fixture
+def domain() -> ChangingDomain:
+    domain = ChangingDomain("ann", "bob", "cid")
+    for number in range(5):
+        members = [user_dn("ann").encode()]
+        domain.change(group_dn(f"g{number}"), kind=GROUP, added=members, objectClass=GROUP)
+    return domain
+
+
+@pytest.fixture
+async def build(domain: ChangingDomain) -> AsyncIterator[Callable[..., LdapResolver]]:
+    opened: list[LdapResolver] = []
+    async with fake_directory(domain) as fake:
+
+        def build(**more: Any) -> LdapResolver:
+            given = {
+                "preset": "active_directory",
+                "urls": [fake.url],
+                "start_tls": False,
+                "bind": "anonymous",
+                "user_base": USERS,
+                "group_base": GROUPS,
+                "user_match": "exact",
+                "changes": "dirsync",
+                "changes_interval": 0.1,
+                "repeat_after": 0,
+                "connect_timeout": 30,
+                "operation_timeout": 30,
+                "lookup_timeout": 60,
+            }
+            resolver = LdapResolver(LdapOptions.model_validate(given | more))
+            opened.append(resolver)
+            return resolver
+
+        yield build
+        for resolver in opened:
+            await resolver.close()
+
+
+async def opened(resolver: LdapResolver) -> LdapResolver:
+    await resolver.open()
+    return resolver
+
+
+async def test_members_that_join_and_leave(
+    domain: ChangingDomain, build: Callable[..., LdapResolver]
+) -> None:
+    sink = Sink()
+    async with following(await opened(build()), sink):
+        assert sink.reports == []
+        domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
+        await sink.until("bob")
+        bob, cid = user_dn("bob").encode(), user_dn("cid").encode()
+        domain.change(group_dn("g1"), kind=GROUP, removed=[bob], added=[cid])
+        await sink.until("bob", "cid")
+        domain.change(group_dn("new"), kind=GROUP, objectClass=GROUP, name=[b"new"], added=[cid])
+        await sink.until("cid")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda domain: domain.change(group_dn("g1"), kind=GROUP, name=[b"other"]),
+        lambda domain: domain.change(group_dn("g1"), kind=GROUP, cn=[b"other"]),
+        lambda domain: domain.change(
+            f"CN=g1\\0ADEL:1,CN=Deleted Objects,{BASE}", kind=GROUP, isDeleted=[b"TRUE"]
+        ),
+        lambda domain: domain.change(group_dn("g1"), kind=GROUP, added=[group_dn("g2").encode()]),
+        lambda domain: domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("zoe").encode()]),
+        lambda domain: domain.change(group_dn("g1"), kind=GROUP, added=[b"no DN"]),
+        lambda domain: domain.change(
+            group_dn("g1"), kind=GROUP, added=[user_dn(f"u{n}").encode() for n in range(1_001)]
+        ),
+    ],
+    ids=["renamed", "named", "deleted", "nested", "unknown", "unreadable", "many"],
+)
+async def test_other_changes_concern_everybody(
+    domain: ChangingDomain, build: Callable[..., LdapResolver], change: Change
+) -> None:
+    sink = Sink()
+    async with following(await opened(build()), sink):
+        change(domain)
+        await sink.until_all()
+
+
+async def test_names_in_any_case_concern_everybody(
+    domain: ChangingDomain, build: Callable[..., LdapResolver]
+) -> None:
+    sink = Sink()
+    async with following(await opened(build(user_match="casefold")), sink):
+        domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
+        await sink.until_all()
+
+
+async def test_groups_elsewhere_and_users_do_not_count(
+    domain: ChangingDomain, build: Callable[..., LdapResolver]
+) -> None:
+    sink = Sink()
+    async with following(await opened(build()), sink):
+        domain.change(f"CN=x,OU=Other,{BASE}", kind=GROUP, added=[user_dn("bob").encode()])
+        domain.change(user_dn("bob"), kind=USER, userAccountControl=[b"514"])
+        domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("cid").encode()])
+        await sink.until("cid")
+
+
+async def test_users(domain: ChangingDomain, build: Callable[..., LdapResolver]) -> None:
+    sink = Sink()
+    async with following(await opened(build(changes_of_users=True)), sink):
+        domain.change(user_dn("bob"), kind=USER, userAccountControl=[b"514"])
+        await sink.until("bob")
+        new = {"objectClass": USER, "sAMAccountName": [b"dan"]}
+        domain.change(user_dn("dan"), kind=USER, **new)
+        await sink.until("dan")
+        domain.change(user_dn("dan"), kind=USER, sAMAccountName=[b"dean"])
+        await sink.until_all()
+        domain.change(f"CN=x,CN=Deleted Objects,{BASE}", kind=USER, isDeleted=[b"TRUE"])
+        await sink.until_all()
+
+
+async def test_a_follower_continues_where_another_one_ended(
+    domain: ChangingDomain, build: Callable[..., LdapResolver]
+) -> None:
+    resolver = await opened(build())
+    first = Sink()
+    async with following(resolver, first):
+        pass
+    domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
+    second = Sink(first.position)
+    async with following(resolver, second):
+        await second.until("bob")
+    domain.epoch += 1
+    third = Sink(second.position)
+    async with following(resolver, third):
+        assert third.reports == [ALL]
+    fourth = Sink(b"junk")
+    async with following(resolver, fourth):
+        assert fourth.reports == [ALL]
+
+
+async def test_a_change_is_repeated(
+    domain: ChangingDomain, build: Callable[..., LdapResolver]
+) -> None:
+    sink = Sink()
+    async with following(await opened(build(repeat_after=0.3)), sink):
+        domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
+        await sink.until("bob")
+        await sink.until("bob")
+
+
+@pytest.mark.parametrize("code", [50, UNWILLING_TO_PERFORM, 12])
+async def test_a_refusal_is_a_fault(
+    domain: ChangingDomain, build: Callable[..., LdapResolver], code: int
+) -> None:
+    domain.code = code
+    sink = Sink()
+    async with following(await opened(build()), sink) as task:
+        with pytest.raises(CannotFollow, match="Replicating Directory Changes"):
+            await task
+    assert sink.count == 0
+
+
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        ({"supportedControl": [b"1.2.3"]}, "does not support the control DirSync"),
+        ({"namingContexts": [b"DC=elsewhere"]}, "no naming context"),
+    ],
+)
+async def test_a_server_that_cannot_report(
+    domain: ChangingDomain,
+    build: Callable[..., LdapResolver],
+    root: dict[str, list[bytes]],
+    message: str,
+) -> None:
+    domain.root = root
+    async with following(await opened(build()), Sink()) as task:
+        with pytest.raises(CannotFollow, match=message):
+            await task
+
+
+async def test_each_poll_confirms_that_nothing_is_missing(
+    domain: ChangingDomain, build: Callable[..., LdapResolver]
+) -> None:
+    sink = Sink()
+    async with following(await opened(build()), sink):
+        for _ in range(3):
+            await sink.until_reached()
+        assert domain.polls >= sink.count
+    assert sink.reports == []
