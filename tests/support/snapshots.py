@@ -2,8 +2,8 @@
 
 from queuegate.policy.acl import Acl, parse
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Policy, build_partition
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.tree import Policy, build_partition
+from queuegate.policy.yarn_acl import Cluster, Semantics
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.identity.cache import GroupCache

@@ -23,15 +23,13 @@ from queuegate.policy.names import (
     yarn_queue_path,
 )
 from queuegate.policy.queue import Queue, QueueAcls
-from queuegate.policy.yarn_acl import Semantics, yarn_grammar
+from queuegate.policy.yarn_acl import Cluster, chains_above_root, yarn_grammar
 
 MAX_MISSING_PATHS: Final = 10_000
-"""The maximum number of cached chains for missing paths. Limited because callers can request any
-path."""
+"""The maximum number of cached chains for missing paths, because callers can request any path."""
 MAX_PATH_LENGTH: Final = 256
 MAX_SHARED_ACLS: Final = 4_096
 """The maximum number of cached ACLs. Queues with identical ACL texts share an ACL."""
-
 LONG_ACL: Final = 65_536
 """The minimum length at which an ACL takes milliseconds to parse."""
 
@@ -39,22 +37,6 @@ _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
 _NOBODY = ChainEnd(NO_MATCH, ChainIndexes())
 _RECOVERY = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A YARN cluster's settings that affect access to its queues."""
-
-    semantics: Semantics
-    admins: Acl
-    """`yarn.admin.acl`, plus the user who runs the ResourceManager."""
-    acls_enabled: bool = True
-    """`yarn.acl.enable`."""
-    checks_submission_always: bool = False
-    """True for the fair scheduler, which checks submit ACLs even if ACLs are disabled."""
-    has_short_names: bool = False
-    """True for the capacity scheduler, where a name without dots refers to the queue whose last
-    level is that name."""
 
 
 class LastLevels(NamedTuple):
@@ -110,7 +92,7 @@ class Partition:
     """Has one item after the first use."""
 
     def __post_init__(self) -> None:
-        self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
+        self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = chains_above_root(self.cluster)
 
     def path(self, text: str) -> str | None:
         """Return the canonical form of a queue path, or None if the text is not a path."""
@@ -123,8 +105,7 @@ class Partition:
     def accepts_user(self, name: str) -> bool:
         """Return whether a request that supplies groups may contain this user name.
 
-        YuniKorn's `ConvertUGI` rejects names that are invalid in limits. Under
-        `acl_names: any`, only the wildcard is rejected.
+        YuniKorn's `ConvertUGI` rejects names that are invalid in limits; `acl_names: any` only `*`.
         """
         if self.cluster is not None:
             return True
@@ -141,9 +122,8 @@ class Partition:
 
         This is the queue itself, the queue that the capacity scheduler would create from templates,
         or the nearest existing ancestor. YuniKorn (`placement.go`, `PlaceApplication`) and the fair
-        scheduler use this ancestor to check access to queues that they create. For a short name
-        shared by several queues, a queue without ACLs is returned, since the capacity scheduler
-        does not resolve the name.
+        scheduler use this ancestor to check access to queues that they create. A short name of
+        several queues gets a queue without ACLs: the capacity scheduler does not resolve it.
         """
         queue = self.queues.get(path)
         if queue is not None:
@@ -158,8 +138,6 @@ class Partition:
 
         The list is empty if the queue exists or would not be created.
         """
-        if self.creation is None:
-            return []
         return [
             Queue(QueueAcls(each.path, each.submit_acl, each.admin_acl), self._parse_created)
             for each in self.created_acls(path)
@@ -178,10 +156,7 @@ class Partition:
         return self.creation.creates(path, self._configured(path).path)
 
     def created_below(self, path: str) -> list[str]:
-        """Return sorted paths that represent all queues that may be created below `path`.
-
-        A `*` level in them represents any name.
-        """
+        """Return sorted paths for all queues that may be created below `path`; `*` is any name."""
         if self.creation is None or path in self.short_names:
             return []
         nearest = self._configured(path).path
@@ -400,25 +375,6 @@ def build_partition(
     builder.create(creation)
     builder.add(queues)
     return builder.build()
-
-
-def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
-    """Return the chains above the root, for submission and administration.
-
-    Under documented semantics, the cluster's administrators administer every queue. Under Hadoop's
-    semantics, they have access only to applications.
-    """
-    indexes = ChainIndexes()
-    nobody = ChainEnd(NO_MATCH, indexes)
-    if cluster is None:
-        return nobody, nobody
-    documented = cluster.semantics is Semantics.DOCUMENTED
-    if not cluster.acls_enabled:
-        everyone = ChainEnd(ACLS_DISABLED, indexes)
-        checks_submission = cluster.checks_submission_always and not documented
-        return nobody if checks_submission else everyone, everyone
-    chain = nobody.extend(CLUSTER, (cluster.admins,)) if documented else nobody
-    return chain, chain
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -1,13 +1,16 @@
-"""YARN's ACL grammar, as documented by YARN and as implemented in Hadoop 3.4."""
+"""YARN's ACL grammar, as documented and as in Hadoop 3.4, and a cluster's settings for ACLs."""
 
 import functools
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
+from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
+from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH
 
 TRIMMED: Final = "".join(map(chr, range(0x21)))
 """The characters removed by Java's `String.trim`."""
@@ -24,6 +27,41 @@ class Semantics(StrEnum):
     """The rules in YARN's documentation."""
     HADOOP = "hadoop"
     """Hadoop 3.4's behavior."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A YARN cluster's settings that affect access to its queues."""
+
+    semantics: Semantics
+    admins: Acl
+    """`yarn.admin.acl`, plus the user who runs the ResourceManager."""
+    acls_enabled: bool = True
+    """`yarn.acl.enable`."""
+    checks_submission_always: bool = False
+    """True for the fair scheduler, which checks submit ACLs even if ACLs are disabled."""
+    has_short_names: bool = False
+    """True for the capacity scheduler, where a name without dots refers to the queue whose last
+    level is that name."""
+
+
+def chains_above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
+    """Return the chains above the root, for submission and administration.
+
+    Under documented semantics, the cluster's administrators administer every queue. Under Hadoop's
+    semantics, they have access only to applications.
+    """
+    indexes = ChainIndexes()
+    nobody = ChainEnd(NO_MATCH, indexes)
+    if cluster is None:
+        return nobody, nobody
+    documented = cluster.semantics is Semantics.DOCUMENTED
+    if not cluster.acls_enabled:
+        everyone = ChainEnd(ACLS_DISABLED, indexes)
+        checks_submission = cluster.checks_submission_always and not documented
+        return nobody if checks_submission else everyone, everyone
+    chain = nobody.extend(CLUSTER, (cluster.admins,)) if documented else nobody
+    return chain, chain
 
 
 def parse_yarn(text: str, semantics: Semantics) -> Acl:

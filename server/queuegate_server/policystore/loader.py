@@ -112,7 +112,7 @@ class _Policy(NamedTuple):
 class PolicyLoader:
     """Reads and parses all policies named in the settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._policies = []
         for stated in settings.sources:
             source = policy_files(stated)
@@ -134,6 +134,7 @@ class PolicyLoader:
         self.texts: ParseJob | None = None
         """The texts from the last load, kept for the console and for reviews by the webhook, unless
         they are large."""
+        self._max_kept_bytes = max_kept_bytes
         self._keeps_texts = settings.console.enabled or settings.admission.queues is not None
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
         """The policies' names, for display."""
@@ -151,7 +152,7 @@ class PolicyLoader:
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
-        self.texts = job if self._keeps_texts and size <= MAX_KEPT_BYTES else None
+        self.texts = job if self._keeps_texts and size <= self._max_kept_bytes else None
         if in_child:
             parsed = await parser_process.parse(job)
         else:

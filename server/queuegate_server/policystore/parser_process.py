@@ -19,8 +19,8 @@ import queuegate_server
 from queuegate.policy.acl import AclNames
 from queuegate.policy.created_queues import Creator, QueueCreation, Template, TemplateKind
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.tree import Partition, PartitionBuilder
+from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore.parsing import (
     FAILED,

@@ -9,6 +9,7 @@ one.
 
 import asyncio
 import logging
+import sys
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -299,7 +300,7 @@ async def check(settings: Settings, review: PolicyReview | None = None) -> tuple
 
     `review` reviews valid policies, as in `Reloader`.
     """
-    loader = PolicyLoader(settings)
+    loader = PolicyLoader(settings, max_kept_bytes=sys.maxsize)
     try:
         parsed = await loader.load(in_child=False)
     except CannotLoad as error:

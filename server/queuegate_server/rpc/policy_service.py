@@ -12,7 +12,7 @@ from queuegate.policy.created_queues import QueueCreation, trailing_wildcards
 from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, is_at_or_below
 from queuegate.policy.queue import Queue
-from queuegate.policy.tree import Cluster
+from queuegate.policy.yarn_acl import Cluster
 from queuegate.v1 import policy_pb2, sync_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine

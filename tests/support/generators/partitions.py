@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from queuegate.policy.acl import EMPTY, AclNames
 from queuegate.policy.decision import Access
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.tree import Partition, PartitionBuilder
+from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn
 
 _YUNIKORN_ACLS = st.sampled_from(
     [

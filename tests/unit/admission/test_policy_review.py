@@ -95,6 +95,7 @@ def test_many_queues_of_one_name() -> None:
 def test_a_text_that_is_not_read_again_has_no_lines() -> None:
     (found,) = reviewed(TWO, {"kai": {}}, max_bytes=len(TWO) - 1)
     assert found.startswith('policy: error: queue "root.ml.dev" has the same last level as "root.')
+    assert found.endswith("the scheduler; queuegate-server validate --config prints their lines)")
 
 
 def test_a_partition_that_the_policy_lacks() -> None:

@@ -9,6 +9,7 @@ import trustme
 from click.testing import CliRunner
 
 from queuegate_server.cli.main import command_group
+from queuegate_server.policystore.loader import MAX_KEPT_BYTES
 from tests.support.servers.webhook import write_certificate
 
 POLICY = """\
@@ -89,3 +90,13 @@ def test_clients_of_a_webhook_that_checks_nothing(
 ) -> None:
     _, lines = validated(queues, client_ca_file=None)
     assert not any("anyone who can connect" in line for line in lines)
+
+
+def test_the_line_of_an_ambiguous_queue_in_a_large_policy(folder: Path) -> None:
+    queues = "[{name: root, queues: [{name: dev}, {name: ml, queues: [{name: dev}]}]}]"
+    policy = f"partitions:\n  - name: default\n    queues: {queues}\n"
+    (folder / "queues.yaml").write_text(f"{policy}#{'-' * MAX_KEPT_BYTES}\n")
+    code, lines = validated({**QUEUES, "groups": "kubernetes"})
+    assert code == 1
+    assert lines[0].startswith('queues.yaml:3:69: error: queue "root.ml.dev" has the same last')
+    assert "(queues.yaml:3:36)" in lines[0]

@@ -14,8 +14,8 @@ from queuegate.gate.session import WANT_AGAIN, GateSession
 from queuegate.policy.acl import EMPTY, parse
 from queuegate.policy.decision import RULES, Access
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, build_partition
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.tree import build_partition
+from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn
 from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
 from tests.support.compiled_policies import compiled, yunikorn_part
 from tests.support.fakes.clock import ManualClock

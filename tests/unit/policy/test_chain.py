@@ -15,8 +15,8 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import explain
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, build_partition
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.tree import Partition, build_partition
+from queuegate.policy.yarn_acl import Cluster, Semantics
 from tests.support.oracles import queue_access
 from tests.unit.policy.test_decide import ACCESS, GROUPS, PATHS, TREES, USERS, build, complete
 

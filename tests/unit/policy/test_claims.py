@@ -26,7 +26,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.reach import SubjectKind
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, build_partition
+from queuegate.policy.tree import Partition, PartitionBuilder, build_partition
 from queuegate.policy.worlds import (
     ClosedWorld,
     Exclusion,
@@ -35,7 +35,7 @@ from queuegate.policy.worlds import (
     Person,
     Subject,
 )
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.yarn_acl import Cluster, Semantics
 from tests.support.generators.partitions import (
     ACCESS,
     PATHS,

@@ -18,8 +18,8 @@ from queuegate.policy.reach import (
     grant_of,
     who_can,
 )
-from queuegate.policy.tree import Cluster, Partition, build_partition
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.tree import Partition, build_partition
+from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn
 from tests.support.generators.partitions import (
     ACCESS,
     GROUP_NAMES,

@@ -10,8 +10,8 @@ from queuegate.policy.decide import decide, usable
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, build_partition
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.tree import Partition, build_partition
+from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn
 from tests.support.generators.partitions import (
     ACCESS,
     GROUPS,

@@ -6,8 +6,8 @@ from queuegate.policy.acl import EMPTY, Acl, AclError, parse
 from queuegate.policy.decide import decide, evaluated_instead
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, PartitionBuilder
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.tree import PartitionBuilder
+from queuegate.policy.yarn_acl import Cluster, Semantics
 
 QUEUES = [
     QueueAcls("root", "", ""),

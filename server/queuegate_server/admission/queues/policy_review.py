@@ -43,6 +43,8 @@ _QUEUES: Final = ("admission", "queues")
 _UNQUEUED: Final = (*_QUEUES, "unqueued")
 _UNLIKE_USERS: Final = ("q7x", "wyx@vz.test", "system:serviceaccount:zy:vw")
 """User names that share no letter. A pattern that matches all of them matches everyone."""
+_RENAME: Final = "rename one of them, here and in the scheduler"
+_LINES: Final = "queuegate-server validate --config prints their lines"
 _PROVIDED: Final = "provided"
 _ELSEWHERE: Final = (
     "YuniKorn may place applications in other queues than those they name, which admission.queues"
@@ -218,13 +220,14 @@ def _ambiguities(
             listed += 1
             if listed > MAX_LISTED:
                 continue
-            place = positions.get(AclKey(partition, path, None), Place("policy"))
+            position = positions.get(AclKey(partition, path, None))
+            place = position or Place("policy")
             earlier = positions.get(AclKey(partition, first, None))
             yield Diagnostic(
                 *(place.file, place.line, place.column, Severity.ERROR),
                 f"queue {quoted(path)} has the same last level as {quoted(first)}"
                 f"{f' ({earlier})' if earlier else ''}, and {ambiguous.reason}",
-                "rename one of them, here and in the scheduler",
+                _RENAME if position else f"{_RENAME}; {_LINES}",
                 path,
             )
     if listed > MAX_LISTED:

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, parent_path
 from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, build_partition
-from queuegate.policy.yarn_acl import Semantics, parse_yarn, yarn_grammar
+from queuegate.policy.tree import Partition, build_partition
+from queuegate.policy.yarn_acl import Cluster, Semantics, parse_yarn, yarn_grammar
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, has_errors, quoted
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
