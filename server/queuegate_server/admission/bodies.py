@@ -17,8 +17,8 @@ from queuegate_server.admin.headers import media_type
 
 JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""The maximum body size. The API server rejects larger requests, and stores objects of up to half
-this size."""
+"""The maximum body size. The API server rejects larger requests (`MaxRequestBodyBytes` in
+apiserver's `pkg/server/config.go`), and etcd stores half as much (`--max-request-bytes`)."""
 SMALL_BODY_BYTES: Final = 64 * 1024
 LARGE_BODIES: Final = 4
 """The maximum number of large bodies per endpoint. This limits their memory to 36 MiB."""

@@ -18,11 +18,12 @@ from queuegate_server.admission.workloads import METADATA, POD, REVISION, Unread
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 _MAX_MESSAGE: Final = 8 * 1024
-_MAX_WARNING: Final = 256
+MAX_WARNING: Final = 256
 _MAX_WARNINGS: Final = 5
 """The maximum length and number of warnings, followed by the number of the others. kubectl prints
-each. If the warnings of all webhooks exceed 4096 characters, the API server truncates each to 256,
-and drops the rest (`recorder.AddWarning` in apiserver's `pkg/endpoints/filters/warning.go`)."""
+each. If the warnings of a request exceed 4096 characters, the API server truncates each to 256, and
+drops those that follow once the truncated ones reach 4096 (`recorder.AddWarning` in apiserver's
+`pkg/endpoints/filters/warning.go`, the same in 0.35 to 0.37)."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries in a map. Lists may have twice as many."""
@@ -219,7 +220,7 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
     """Return the first warnings, followed by the number omitted."""
-    written = [_shortened(warning, _MAX_WARNING) for warning in warnings[:_MAX_WARNINGS]]
+    written = [_shortened(warning, MAX_WARNING) for warning in warnings[:_MAX_WARNINGS]]
     more = len(warnings) - len(written)
     return (
         [*written, f"and {more} more {'warning' if more == 1 else 'warnings'}"] if more else written

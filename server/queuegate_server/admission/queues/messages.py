@@ -11,11 +11,10 @@ from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
 from queuegate_server.admission.queues.names import PLACES
+from queuegate_server.admission.review import MAX_WARNING
 
 MAX_USABLE: Final = 5
 """The maximum number of usable queues in a message."""
-MAX_WARNING: Final = 256
-"""The maximum length of a warning that the API server never truncates."""
 _SCHEDULERS: Final = {
     "yunikorn": "YuniKorn",
     "kueue": "Kueue",

@@ -9,6 +9,7 @@ from queuegate.policy.decision import NO_MATCH, OUTCOMES, UNKNOWN_USER, Access, 
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.checks import UNQUEUED
 from queuegate_server.admission.queues.model import NO_QUEUES, Obstacle, RequiredCheck, Usable
+from queuegate_server.admission.review import MAX_WARNING
 from queuegate_server.settings.admission import Mode
 
 WHERE = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
@@ -75,7 +76,7 @@ def test_a_place_that_several_schedulers_read(
     assert messages.denial("bob", check, NO_MATCH) == f"{denial}. Ask: queuegate explain bob root.a"
     warning = messages.denial_warning("bob", check, NO_MATCH)
     assert warning.startswith(denial)
-    assert len(warning) <= messages.MAX_WARNING
+    assert len(warning) <= MAX_WARNING
     alone = check._replace(is_one_of_several=False)
     assert f"which spec.queue names: {REASON}. Ask" in messages.denial("bob", alone, NO_MATCH)
 
@@ -113,7 +114,7 @@ def test_a_warning_has_the_hints_that_fit() -> None:
     assert warning == messages.denial("bob", CHECK, NO_MATCH)
     long = messages.denial_warning("b" * 60, CHECK, NO_MATCH)
     assert long == f"{'b' * 60}{NAMED[3:]}{REASON}"
-    assert len(long) <= messages.MAX_WARNING
+    assert len(long) <= MAX_WARNING
 
 
 def test_groups_are_not_named() -> None:
