@@ -14,6 +14,7 @@ import io.grpc.netty.shaded.io.netty.channel.epoll.Epoll;
 import io.grpc.netty.shaded.io.netty.channel.epoll.EpollDomainSocketChannel;
 import io.grpc.netty.shaded.io.netty.channel.epoll.EpollIoHandler;
 import io.grpc.netty.shaded.io.netty.channel.unix.DomainSocketAddress;
+import io.grpc.netty.shaded.io.netty.handler.ssl.SslContext;
 import io.grpc.netty.shaded.io.netty.util.concurrent.DefaultThreadFactory;
 import io.grpc.stub.ClientCalls;
 import io.queuegate.v1.AccessServiceGrpc;
@@ -61,6 +62,7 @@ final class Connection {
     }
     isEncrypted = tls != null;
     BearerToken token = token(config, environment);
+    SslContext context = tls == null ? null : tls.load();
     eventLoop = address.socketPath == null ? null : eventLoop();
     NettyChannelBuilder builder =
         address.socketPath == null
@@ -71,10 +73,10 @@ final class Connection {
                 .withOption(ChannelOption.SO_KEEPALIVE, null)
                 .eventLoopGroup(eventLoop)
                 .overrideAuthority("localhost");
-    if (tls == null) {
+    if (context == null) {
       builder.usePlaintext();
     } else {
-      builder.sslContext(tls.load());
+      builder.sslContext(context);
       if (!tls.serverName().isEmpty()) {
         builder.overrideAuthority(tls.serverName());
       }

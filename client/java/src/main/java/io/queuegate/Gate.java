@@ -77,7 +77,15 @@ public final class Gate implements AutoCloseable {
     options.stale = config.stale.toNanos();
     options.onChange = config.onChange;
     options.outbox = outbox;
-    return new Gate(client, outbox, new StreamLoop(options));
+    try {
+      return new Gate(client, outbox, new StreamLoop(options));
+    } catch (RuntimeException | Error error) { // the system has no thread left
+      if (outbox != null) {
+        outbox.close();
+      }
+      client.close();
+      throw error;
+    }
   }
 
   /**

@@ -107,10 +107,11 @@ final class LocalView implements LocalGate {
     GateCounts.Builder counts =
         GateCounts.newBuilder().setDecided(decider.decided()).setStale(decider.decidedStale());
     LongSupplier current = fallbacks;
-    if (current != null) {
-      counts.setFallbacks(current.getAsLong());
+    try {
+      return (current == null ? counts : counts.setFallbacks(current.getAsLong())).build();
+    } catch (RuntimeException ofTheCaller) { // which must not end the lease
+      return counts.build();
     }
-    return counts.build();
   }
 
   @Override

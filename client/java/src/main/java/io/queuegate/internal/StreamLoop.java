@@ -26,7 +26,6 @@ public final class StreamLoop implements AutoCloseable {
   /** How long {@link #close} waits until the release of the lease is sent. */
   static final long RELEASE_TIME = TimeUnit.MILLISECONDS.toNanos(500);
 
-  private static final String FAILED = "A gate has failed; it drops its state and connects again.";
   private static final long JOIN_MILLIS = 1_000;
 
   private final GateOptions options;
@@ -34,6 +33,7 @@ public final class StreamLoop implements AutoCloseable {
   private final Thread thread;
   private final AtomicBoolean signalled = new AtomicBoolean();
   private final Semaphore changed = new Semaphore(0);
+  private volatile String lastFailure; // the class of what the gate failed with; null if it has not
   private volatile long abandonAt; // when a closed gate stops waiting; meaningful once it is closed
 
   /**
@@ -177,8 +177,17 @@ public final class StreamLoop implements AutoCloseable {
     } catch (Throwable again) {
       // The state has no lease that outlasts 5 s, and the next stream drops it.
     }
-    logFailure(FAILED, fault);
+    noteFailure(fault);
     return GateCore.LONGEST_PAUSE;
+  }
+
+  /** Logs a failure of the gate, unless it is the last one again. */
+  private void noteFailure(Throwable fault) {
+    String text = fault.getClass().getName();
+    if (!text.equals(lastFailure)) {
+      lastFailure = text;
+      logFailure("A gate has failed; it drops its state and connects again.", fault);
+    }
   }
 
   /** Logs a failure of this process. Throws nothing, unlike a logger without memory. */
@@ -312,7 +321,7 @@ public final class StreamLoop implements AutoCloseable {
         finish(StreamErrors.protocolViolated(fault.getMessage()));
       } catch (Throwable fault) { // a lack of memory, for example
         core.dropEverything(this);
-        logFailure(FAILED, fault);
+        noteFailure(fault);
         finish(StreamErrors.protocolViolated(String.valueOf(fault)));
       }
     }

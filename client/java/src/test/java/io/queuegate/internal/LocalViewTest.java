@@ -60,6 +60,11 @@ class LocalViewTest {
     assertEquals(counts.build(), w.session.ping(w.now).getPing().getCounts());
     view.countFallbacks(() -> 7);
     assertEquals(counts.setFallbacks(7).build(), w.session.ping(w.now).getPing().getCounts());
+    view.countFallbacks(
+        () -> {
+          throw new IllegalStateException("planted");
+        });
+    assertEquals(counts.clearFallbacks().build(), w.session.ping(w.now).getPing().getCounts());
   }
 
   @Test

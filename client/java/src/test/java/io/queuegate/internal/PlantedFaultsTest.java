@@ -99,6 +99,8 @@ class PlantedFaultsTest {
             "memo.generation == generation && ", "", SessionTest.class),
         in("LocalView", "gives groups without a lease",
             "!decider.isCovered(from, entry)", "false", LocalViewTest.class),
+        in("LocalView", "fails if its caller's count does", "catch (RuntimeException ofTheCaller)",
+            "catch (IllegalArgumentException ofTheCaller)", LocalViewTest.class),
         in("LocalView", "knows rights before the policies", "hasPolicies = isAccepted;\n  }",
             "hasPolicies = true;\n  }\n\n  { hasPolicies = true; }", LocalViewTest.class),
         in("Partition", "takes unknown groups for none",

@@ -66,12 +66,16 @@ final class GroupsCopy {
   /** Returns the user's groups, or null if they are not known. Never waits. */
   List<String> known(String user) {
     Entry entry = entries.get(user);
-    long age = entry == null ? Long.MAX_VALUE : clock.getAsLong() - entry.loadedAt;
-    boolean isKnown = 0 <= age && age <= lifetimeNanos; // the clock was unreadable if the age is negative
-    if (!isKnown || age > refreshNanos) {
+    boolean isKnown = isKnown(entry);
+    if (!isKnown || clock.getAsLong() - entry.loadedAt > refreshNanos) {
       load(user);
     }
     return isKnown ? entry.groups : null;
+  }
+
+  private boolean isKnown(Entry entry) {
+    long age = entry == null ? Long.MAX_VALUE : clock.getAsLong() - entry.loadedAt;
+    return 0 <= age && age <= lifetimeNanos; // the clock was unreadable if it is negative
   }
 
   /** Waits until the look-up of the user's groups has ended, at most for a time in milliseconds. */
@@ -103,12 +107,24 @@ final class GroupsCopy {
     }
   }
 
-  /** Drops all groups. They are looked up again when they are used. */
+  /** Drops all groups, and looks those in use up again, or the scheduler's next checks would lack them. */
   void invalidateAll() {
+    List<String> used = new ArrayList<>();
     synchronized (loads) {
+      entries.forEach((user, entry) -> {
+        if (isKnown(entry)) {
+          used.add(user);
+        }
+      });
+      loads.forEach((user, load) -> {
+        if (!load.hasEnded() && !entries.containsKey(user)) {
+          used.add(user);
+        }
+      });
       entries.clear();
       loads.clear();
     }
+    used.forEach(this::load);
   }
 
   /** Returns the number of users whose groups are kept. */
@@ -116,12 +132,12 @@ final class GroupsCopy {
     return entries.size();
   }
 
-  /** Returns the milliseconds since the oldest groups were looked up; 0 without any. */
+  /** Returns the milliseconds since the oldest groups that may be used were looked up; 0 without any. */
   long oldestMillis() {
     long now = clock.getAsLong();
     long oldest = 0;
     for (Entry entry : entries.values()) {
-      oldest = Math.max(oldest, now - entry.loadedAt);
+      oldest = isKnown(entry) ? Math.max(oldest, now - entry.loadedAt) : oldest;
     }
     return TimeUnit.NANOSECONDS.toMillis(oldest);
   }

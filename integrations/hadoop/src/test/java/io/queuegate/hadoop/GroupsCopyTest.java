@@ -68,6 +68,8 @@ class GroupsCopyTest {
     assertEquals(3_000, copy.oldestMillis());
     copy.invalidate("alice");
     assertEquals(1_000, copy.oldestMillis());
+    pass(60);
+    assertEquals(0, copy.oldestMillis(), "they have expired");
   }
 
   @Test
@@ -186,10 +188,26 @@ class GroupsCopyTest {
     directory.put("alice", DEV);
     copy.known("alice");
     copy.invalidateAll();
-    runWork();
+    work.remove().run();
     assertNull(copy.known("alice"));
     runWork();
     assertEquals(DEV, copy.known("alice"));
+  }
+
+  @Test
+  void invalidatingAllRenewsTheUsersInUse() {
+    directory.put("alice", DEV);
+    directory.put("bob", DEV);
+    copy.known("bob");
+    runWork();
+    pass(61);
+    copy.known("alice");
+    runWork();
+    directory.put("alice", OPS);
+    copy.invalidateAll();
+    assertEquals(1, work.size());
+    runWork();
+    assertEquals(OPS, copy.known("alice"));
   }
 
   @Test

@@ -44,6 +44,8 @@ class PlantedFaultsTest {
         in("GroupsCopy", "never repeats a look-up that no thread could start",
             "catch (Throwable error) { // the queue", "catch (IllegalStateException error) { // the queue",
             GroupsCopyTest.class),
+        in("GroupsCopy", "keeps groups after the invalidation of all users",
+            "      entries.clear();\n", "", GroupsCopyTest.class),
         in("HadoopsGroupsGate", "ignores the invalidation of all users", "groups.invalidateAll();", "",
             GroupsCopyTest.class),
         in("ServersGroups", "gives Hadoop an empty list after a failure",
