@@ -154,7 +154,7 @@ def test_the_server_lists_it_with_its_fallbacks(yarn: Yarn) -> None:
         with queuegate.Client(yarn.server.address) as client:
             return [each for each in client.get_fleet().gates if each.fallbacks is not None]
 
-    eventually(lambda: len(gates()), 1)  # the test before this one may have left another
+    eventually(lambda: len(gates()), 1)
     [before] = gates()
     assert re.fullmatch(r"queuegate-hadoop/\S+ hadoop/3\.\S+", before.agent)
     yarn.may_submit("alice", "root.a")
