@@ -1,12 +1,22 @@
 """Users, groups, names and members of a tenant, behind a fake of Microsoft Graph."""
 
+import base64
+import hashlib
+import json
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.x509 import Certificate
+from cryptography.x509.oid import NameOID
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
@@ -297,10 +307,83 @@ async def test_a_federated_token(resolver: Build, tmp_path: Path, clock: ManualC
     assert await asked.resolve(CAROL) == KnownUser(())
 
 
+def certificate_of(path: Path, key: Any = None, *, with_key: bool = True) -> Certificate:
+    """Write a certificate and a key, by default its own, to a file."""
+    own = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "queuegate")])
+    now = datetime.now(UTC)
+    built = (
+        x509.CertificateBuilder(name, name, own.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(own, hashes.SHA256())
+    )
+    content = (key or own).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    pem = built.public_bytes(serialization.Encoding.PEM)
+    replace(path, (pem + (content if with_key else b"")).decode())
+    return built
+
+
+async def test_a_certificate(
+    resolver: Build, tenant: FakeTenant, tmp_path: Path, clock: ManualClock
+) -> None:
+    """It signs an assertion of the documented form for each token, and is read again."""
+    file = tmp_path / "certificate.pem"
+    certificate = certificate_of(file)
+
+    def accepts(assertion: str) -> bool:
+        parts = assertion.split(".")
+        header, claims, signature = (
+            base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in parts
+        )
+        der = certificate.public_bytes(serialization.Encoding.DER)
+        thumbprint = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
+        if json.loads(header) != {"alg": "PS256", "typ": "JWT", "x5t#S256": thumbprint}:
+            return False
+        given = json.loads(claims)
+        assert given["iss"] == given["sub"] == CLIENT
+        assert given["aud"] == f"{tenant.url}/{TENANT}/oauth2/v2.0/token"
+        assert given["nbf"] <= time.time() <= given["exp"] <= time.time() + 600
+        public = certificate.public_key()
+        assert isinstance(public, rsa.RSAPublicKey)
+        pss = padding.PSS(padding.MGF1(hashes.SHA256()), 32)
+        public.verify(signature, ".".join(parts[:2]).encode(), pss, hashes.SHA256())
+        return True
+
+    tenant.accepts = accepts
+    asked = await resolver(client_secret_file=None, certificate_file=file)
+    assert await asked.resolve(CAROL) == KnownUser(())
+    clock.advance(4000)
+    certificate = certificate_of(file)
+    assert await asked.resolve(CAROL) == KnownUser(())
+    clock.advance(4000)
+    replace(file, "no certificate")
+    outcome = await asked.resolve(CAROL)
+    assert isinstance(outcome, LookupFailure)
+    assert "certificate_file cannot be used: the file does not contain" in outcome.detail
+
+
+def test_certificates_that_cannot_be_used(
+    options: Callable[..., EntraOptions], tmp_path: Path
+) -> None:
+    file = tmp_path / "certificate.pem"
+    certificate_of(file, with_key=False)
+    with pytest.raises(ValueError, match="does not contain a certificate and its key"):
+        options(client_secret_file=None, certificate_file=file)
+    for key in (rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())):
+        certificate_of(file, key)
+        with pytest.raises(ValueError, match="not the RSA key of the certificate"):
+            options(client_secret_file=None, certificate_file=file)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"client_secret_file": None}, "set either"),
+        ({"client_secret_file": None}, "set one of"),
         ({"federated_token_file": __file__}, "no secret"),
         ({"graph_url": "http://graph.example.com"}, "without encryption"),
         ({"tenant": "a/b"}, "pattern"),

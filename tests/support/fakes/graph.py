@@ -5,7 +5,7 @@ No tenant was asked. Tokens are issued at the same address.
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -40,6 +40,8 @@ class FakeTenant:
     member_of: dict[str, list[str]] = field(default_factory=dict)
     """The ids of all groups of a user, direct or not, by the user's id."""
     secret: str = SECRET
+    accepts: Callable[[str], bool] = lambda assertion: assertion == ASSERTION
+    """Whether an assertion vouches for the application."""
     token: str = TOKEN
     lifetime: int = 3599
 
@@ -88,9 +90,9 @@ class FakeTenant:
     def _token(self, request: Request) -> Reply:
         form = request.form
         by_secret = form.get("client_secret") == self.secret
-        by_assertion = form.get("client_assertion") == ASSERTION and form.get(
-            "client_assertion_type", ""
-        ).endswith(":jwt-bearer")
+        by_assertion = form.get("client_assertion_type", "").endswith(
+            ":jwt-bearer"
+        ) and self.accepts(form.get("client_assertion", ""))
         if form.get("client_id") != CLIENT or not (by_secret or by_assertion):
             text = "AADSTS7000215: Invalid client secret provided."
             return Reply(401, {"error": "invalid_client", "error_description": text})

@@ -1,10 +1,13 @@
 """Settings for the `entra` resolver."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from queuegate_server.config_fields import check_file
+from queuegate_server.identity.resolvers.entra.assertion import check_certificate
 from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
@@ -35,6 +38,7 @@ CLOUDS: Final[Mapping[str, CloudAddresses]] = {
 }
 
 TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=255)]
+CertificateFile = Annotated[Path, check_file(check_certificate)]
 ClientName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=64)]
 
 
@@ -50,6 +54,9 @@ class EntraOptions(RestOptions):
     federated_token_file: SecretFile | None = None
     """A file with a token of another issuer that the application trusts, as with workload identity
     in Kubernetes; read again for every token. Instead of client_secret_file."""
+    certificate_file: CertificateFile | None = None
+    """A PEM file with a certificate of the application and its RSA key, read again for every token.
+    Instead of client_secret_file."""
     cloud: Literal["global", "us_government", "us_government_dod", "china"] = "global"
     """The cloud of the tenant. us_government: GCC High; us_government_dod: DoD."""
     login_url: Address | None = None
@@ -70,11 +77,19 @@ class EntraOptions(RestOptions):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        if (self.client_secret_file is None) == (self.federated_token_file is None):
-            raise problem("set either client_secret_file or federated_token_file")
+        if len(self.credentials) != 1:
+            raise problem(
+                "set one of client_secret_file, certificate_file and federated_token_file"
+            )
         if any(parse_address(url).scheme != "https" for url in self.addresses):
             raise problem("the credentials would be sent without encryption: use https://")
         return self
+
+    @property
+    def credentials(self) -> tuple[Path, ...]:
+        """The files of credentials, of which there must be one."""
+        files = (self.client_secret_file, self.certificate_file, self.federated_token_file)
+        return tuple(file for file in files if file is not None)
 
     @property
     def addresses(self) -> CloudAddresses:

@@ -25,6 +25,7 @@ class EntraResolver(RestResolver[EntraOptions]):
         """Prepare for lookups, without sending requests."""
         for contradiction, _ in self.options.contradictions().values():
             _LOG.warning("%s", contradiction)
-        if self.options.client_secret_file is not None:
-            warn_of_mode(self.options.client_secret_file, PUBLIC)
+        for file in (self.options.client_secret_file, self.options.certificate_file):
+            if file is not None:
+                warn_of_mode(file, PUBLIC)
         await super().open()

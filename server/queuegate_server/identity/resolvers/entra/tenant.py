@@ -4,14 +4,19 @@ The requests are described in the reference of Microsoft Graph 1.0. A cast to gr
 header ConsistencyLevel and `$count`, and reads an index that follows changes with a delay.
 """
 
+import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from yarl import URL
 
+from queuegate_server.config_fields import MIB
+from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import KnownUser, Outcome
+from queuegate_server.identity.resolvers.entra.assertion import signed_assertion
 from queuegate_server.identity.resolvers.entra.options import EntraOptions
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.client import RestClient
@@ -74,7 +79,7 @@ class Tenant(Provider):
         self._api = f"{graph}/v1.0"
         self._user_field = _USER_FIELDS[options.user_name]
         self._group_field = _GROUP_FIELDS[options.group_name]
-        self._credential = options.client_secret_file or options.federated_token_file
+        (self._credential,) = options.credentials
         self.credentials = TokenCache(
             self._token, lambda: version_of(self._credential), options.auth_retry_after, clock
         )
@@ -273,10 +278,27 @@ class Tenant(Provider):
             secret = await secret_in(self._options.client_secret_file, "client_secret_file")
             form["client_secret"] = secret
         else:
-            assert self._options.federated_token_file is not None  # noqa: S101 - checked by Options
-            secret = await secret_in(self._options.federated_token_file, "federated_token_file")
+            secret = await self._assertion()
             form |= {"client_assertion": secret, "client_assertion_type": _JWT_BEARER}
         return await self._client.token(self._token_url, form, secret)
+
+    async def _assertion(self) -> str:
+        """Return what vouches for the application. Raises RequestFault."""
+        options = self._options
+        if options.federated_token_file is not None:
+            return await secret_in(options.federated_token_file, "federated_token_file")
+
+        def sign() -> str:
+            content = read_regular(self._credential, MIB)
+            return signed_assertion(content, options.client_id, str(self._token_url), time.time())
+
+        try:
+            return await asyncio.to_thread(sign)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise RequestFault(
+                f"certificate_file cannot be used: {reason}", "correct the file"
+            ) from None
 
 
 def _literal(text: str) -> str:
