@@ -19,7 +19,7 @@ from queuegate_server.admin.readiness import Phase, Readiness
 from queuegate_server.admission.endpoints import Endpoint
 from queuegate_server.admission.queues import authorize
 from queuegate_server.admission.queues.authorize import QueueAuthorizer
-from queuegate_server.admission.queues.endpoint import PATH, QueueEndpoint
+from queuegate_server.admission.queues.endpoint import QueueEndpoint
 from queuegate_server.admission.queues.places import build_places, enforced_mode
 from queuegate_server.admission.queues.policy_review import (
     review_policy,
@@ -27,7 +27,11 @@ from queuegate_server.admission.queues.policy_review import (
     unqueued_faults,
 )
 from queuegate_server.admission.queues.records import QueueRecords
-from queuegate_server.admission.queues.registration import Service, webhook_configurations
+from queuegate_server.admission.queues.registration import (
+    QUEUES_PATH,
+    Service,
+    webhook_configurations,
+)
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.queues.yaml_writer import without_comments
@@ -187,7 +191,7 @@ class PolicyBackend:
             reviewer = QueueReviewer(core.engine, settings.queues, records, self._strangers)
             self._appliers.insert(0, partial(_reconfigure, reviewer))
             self._appliers.append(self._warn_of_registration)
-            endpoints.append(Endpoint(PATH, QueueEndpoint(reviewer)))
+            endpoints.append(Endpoint(QUEUES_PATH, QueueEndpoint(reviewer)))
         return endpoints
 
     def _decisions(self, records: QueueRecords) -> Sequence[QueueDecisions]:

@@ -6,7 +6,8 @@ from typing import Any, Final
 from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.queues.yaml_writer import COMMENT
 
-_API_VERSION: Final = "admissionregistration.k8s.io/v1"
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+TIMEOUT_SECONDS: Final = 5
 _DOMAIN: Final = "queuegate.yunikorn.apache.org"
 _USER_LABEL: Final = "yunikorn.apache.org/username"
 _APPS: Final = ["deployments", "replicasets", "daemonsets", "statefulsets"]
@@ -37,7 +38,7 @@ def annotation_configurations(
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "failurePolicy": "Fail",
-            "timeoutSeconds": 5,
+            "timeoutSeconds": TIMEOUT_SECONDS,
             "matchPolicy": "Equivalent",
             "clientConfig": client_config(path),
             "namespaceSelector": selector,
@@ -116,7 +117,7 @@ Timeout 5 s: an API request does not wait longer for the webhook."""
 
 def _configuration(kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "apiVersion": _API_VERSION,
+        "apiVersion": API_VERSION,
         "kind": kind,
         "metadata": {"name": name},
         "webhooks": webhooks,

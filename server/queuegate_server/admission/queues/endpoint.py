@@ -10,7 +10,6 @@ from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.review import write_review
 from queuegate_server.admission.rules import AdmissionResponse
 
-PATH: Final = "/queues"
 _LOG = logging.getLogger("queuegate_server.admission.queues")
 _MAX_LOGGED: Final = 1_000
 

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from queuegate_server.admission.queues import conditions
-from queuegate_server.admission.queues.annotation_webhooks import annotation_configurations
+from queuegate_server.admission.queues.annotation_webhooks import (
+    API_VERSION,
+    TIMEOUT_SECONDS,
+    annotation_configurations,
+)
 from queuegate_server.admission.queues.listed_kinds import ListedKinds, rule
 from queuegate_server.admission.queues.places import build_places, enforced_mode
 from queuegate_server.admission.queues.yaml_writer import COMMENT
 from queuegate_server.settings.admission import Admission, Mode, QueueChecks
 
-API_VERSION: Final = "admissionregistration.k8s.io/v1"
 QUEUES_PATH: Final = "/queues"
-TIMEOUT_SECONDS: Final = 5
 EXCLUDED: Final = ("kube-system",)
 """Namespaces that the cluster needs to start."""
 _ALL: Final = "*"
