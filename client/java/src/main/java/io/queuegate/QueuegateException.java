@@ -14,6 +14,7 @@ import java.util.List;
  */
 public class QueuegateException extends RuntimeException {
   private final transient Status.Code code;
+  /** The server's machine-readable reason; empty if it gave none. */
   private final String reason;
   private final transient Duration retryAfter;
   private final transient List<Violation> violations;
