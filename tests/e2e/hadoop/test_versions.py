@@ -52,7 +52,7 @@ def without_the_service(requests: Requests, context: grpc.ServicerContext) -> Re
         (without_the_service, "has no SyncService: upgrade it"),
         (
             serving({"local_decisions": False}, {}),
-            "upgrade this jar if it is older than the server",
+            "upgrade the older one of the server and this jar",
         ),
         (
             serving({}, {"rules": RULES_OF_A_NEWER_SERVER}),

@@ -201,8 +201,8 @@ final class ClientLink implements GateLink {
           + " to a folder on a local disk";
     }
     if (!rights.decide()) {
-      return "the server does not let gates decide: set sync.local_decisions: report in its settings, "
-          + "or upgrade this jar if it is older than the server";
+      return "the server does not let this jar decide: set sync.local_decisions: report in its settings if it "
+          + "keeps an audit log, and otherwise upgrade the older one of the server and this jar";
     }
     if (!rights.hasPartition()) {
       return "the server has no partition '" + LogText.ofOthers(settings.partition) + "': correct "

@@ -129,6 +129,7 @@ class ClientLinkTest {
         arguments(null, new LocalGate.Rights(true, false, true, true, true), null),
         arguments(null, new LocalGate.Rights(false, true, true, true, true), "set queuegate.outbox"),
         arguments(null, new LocalGate.Rights(false, false, true, true, true), "sync.local_decisions: report"),
+        arguments(null, new LocalGate.Rights(false, false, true, true, true), "upgrade the older one"),
         arguments(null, new LocalGate.Rights(true, false, true, false, false), "correct queuegate.partition"),
         arguments(null, new LocalGate.Rights(true, false, true, true, false), "upgrade the jar"),
         arguments(null, new LocalGate.Rights(true, false, false, true, true), "assert_groups: true"));
