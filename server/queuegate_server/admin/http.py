@@ -4,6 +4,7 @@ These paths are public and read-only. A connection carries one request and lasts
 seconds. Another application with its own limits may share the port.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
@@ -29,6 +30,8 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 ADMIT: Final = web.AppKey[Callable[[web.Request], AbstractContextManager[None]]]("queuegate.admit")
 MAX_LINE_BYTES: Final = 2_048
 _CLOSE_SECONDS: Final = 1.0
+_SCRAPE_PAUSE_SECONDS: Final = 0.01
+"""The pause before the metrics are rendered, which blocks the event loop for about as long."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -92,6 +95,7 @@ class AdminServer:
         self.address = self._connections.address
         """The address with the port in use."""
         self._source = source
+        self._scraping = asyncio.Lock()
         self._version = versions()
         self._runner = web.AppRunner(
             self._app(),
@@ -179,7 +183,9 @@ class AdminServer:
         return _json(details, ok=details["started"])
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
-        body = await self._source.metrics()
+        async with self._scraping:
+            await asyncio.sleep(_SCRAPE_PAUSE_SECONDS)
+            body = await self._source.metrics()
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _serve_version(self, _: web.Request) -> web.Response:
