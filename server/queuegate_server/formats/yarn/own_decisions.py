@@ -40,7 +40,7 @@ _TOPICS: Final = tuple(
         (_RESERVATIONS, "who may use reservations"),
     )
 )
-"""What YARN decides by properties, and by elements of the fair scheduler's file."""
+"""The properties, and elements of the fair scheduler's file, by which YARN decides alone."""
 
 
 def own_decisions(
