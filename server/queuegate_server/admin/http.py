@@ -32,6 +32,8 @@ MAX_LINE_BYTES: Final = 2_048
 _CLOSE_SECONDS: Final = 1.0
 _SCRAPE_PAUSE_SECONDS: Final = 0.01
 """The pause before the metrics are rendered, which blocks the event loop for about as long."""
+_SCRAPE_SECONDS: Final = 4.0
+"""The time limit for a scrape. The port closes connections after 5 s."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -95,7 +97,7 @@ class AdminServer:
         self.address = self._connections.address
         """The address with the port in use."""
         self._source = source
-        self._scraping = asyncio.Lock()
+        self._scrape: asyncio.Task[bytes] | None = None
         self._version = versions()
         self._runner = web.AppRunner(
             self._app(),
@@ -183,10 +185,16 @@ class AdminServer:
         return _json(details, ok=details["started"])
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
-        async with self._scraping:
-            await asyncio.sleep(_SCRAPE_PAUSE_SECONDS)
-            body = await self._source.metrics()
+        """Serve the metrics. Concurrent scrapes share one result."""
+        if self._scrape is None or self._scrape.done():
+            self._scrape = asyncio.create_task(self._collect())
+        async with asyncio.timeout(_SCRAPE_SECONDS):
+            body = await asyncio.shield(self._scrape)
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
+
+    async def _collect(self) -> bytes:
+        await asyncio.sleep(_SCRAPE_PAUSE_SECONDS)
+        return await self._source.metrics()
 
     async def _serve_version(self, _: web.Request) -> web.Response:
         return _json(self._version, ok=True)

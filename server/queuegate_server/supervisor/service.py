@@ -25,8 +25,6 @@ from queuegate_server.settings.observability import Ops
 from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 
-SCRAPE_TIMEOUT: Final = 4.0
-"""The time limit for a scrape, in seconds. The port closes connections after 5 s."""
 METRICS_TIMEOUT: Final = 2.0
 READINESS_TIMEOUT: Final = 0.5
 """The workers' time limit, in seconds. A hung worker must not delay probes, which usually time out
@@ -95,7 +93,6 @@ class ServiceStatus:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._merged = MergedMetrics()
-        self._scrape: asyncio.Task[bytes] | None = None
 
     async def readiness(self) -> dict[str, Any]:
         """Return whether the service is ready, with each worker's report."""
@@ -114,17 +111,10 @@ class ServiceStatus:
         return {"started": self._supervisor.all_served, "phase": self._phase}
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all workers and the supervisor. Raises TimeoutError.
+        """Return the metrics of all workers and the supervisor.
 
-        Concurrent scrapes share one result.
+        For a worker that does not respond, the most recent counters are used.
         """
-        if self._scrape is None or self._scrape.done():
-            self._scrape = asyncio.create_task(self._metrics())
-        async with asyncio.timeout(SCRAPE_TIMEOUT):
-            return await asyncio.shield(self._scrape)
-
-    async def _metrics(self) -> bytes:
-        """Collect the metrics. For a worker that does not respond, use its most recent counters."""
         supervisor = self._supervisor
         pids = {worker.index: worker.pid for worker in supervisor.workers}
         responses, workers = await asyncio.gather(
