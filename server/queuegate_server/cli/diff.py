@@ -296,7 +296,7 @@ def _clusters(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Diff
         )
     if change := ", ".join(_changes(before.admins, after.admins)):
         is_yarns = after.semantics is Semantics.HADOOP and asks_queuegate(site_after)
-        yield Difference(key, f"{ADMINS}: {change}{' (YARN alone decides by it)' * is_yarns}")
+        yield Difference(key, f"{ADMINS}: {change}{' (used by YARN only)' * is_yarns}")
 
 
 def _authorizer_place(policy: PolicyFile, site: Configuration) -> Place | None:

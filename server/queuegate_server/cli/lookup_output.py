@@ -15,11 +15,11 @@ class Step(Protocol):
 
     @property
     def name(self) -> str:
-        """What was done."""
+        """What the step does."""
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """How long the step took."""
 
     @property
     def detail(self) -> str:

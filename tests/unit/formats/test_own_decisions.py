@@ -212,7 +212,7 @@ NOBODY = 'yarn.admin.acl: - user "yarn"'
         ("site", "ours", "hadoop", f'{AUTHORIZER}: "{CONFIGURED}" becomes "{QUEUEGATE}"', 4),
         ("ours", "unknown", "hadoop", f'{AUTHORIZER}: "{QUEUEGATE}" becomes an unknown class', 4),
         ("site", "closed", "hadoop", NOBODY, 3),
-        ("ours", "ours-closed", "hadoop", f"{NOBODY} (YARN alone decides by it)", 3),
+        ("ours", "ours-closed", "hadoop", f"{NOBODY} (used by YARN only)", 3),
         ("ours", "ours-closed", "documented", NOBODY, 3),
     ],
 )

@@ -57,7 +57,7 @@ public interface LocalGate {
   Rights rights(String partition);
 
   /**
-   * Tells the server, for display, how many questions were decided by something else because neither this
+   * Tells the server, for display, how many questions were decided elsewhere because neither this
    * gate nor a server decided them.
    *
    * @param fallbacks returns their number since the gate was opened; must return at once

@@ -121,7 +121,7 @@ class PlantedFaultsTest {
 
   private static Stream<Planted> policies() {
     return Stream.of(
-        in("Replica", "decides by rules that it does not know",
+        in("Replica", "accepts policies with unknown rules",
             "sent.getRules() == Partition.RULES && ", "", BoundsTest.class, DecideTest.class),
         in("Replica", "takes another policy for an unchanged one",
             "|| !known.checksum.equals(part.getChecksum())", "", BoundsTest.class),
