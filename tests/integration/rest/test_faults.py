@@ -15,7 +15,12 @@ from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.rest.answers import DEFAULT_PAUSE, MAX_BODY_BYTES, MAX_PAUSE
+from queuegate_server.identity.rest.answers import (
+    DEFAULT_PAUSE,
+    MAX_BODY_BYTES,
+    MAX_PAUSE,
+    MAX_VALUES,
+)
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
@@ -47,6 +52,7 @@ def only(path: str, reply: Reply) -> Callable[[Request], Reply | None]:
         (Reply(200, [], cut=1), "ended the connection"),
         (Reply(200, b'[{"id": "x"}]', cut=3), "ended the connection"),
         (Reply(200, b" " * (MAX_BODY_BYTES + 1)), "larger than 2 MiB"),
+        (Reply(200, b"[" + b"[]," * MAX_VALUES + b"[]]"), "more than 50000 values"),
         (Reply(200, b"x", {"Content-Encoding": "gzip"}), "compressed"),
         (Reply(302, b"", {"Location": "https://elsewhere.example"}), "redirects (302)"),
         (Reply(308, b"", {"Location": "/"}), "redirects (308)"),

@@ -1,16 +1,12 @@
 """A hostile directory takes the service from nobody who does not need it."""
 
-import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Final
 
 import pytest
 
-import queuegate
 from tests.resilience.invariants import Record
+from tests.resilience.isolation.new_users import POLICY, ask_about_new_users
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
 from tests.support.fakes.hostile_directory import (
     DONE,
@@ -27,17 +23,6 @@ from tests.support.fakes.hostile_directory import (
 )
 from tests.support.servers.queuegate_server import running_server
 
-CALLERS = 16
-SECONDS = 2.0
-POLICY = """\
-partitions:
-  - name: default
-    queues:
-      - name: root
-        queues:
-          - {name: open, submitacl: "*"}
-          - {name: team, submitacl: " analytics"}
-"""
 BASE: Final = b"dc=lab,dc=test"
 DN: Final = b"uid=bob," + BASE
 EMPTY: Final = element(4) * 500_000
@@ -148,22 +133,9 @@ def test_a_hostile_directory(
     record: Record,
     answer: Answer,
 ) -> None:
-    names = itertools.count()
-
-    def ask(end: float) -> None:
-        retry = queuegate.Retry(attempts=1)
-        address = beside_directory.server.address
-        with queuegate.Client(address, timeout=SECONDS, retry=retry) as client:
-            while time.monotonic() < end:
-                with suppress(queuegate.QueuegateError):
-                    client.check(f"u{next(names)}", "root.team")
-
     def flood() -> None:
         hostile.reply = binding(answer)
-        end = time.monotonic() + SECONDS
-        with ThreadPoolExecutor(CALLERS) as pool:
-            for asking in [pool.submit(ask, end) for _ in range(CALLERS)]:
-                asking.result()
+        ask_about_new_users(beside_directory.server.address)
         hostile.reply = binding(lambda number, _: [result(number)])
 
     expect_isolation(beside_directory, record, flood)

@@ -12,6 +12,9 @@ from typing import Any, Final
 from queuegate_server.identity.rest.faults import NotFound, RequestFault, Throttled, quoted
 
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
+MAX_SMALL_BODY_BYTES: Final = 64 * 1024
+MAX_VALUES: Final = 50_000
+"""Decoding blocks the event loop, and its time grows with the values more than with the bytes."""
 DEFAULT_PAUSE: Final = 10.0
 """The pause after a refusal that names none, in seconds."""
 MAX_PAUSE: Final = 300.0
@@ -78,7 +81,11 @@ def check_answer(answer: HttpAnswer) -> None:
 
 
 def decoded(answer: HttpAnswer) -> Any:
-    """Return the JSON in a successful answer. Raises RequestFault."""
+    """Return the JSON in a successful answer. Raises RequestFault.
+
+    Commas and opening brackets are counted first, those in texts included. JSON has at most one
+    value more than these.
+    """
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         shown = quoted(kind) or "another type"
@@ -86,10 +93,24 @@ def decoded(answer: HttpAnswer) -> Any:
             f"{answer.what}: the server sent {shown} instead of JSON",
             "check the address, and whether a proxy or a login page answers instead of the API",
         )
+    if sum(map(answer.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise RequestFault(
+            f"{answer.what}: the answer has more than {MAX_VALUES} values", "lower page_size"
+        )
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):
         raise RequestFault(f"{answer.what}: the server sent malformed JSON") from None
+
+
+def decoded_small(answer: HttpAnswer) -> Any:
+    """Return the JSON in a token or an error, which is small. Raises RequestFault."""
+    if len(answer.body) > MAX_SMALL_BODY_BYTES:
+        raise RequestFault(
+            f"{answer.what}: the answer is larger than {MAX_SMALL_BODY_BYTES // 1024} KiB",
+            "check the address in the settings",
+        )
+    return decoded(answer)
 
 
 def text_field(item: object, key: str, what: str) -> str:
@@ -108,7 +129,7 @@ def is_name(text: str) -> bool:
 def _reason(answer: HttpAnswer) -> str | None:
     """Return the API's reason for an error, possibly ""; None if the body is not JSON."""
     try:
-        body = decoded(answer)
+        body = decoded_small(answer)
     except RequestFault:
         return None
     error = body.get("error", body) if isinstance(body, dict) else body

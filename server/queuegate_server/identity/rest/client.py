@@ -11,11 +11,13 @@ import aiohttp
 from yarl import URL
 
 from queuegate_server.identity.certificates import certificate_advice
+from queuegate_server.identity.long_work import PACER
 from queuegate_server.identity.rest.answers import (
     MAX_BODY_BYTES,
     HttpAnswer,
     check_answer,
     decoded,
+    decoded_small,
     requested_pause,
 )
 from queuegate_server.identity.rest.faults import (
@@ -107,7 +109,7 @@ class RestClient:
                 step.detail = f"{answer.status}, {len(answer.body)} bytes"
                 if answer.status != _UNAUTHORIZED or is_last:
                     check_answer(answer)
-                    return decoded(answer), answer.headers
+                    return await _decode(answer), answer.headers
                 step.fault = "the server rejected the token (401)"
             credentials.drop(header)
         raise AssertionError
@@ -129,7 +131,7 @@ class RestClient:
     def _token_in(self, answer: HttpAnswer, secret: str) -> AccessToken:
         if answer.status in {_BAD_REQUEST, _UNAUTHORIZED}:
             try:
-                body = decoded(answer)
+                body = decoded_small(answer)
             except RequestFault:
                 body = None
             if isinstance(body, dict):
@@ -145,7 +147,7 @@ class RestClient:
             check_answer(answer)
         except NotFound as fault:
             raise RequestFault(fault.detail, "check the address in the settings") from None
-        return parse_token(decoded(answer))
+        return parse_token(decoded_small(answer))
 
     async def _send(
         self,
@@ -260,6 +262,20 @@ class RestClient:
 
 
 _REASONS: Final = ("error", "error_description")
+
+
+async def _decode(answer: HttpAnswer) -> Any:
+    """Return the JSON in an answer, after the pause that earlier long work asks for.
+
+    Raises RequestFault.
+    """
+    while (pause := PACER.wait()) > 0:  # noqa: ASYNC110 - waits for a time
+        await asyncio.sleep(pause)
+    start = time.perf_counter()
+    try:
+        return decoded(answer)
+    finally:
+        PACER.wait(time.perf_counter() - start)
 
 
 async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:

@@ -17,6 +17,9 @@ MAX_USER_CHARS: Final = 256
 UNIQUE_SECONDS: Final = 60.0
 """How long a name of a group is known to be unique."""
 MAX_UNIQUE_NAMES: Final = 20_000
+_NAMES_PER_SEARCH: Final = 10
+"""Microsoft Graph takes at most 15 values for the operator `in`."""
+_BYTES_PER_SEARCH: Final = 1000
 
 OTHER_SPELLING: Final = NoSuchUser(
     "the provider spells the name differently (user_match: casefold accepts it)"
@@ -85,13 +88,13 @@ def too_many_groups(options: RestOptions) -> RequestFault:
     return RequestFault(f"the user has more than {options.max_groups} groups", "raise max_groups")
 
 
-def batches(names: Iterable[str], most: int, max_bytes: int) -> Iterator[list[str]]:
-    """Split names into batches of at most `most` names and, unless it is one, `max_bytes` bytes."""
+def batches(names: Iterable[str]) -> Iterator[list[str]]:
+    """Split names into batches that fit into one search. A long name is a batch of its own."""
     batch: list[str] = []
     size = 0
     for name in names:
         added = len(name.encode())
-        if batch and (len(batch) >= most or size + added > max_bytes):
+        if batch and (len(batch) >= _NAMES_PER_SEARCH or size + added > _BYTES_PER_SEARCH):
             yield batch
             batch, size = [], 0
         batch.append(name)

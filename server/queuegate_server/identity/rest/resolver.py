@@ -2,8 +2,8 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import LookupFailure, NoSuchUser, Outcome
@@ -35,8 +35,23 @@ class Provider(ABC):
         """List group members. May raise ListingLimit."""
 
     @abstractmethod
+    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Return all users, page by page."""
+
+    @abstractmethod
+    def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Return the names by which callers know users, without those whom they cannot know."""
+
     async def users(self, limit: int) -> Collection[str]:
         """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
+        names: dict[str, None] = {}
+        seen = 0
+        async for page in self.user_pages():
+            seen += len(page)
+            if seen > limit:
+                raise CannotListUsers(f"the provider has more than {limit} users")
+            names.update(dict.fromkeys(self.listed(page)))
+        return names.keys()
 
 
 class RestResolver(ABC, Generic[O]):

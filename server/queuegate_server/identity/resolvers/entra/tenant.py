@@ -14,7 +14,7 @@ from yarl import URL
 
 from queuegate_server.config_fields import MIB
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.identity.resolvers.entra.assertion import signed_assertion
 from queuegate_server.identity.resolvers.entra.options import EntraOptions
@@ -43,9 +43,6 @@ _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")
 """The characters of user principal names, and of those of guests."""
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_NAMES_PER_SEARCH: Final = 10
-"""Microsoft Graph takes at most 15 values for the operator `in`."""
-_NAME_CHARS_PER_SEARCH: Final = 1000
 _JWT_BEARER: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 """The type of an assertion (RFC 7523, 2.2)."""
 _EVENTUAL: Final = {"ConsistencyLevel": "eventual"}
@@ -119,20 +116,13 @@ class Tenant(Provider):
                 path = f"/groups/{key}/transitiveMembers/microsoft.graph.user"
                 query = _USER_QUERY | {"$count": "true"}
                 async for page in self._pages("members", path, query, listing):
-                    for user in self._listed(page):
+                    for user in self.listed(page):
                         listing.add(name, user)
             listing.done(name, missing)
 
-    async def users(self, limit: int) -> Collection[str]:
-        """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
-        names: dict[str, None] = {}
-        seen = 0
-        async for page in self._pages("users", "/users", _USER_QUERY):
-            seen += len(page)
-            if seen > limit:
-                raise CannotListUsers(f"the tenant has more than {limit} users")
-            names.update(dict.fromkeys(self._listed(page)))
-        return names.keys()
+    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Return all users, page by page."""
+        return self._pages("users", "/users", _USER_QUERY)
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._options.user_name == "sam_account_name":
@@ -227,7 +217,7 @@ class Tenant(Provider):
         self, names: Collection[str], listing: MemberListing | None = None
     ) -> AsyncIterator[dict[str, Any]]:
         """Yield all groups with any of the given names, in any case."""
-        for batch in batches(names, _NAMES_PER_SEARCH, _NAME_CHARS_PER_SEARCH):
+        for batch in batches(names):
             literals = ",".join(map(_literal, batch))
             query = {
                 "$filter": f"{self._group_field} in ({literals})",
@@ -238,7 +228,8 @@ class Tenant(Provider):
                 for group in page:
                     yield group
 
-    def _listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Return the names by which callers know users, without those whom they cannot know."""
         for user in users:
             found = user.get(self._user_field)
             name = listed_name(found, self._options) if isinstance(found, str) else None

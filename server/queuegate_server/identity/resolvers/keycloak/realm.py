@@ -7,12 +7,12 @@ to show users.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from yarl import URL
 
-from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
@@ -105,16 +105,14 @@ class Realm(Provider):
 
     async def users(self, limit: int) -> Collection[str]:
         """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
-        names: dict[str, None] = {}
-        seen = 0
-        async for page in self._pages("users", "/users", {}):
-            seen += len(page)
-            if seen > limit:
-                raise CannotListUsers(f"the realm has more than {limit} users")
-            names.update(dict.fromkeys(self._listed(page)))
+        names = await super().users(limit)
         if not names:
             await self._require_users()
-        return names.keys()
+        return names
+
+    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Return all users, page by page."""
+        return self._pages("users", "/users", {})
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
         by_name = self._options.group_name == "name"
@@ -186,7 +184,7 @@ class Realm(Provider):
     ) -> None:
         key = segment(text_field(group, "id", "groups"))
         async for page in self._pages("members", f"/groups/{key}/members", {}, listing):
-            for user in self._listed(page):
+            for user in self.listed(page):
                 listing.add(name, user, above)
         if not self._options.parents:
             return
@@ -196,7 +194,8 @@ class Realm(Provider):
                 shown = where if self._options.group_name == "path" else leaf(where)
                 await self._add_members(listing, name, child, (*above, shown))
 
-    def _listed(self, users: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Return the names by which callers know users, without those whom they cannot know."""
         for user in users:
             found = user.get(self._options.user_name)
             name = listed_name(found, self._options) if isinstance(found, str) else None

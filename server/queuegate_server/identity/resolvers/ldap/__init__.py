@@ -2,7 +2,7 @@
 
 settings     options, defaults, fields, driver
 lookups      resolver, directory, user_lookup, group_lookup, member_lookup, group_kind, entry, dn
-requests     search, long_work, connection, pending
+requests     search, connection, pending
 connections  pool, bind, kerberos_child, bridge, messages
 ldap-check   schema, notes
 """

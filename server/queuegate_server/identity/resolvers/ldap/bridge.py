@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from queuegate_server.identity.certificates import certificate_advice
+from queuegate_server.identity.long_work import LONG_BYTES, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
-from queuegate_server.identity.resolvers.ldap.long_work import LONG_BYTES, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import ldap
 from ldap.controls import DecodeControlTuples, SimplePagedResultsControl
 
+from queuegate_server.identity.long_work import PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
@@ -22,7 +23,6 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     to_fault,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver
-from queuegate_server.identity.resolvers.ldap.long_work import PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     INTERMEDIATE_RESPONSE,

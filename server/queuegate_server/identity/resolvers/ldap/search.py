@@ -9,6 +9,7 @@ from typing import Any, Final, Self, TypeVar, cast
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
+from queuegate_server.identity.long_work import FREE_SECONDS, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
@@ -19,7 +20,6 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     TooManyEntries,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
-from queuegate_server.identity.resolvers.ldap.long_work import FREE_SECONDS, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from yarl import URL
 
-from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
 from queuegate_server.identity.rest.answers import text_field
@@ -32,8 +32,6 @@ from queuegate_server.identity.rest.tokens import FileToken
 _ABSENT_CODE: Final = "E0000007"
 _NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?(?:\s*[;,]|\s*$)')
 """The next page in a header Link (RFC 8288)."""
-_NAMES_PER_SEARCH: Final = 10
-_NAME_CHARS_PER_SEARCH: Final = 1000
 _ENABLED: Final = frozenset({"ACTIVE", "RECOVERY", "PASSWORD_EXPIRED", "LOCKED_OUT"})
 """States of accounts that can be used. Anybody can lock an account out with wrong passwords."""
 _DISABLED: Final = frozenset({"STAGED", "PROVISIONED", "SUSPENDED", "DEPROVISIONED"})
@@ -83,20 +81,13 @@ class Organization(Provider):
             for group in found:
                 key = segment(text_field(group, "id", "group"))
                 async for page in self._pages("members", f"/groups/{key}/users", {}, listing):
-                    for user in self._listed(page):
+                    for user in self.listed(page):
                         listing.add(name, user)
             listing.done(name, missing)
 
-    async def users(self, limit: int) -> Collection[str]:
-        """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
-        names: dict[str, None] = {}
-        seen = 0
-        async for page in self._pages("users", "/users", {}):
-            seen += len(page)
-            if seen > limit:
-                raise CannotListUsers(f"the organization has more than {limit} users")
-            names.update(dict.fromkeys(self._listed(page)))
-        return names.keys()
+    def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Return all users, page by page."""
+        return self._pages("users", "/users", {})
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if "/" in name or "?" in name:  # which Okta does not accept in a path, even if encoded
@@ -166,13 +157,14 @@ class Organization(Provider):
         self, names: Collection[str], listing: MemberListing | None = None
     ) -> AsyncIterator[dict[str, Any]]:
         """Yield all groups with any of the given names, in any case."""
-        for batch in batches(names, _NAMES_PER_SEARCH, _NAME_CHARS_PER_SEARCH):
+        for batch in batches(names):
             query = {"search": " or ".join(f"profile.name eq {_literal(name)}" for name in batch)}
             async for page in self._pages("group names", "/groups", query, listing):
                 for group in page:
                     yield group
 
-    def _listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Return the names by which callers know users, without those whom they cannot know."""
         for user in users:
             name = listed_name(_profile_field(user, "login", "users"), self._options)
             if name is not None and user.get("status") in _ENABLED:
