@@ -5,7 +5,7 @@ import math
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -33,7 +33,13 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     """By their names in lower case."""
-    body: bytes
+    body: bytes = field(repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What the request contained that messages must not."""
+
+    def quoted(self, text: object) -> str:
+        """Return part of a text in the answer for a message, without secrets."""
+        return quoted(text, self.secrets)
 
 
 def requested_pause(headers: Mapping[str, str]) -> float | None:
@@ -86,9 +92,9 @@ def decoded(answer: HttpAnswer) -> Any:
     Commas and opening brackets are counted first, those in texts included. JSON has at most one
     value more than these.
     """
-    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        shown = quoted(kind) or "another type"
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip()
+    if kind.lower() != "application/json" and not kind.lower().endswith("+json"):
+        shown = answer.quoted(kind) or "another type"
         raise RequestFault(
             f"{answer.what}: the server sent {shown} instead of JSON",
             "check the address, and whether a proxy or a login page answers instead of the API",
@@ -135,7 +141,7 @@ def _reason(answer: HttpAnswer) -> str | None:
     error = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(error, dict):
         error = error.get("code") or error.get("errorCode") or error.get("errorMessage")
-    return quoted(error)
+    return answer.quoted(error)
 
 
 def _seconds(text: str) -> float:

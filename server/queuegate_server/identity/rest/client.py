@@ -104,7 +104,11 @@ class RestClient:
             header = await credentials.header()
             with self._timed(what) as step:
                 answer = await self._send(
-                    what, "GET", url, headers={**(headers or {}), "Authorization": header}
+                    what,
+                    "GET",
+                    url,
+                    secrets=(header.partition(" ")[2],),
+                    headers={**(headers or {}), "Authorization": header},
                 )
                 step.detail = f"{answer.status}, {len(answer.body)} bytes"
                 if answer.status != _UNAUTHORIZED or is_last:
@@ -114,7 +118,7 @@ class RestClient:
             credentials.drop(header)
         raise AssertionError
 
-    async def token(self, url: URL, form: Mapping[str, str], secret: str = "") -> AccessToken:
+    async def token(self, url: URL, form: Mapping[str, str], secret: str) -> AccessToken:
         """Request an access token. Raises RequestFault.
 
         Args:
@@ -123,31 +127,10 @@ class RestClient:
             secret: The secret among them, which messages must not contain.
         """
         with self._timed("token") as step:
-            answer = await self._send("token", "POST", url, form=form)
-            token = self._token_in(answer, secret)
+            answer = await self._send("token", "POST", url, secrets=(secret,), form=form)
+            token = _token_in(answer)
             step.detail = f"valid for {token.lifetime:g} s"
             return token
-
-    def _token_in(self, answer: HttpAnswer, secret: str) -> AccessToken:
-        if answer.status in {_BAD_REQUEST, _UNAUTHORIZED}:
-            try:
-                body = decoded_small(answer)
-            except RequestFault:
-                body = None
-            if isinstance(body, dict):
-                code = body.get("error")
-                reasons = (quoted(body.get(key), (secret,) if secret else ()) for key in _REASONS)
-                detail = ": ".join(filter(None, ("token", *reasons)))
-                fault = RejectedCredentials if code in _REJECTIONS else RequestFault
-                raise fault(
-                    f"{detail} ({answer.status})",
-                    "check the client's name and secret, and that it may use client credentials",
-                )
-        try:
-            check_answer(answer)
-        except NotFound as fault:
-            raise RequestFault(fault.detail, "check the address in the settings") from None
-        return parse_token(decoded_small(answer))
 
     async def _send(
         self,
@@ -155,6 +138,7 @@ class RestClient:
         method: str,
         url: URL,
         *,
+        secrets: tuple[str, ...],
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
@@ -180,9 +164,8 @@ class RestClient:
                     allow_redirects=False,
                 ) as response,
             ):
-                answer = HttpAnswer(
-                    what, response.status, _headers(response), await _body(what, response)
-                )
+                body = await _body(what, response)
+                answer = HttpAnswer(what, response.status, _headers(response), body, secrets)
         except TimeoutError:
             raise RequestFault(
                 f"{what}: no answer within {self.options.request_timeout:g} s (request_timeout)",
@@ -262,6 +245,28 @@ class RestClient:
 
 
 _REASONS: Final = ("error", "error_description")
+
+
+def _token_in(answer: HttpAnswer) -> AccessToken:
+    if answer.status in {_BAD_REQUEST, _UNAUTHORIZED}:
+        try:
+            body = decoded_small(answer)
+        except RequestFault:
+            body = None
+        if isinstance(body, dict):
+            code = body.get("error")
+            reasons = (answer.quoted(body.get(key)) for key in _REASONS)
+            detail = ": ".join(filter(None, ("token", *reasons)))
+            fault = RejectedCredentials if code in _REJECTIONS else RequestFault
+            raise fault(
+                f"{detail} ({answer.status})",
+                "check the client's name and secret, and that it may use client credentials",
+            )
+    try:
+        check_answer(answer)
+    except NotFound as fault:
+        raise RequestFault(fault.detail, "check the address in the settings") from None
+    return parse_token(decoded_small(answer))
 
 
 async def _decode(answer: HttpAnswer) -> Any:

@@ -1,0 +1,166 @@
+"""Secrets of identity providers appear in no log, error, metric or page, even if a provider, or a
+proxy in front of it, repeats them.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+import queuegate
+from tests.support.fakes import graph, keycloak, okta
+from tests.support.fakes.rest_api import Answer, Reply, Request, RestApi, running_api
+from tests.support.servers.admin_port import get, ops_address
+from tests.support.servers.queuegate_server import running_server
+
+PROVIDERS: dict[str, Answer] = {
+    "keycloak": keycloak.FakeRealm().answer,
+    "entra": graph.FakeTenant().answer,
+    "okta": okta.FakeOrganization().answer,
+}
+SECRETS = {
+    "keycloak": (keycloak.SECRET, keycloak.TOKEN),
+    "entra": (graph.SECRET, graph.TOKEN),
+    "okta": (okta.TOKEN,),
+}
+HTML = "text/html"
+
+
+def credentials(request: Request) -> str:
+    """Return all that the request contains that is secret."""
+    return f"{request.headers.get('Authorization', '')} {request.form.get('client_secret', '')}"
+
+
+def in_error(status: int, *keys: str) -> Callable[[Request], Reply]:
+    """Return a reply that repeats the credentials below these keys."""
+
+    def reply(request: Request) -> Reply:
+        body: Any = credentials(request)
+        for key in reversed(keys):
+            body = {key: body}
+        return Reply(status, body)
+
+    return reply
+
+
+REPEATS: dict[str, Callable[[Request], Reply]] = {
+    **{
+        f"{'.'.join(keys)} of {status}": in_error(status, *keys)
+        for status in (400, 401, 403, 404, 500)
+        for keys in (("error",), ("error_description",), ("error", "code"), ("errorCode",))
+    },
+    "a page": lambda request: Reply(500, credentials(request).encode(), {"Content-Type": HTML}),
+    "the type of the content": lambda request: Reply(
+        200, b"", {"Content-Type": credentials(request).strip().replace(" ", "/", 1)}
+    ),
+    "a redirection": lambda request: Reply(302, b"", {"Location": f"/{credentials(request)}"}),
+    "a pause": lambda request: Reply(429, {}, {"Retry-After": credentials(request)}),
+    "malformed JSON": lambda request: Reply(200, b"[" + credentials(request).encode()),
+    "another shape": lambda request: Reply(200, [credentials(request)]),
+}
+
+
+@contextmanager
+def running_providers(ca: trustme.CA) -> Iterator[Mapping[str, RestApi]]:
+    with ExitStack() as stack:
+        yield {
+            kind: stack.enter_context(running_api(answer, ca)) for kind, answer in PROVIDERS.items()
+        }
+
+
+def settings(providers: Mapping[str, RestApi], ca_file: Path, folder: Path) -> Path:
+    """Write the settings of a server with a partition for each provider."""
+    urls = {kind: api.url for kind, api in providers.items()}
+    given: dict[str, dict[str, Any]] = {
+        "keycloak": {"url": urls["keycloak"], "realm": "corp", "client_id": keycloak.CLIENT},
+        "entra": {
+            "login_url": urls["entra"],
+            "graph_url": urls["entra"],
+            "tenant": graph.TENANT,
+            "client_id": graph.CLIENT,
+        },
+        "okta": {"url": urls["okta"]},
+    }
+    policies = []
+    for kind, options in given.items():
+        secret = folder / f"{kind}-secret"
+        secret.write_text(SECRETS[kind][0])
+        secret.chmod(0o600)
+        options["token_file" if kind == "okta" else "client_secret_file"] = str(secret)
+        options |= {"type": kind, "ca_file": str(ca_file), "breaker_failures": 10_000}
+        options["auth_retry_after"] = "50ms"
+        policy = folder / f"{kind}.yaml"
+        policy.write_text(
+            f"partitions: [{{name: {kind}, queues: [{{name: root, submitacl: ' team'}}]}}]"
+        )
+        policies.append({"path": str(policy)})
+    file = folder / "queuegate.yaml"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "policies": policies,
+                "resolvers": given,
+                "partitions": {
+                    kind: {"resolver": kind, "cache": {"failure_ttl": "1ms"}} for kind in given
+                },
+                "callers": {"loopback": {"roles": ["check", "read", "admin", "sync"]}},
+                "audit": {"path": str(folder / "audit.log")},
+                "ops": {"listen": "127.0.0.1:0"},
+                "console": {"enabled": True},
+                "log": {"level": "debug"},
+            }
+        )
+    )
+    return file
+
+
+def test_secrets_that_a_provider_repeats(ca: trustme.CA, ca_file: Path, tmp_path: Path) -> None:
+    shown: list[str] = []
+    with running_providers(ca) as providers:
+        config = settings(providers, ca_file, tmp_path)
+        with running_server("--config", str(config)) as server:
+            address = ops_address(server)
+            with queuegate.Client(server.address, retry=queuegate.Retry(attempts=1)) as client:
+                for number, repeat in enumerate((None, *REPEATS.values())):
+                    for kind, api in providers.items():
+                        api.fault = repeat or (lambda _: None)
+                        try:
+                            user = f"user{number}@example.com"
+                            shown.append(repr(client.check(user, "root", partition=kind)))
+                        except queuegate.QueuegateError as error:
+                            shown.append(str(error))
+            for path in (
+                "metrics",
+                "readyz",
+                "console/health",
+                "console/denials",
+                *(f"console/user?partition={kind}&user=another@example.com" for kind in PROVIDERS),
+            ):
+                status, text = get(address, f"/{path}")
+                assert status == 200, path
+                shown.append(text)
+            assert all(api.requests for api in providers.values())
+        shown += [json.dumps(server.logs), (tmp_path / "audit.log").read_text()]
+    assert len(shown) > len(REPEATS)
+    for secrets in SECRETS.values():
+        for secret in secrets:
+            assert not [text for text in shown if secret in text]
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_the_secrets_are_sent(kind: str, ca: trustme.CA, ca_file: Path, tmp_path: Path) -> None:
+    """Otherwise, the test above would show nothing."""
+    with running_providers(ca) as providers:
+        config = settings(providers, ca_file, tmp_path)
+        with (
+            running_server("--config", str(config)) as server,
+            queuegate.Client(server.address, retry=queuegate.Retry(attempts=1)) as client,
+        ):
+            client.check("nobody@example.com", "root", partition=kind)
+        sent = "".join(map(credentials, providers[kind].requests))
+    assert all(secret in sent for secret in SECRETS[kind])
