@@ -8,7 +8,7 @@ import pytest
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from tests.integration.ldap.test_changes import ALL, Sink, following
+from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.dirsync import (
     BASE,
     GROUPS,

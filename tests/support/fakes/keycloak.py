@@ -36,6 +36,10 @@ class FakeRealm:
     token: str = TOKEN
     lifetime: int = 300
     shows_users: bool = True
+    records: bool = True
+    """Whether admin events are recorded."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """The oldest first."""
     escapes: bool = False
     """Whether slashes in names are escaped in paths."""
 
@@ -50,6 +54,12 @@ class FakeRealm:
         self.add_groups(*paths)
         self.users.setdefault(user, User()).groups += [self.groups[path] for path in paths]
 
+    def record(self, operation: str, kind: str, path: str, *, time: int = 0) -> None:
+        """Record an admin event; by default, one second after the one before."""
+        before = self.events[-1]["time"] if self.events else 1_000_000
+        event = {"operationType": operation, "resourceType": kind, "resourcePath": path}
+        self.events.append({"time": time or before + 1_000, **event})
+
     def answer(self, request: Request) -> Reply:
         """Return the answer to a request."""
         if request.path == "/realms/corp/protocol/openid-connect/token":
@@ -59,7 +69,7 @@ class FakeRealm:
         if not request.path.startswith(f"{API}/"):
             return Reply(404, {"error": "Realm not found."})
         parts = [unquote(part) for part in request.path.removeprefix(f"{API}/").split("/")]
-        found = self._items(parts, request)
+        found = self._single(parts) or self._items(parts, request)
         if isinstance(found, Reply):
             return found
         first, most = int(request.query.get("first", 0)), int(request.query["max"])
@@ -73,10 +83,20 @@ class FakeRealm:
         body = {"access_token": self.token, "expires_in": self.lifetime, "token_type": "Bearer"}
         return Reply(200, body)
 
+    def _single(self, parts: list[str]) -> Reply | None:
+        match parts:
+            case ["events", "config"]:
+                return Reply(200, {"eventsEnabled": False, "adminEventsEnabled": self.records})
+            case ["users", key] if (name := key.removeprefix("id-of-")) in self.users:
+                return Reply(200, self._user(name))
+        return None
+
     def _items(self, parts: list[str], request: Request) -> list[Any] | Reply:
         match parts:
             case ["users"]:
                 return list(self._matching(request)) if self.shows_users else []
+            case ["admin-events"]:
+                return sorted(self.events, key=lambda event: -event["time"])
             case ["users", key, "groups"]:
                 return self._groups_of(key.removeprefix("id-of-"))
             case ["groups"]:

@@ -74,7 +74,7 @@ class RestResolver(ABC, Generic[O]):
         self._clock = clock
         self._observe = observe
         self._client: RestClient | None = None
-        self._provider: Provider | None = None
+        self.provider: Provider | None = None
 
     @abstractmethod
     def connect(self, client: RestClient, clock: Callable[[], float]) -> Provider:
@@ -84,11 +84,11 @@ class RestResolver(ABC, Generic[O]):
         """Prepare for lookups, without sending requests."""
         self._client = RestClient(self.options, self._clock, self._note)
         await self._client.open()
-        self._provider = self.connect(self._client, self._clock)
+        self.provider = self.connect(self._client, self._clock)
 
     async def close(self) -> None:
         """Close all connections."""
-        provider, self._provider = self._provider, None
+        provider, self.provider = self.provider, None
         client, self._client = self._client, None
         if provider is not None:
             await provider.credentials.close()
@@ -102,31 +102,31 @@ class RestResolver(ABC, Generic[O]):
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user."""
-        if self._provider is None:
+        if self.provider is None:
             return LookupFailure("the resolver is not open")
         name = requested_name(user, self.options)
         if isinstance(name, NoSuchUser):
             return name
         try:
-            return await self._provider.look_up(name)
+            return await self.provider.look_up(name)
         except RequestFault as fault:
             return LookupFailure(fault.text, too_many=isinstance(fault, Throttled))
 
     async def members(self, listing: MemberListing) -> None:
         """List group members. May raise ListingLimit."""
-        if self._provider is None:
+        if self.provider is None:
             listing.give_up("the resolver is not open")
             return
         try:
-            await self._provider.members(listing)
+            await self.provider.members(listing)
         except RequestFault as fault:
             listing.give_up(fault.text)
 
     async def all_users(self, limit: int) -> Collection[str]:
         """Return all user names. Raises CannotListUsers if there are more than `limit`."""
-        if self._provider is None:
+        if self.provider is None:
             raise CannotListUsers("the resolver is not open")
         try:
-            return await self._provider.users(limit)
+            return await self.provider.users(limit)
         except RequestFault as fault:
             raise CannotListUsers(fault.text) from None

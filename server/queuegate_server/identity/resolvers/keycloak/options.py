@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from queuegate_server.config_fields import Duration
 from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
@@ -38,6 +39,11 @@ class KeycloakOptions(RestOptions):
     the realm."""
     parents: bool = False
     """Whether a user is also in the groups above the user's groups."""
+    changes: Literal["none", "admin_events"] = "none"
+    """none: a change counts when cached groups expire; admin_events: Keycloak is asked for its
+    admin events, which the realm must record."""
+    changes_interval: Annotated[Duration, Field(ge=0.1, le=30)] = 5.0
+    """With admin_events: how often Keycloak is asked."""
     page_size: int = Field(500, ge=10, le=1000)
     """The number of entries per page."""
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 from yarl import URL
 
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.identity.resolver import KnownUser, Outcome
+from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
+from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEventFollower
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
 from queuegate_server.identity.rest.answers import text_field
@@ -113,6 +114,49 @@ class Realm(Provider):
     def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
         """Return all users, page by page."""
         return self._pages("users", "/users", {})
+
+    async def follow(self, sink: ChangeSink) -> None:
+        """Follow the realm's changes until cancelled. Raises CannotFollow."""
+        options = self._options
+        await AdminEventFollower(
+            self._require_events,
+            self._events,
+            self._names_of,
+            options.changes_interval,
+            is_vague=options.user_match == "casefold",
+        ).run(sink)
+
+    async def _require_events(self) -> None:
+        """Raise RequestFault unless the realm records admin events."""
+        url = URL(f"{self._api}/events/config", encoded=True)
+        body, _ = await self._client.get("event settings", url, self.credentials)
+        if not isinstance(body, dict) or body.get("adminEventsEnabled") is not True:
+            raise RequestFault(
+                "the realm does not record admin events",
+                "turn on Realm settings, Events, Admin events settings, Save events",
+            )
+
+    async def _events(self, first: int, size: int) -> list[dict[str, Any]]:
+        url = address(f"{self._api}/admin-events", {"first": str(first), "max": str(size)})
+        types = "".join(f"&resourceTypes={kind}" for kind in TYPES)
+        url = URL(f"{url}{types}", encoded=True)
+        body, _ = await self._client.get("events", url, self.credentials)
+        return items_of(body, "events")
+
+    async def _names_of(self, ids: Collection[str]) -> Collection[str] | None:
+        """Return the names of users, whether or not they are enabled; None if one is deleted."""
+        names: dict[str, None] = {}
+        for key in ids:
+            url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
+            try:
+                user, _ = await self._client.get("user", url, self.credentials)
+            except NotFound:
+                return None
+            found = user.get(self._options.user_name) if isinstance(user, dict) else None
+            name = listed_name(found, self._options) if isinstance(found, str) else None
+            if name is not None:
+                names[name] = None
+        return names
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
         by_name = self._options.group_name == "name"

@@ -1,0 +1,207 @@
+"""`changes: admin_events` with a fake of Keycloak; `tests/e2e/sources` follows a real one."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from queuegate_server.identity.resolver import CannotFollow
+from queuegate_server.identity.resolvers.keycloak.admin_events import (
+    MAX_PAGES,
+    MAX_USERS,
+    OVERLAP_MS,
+    PAGE,
+    AdminEvent,
+    Affected,
+    affected_by,
+)
+from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from tests.support.change_sink import ALL, Sink, following
+from tests.support.fakes.keycloak import FakeRealm
+from tests.support.fakes.rest_api import Reply, Request, RestApi
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+Build = Callable[..., Awaitable[KeycloakResolver]]
+SETTINGS = {"changes": "admin_events", "changes_interval": 0.1}
+JOIN = ("CREATE", "GROUP_MEMBERSHIP", "users/id-of-alice/groups/g1")
+EVERYBODY = Affected(is_all=True)
+ALICE = Affected(("1",))
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind", "path", "affected"),
+    [
+        ("CREATE", "GROUP_MEMBERSHIP", "users/1/groups/2", ALICE),
+        ("DELETE", "GROUP_MEMBERSHIP", "users/1/groups/2", ALICE),
+        ("CREATE", "USER", "users/1", ALICE),
+        ("UPDATE", "USER", "users/1", ALICE),
+        ("ACTION", "USER", "users/1/reset-password", ALICE),
+        ("DELETE", "USER", "users/1", EVERYBODY),
+        ("CREATE", "GROUP", "groups/2", Affected()),
+        ("CREATE", "GROUP", "groups/2/children", Affected()),
+        ("UPDATE", "GROUP", "groups/2", EVERYBODY),
+        ("UPDATE", "GROUP", "groups/2/children", EVERYBODY),
+        ("DELETE", "GROUP", "groups/2", EVERYBODY),
+        ("UPDATE", "REALM", "events/config", EVERYBODY),
+        ("ACTION", "COMPONENT", "components/3/sync", EVERYBODY),
+        ("ACTION", "USER_FEDERATION_PROVIDER", "user-storage/3/sync", EVERYBODY),
+        ("UPDATE", "USER", "", EVERYBODY),
+        ("UPDATE", "USER", "users/", EVERYBODY),
+        ("UPDATE", "", "groups/2", EVERYBODY),
+    ],
+)
+def test_who_is_affected(operation: str, kind: str, path: str, affected: Affected) -> None:
+    assert affected_by([AdminEvent(1, operation, kind, path)]) == affected
+
+
+def test_many_users_are_everybody() -> None:
+    events = [AdminEvent(1, "UPDATE", "USER", f"users/{n}") for n in range(MAX_USERS + 1)]
+    assert len(affected_by(events[1:]).ids) == MAX_USERS
+    assert affected_by(events) == EVERYBODY
+
+
+async def test_a_change_is_reported_twice(resolver: Build, realm: FakeRealm) -> None:
+    sink = Sink()
+    realm.record(*JOIN)
+    async with following(await resolver(**SETTINGS), sink):
+        assert sink.reports == []
+        realm.record("DELETE", "GROUP_MEMBERSHIP", "users/id-of-carol/groups/g1")
+        await sink.until("carol")
+        await sink.until("carol")
+        for _ in range(3):
+            await sink.until_reached()
+        assert sink.reports == []
+
+
+async def test_an_event_that_becomes_visible_late(resolver: Build, realm: FakeRealm) -> None:
+    sink = Sink()
+    realm.record(*JOIN, time=2 * OVERLAP_MS)
+    async with following(await resolver(**SETTINGS), sink):
+        realm.record("UPDATE", "USER", "users/id-of-carol", time=OVERLAP_MS)
+        await sink.until("carol")
+
+
+async def test_events_that_were_deleted_concern_everybody(
+    resolver: Build, realm: FakeRealm
+) -> None:
+    sink = Sink()
+    realm.record(*JOIN)
+    async with following(await resolver(**SETTINGS), sink):
+        realm.events.clear()
+        await sink.until_all()
+
+
+async def test_more_events_than_are_read_concern_everybody(
+    resolver: Build, realm: FakeRealm
+) -> None:
+    sink = Sink()
+    async with following(await resolver(**SETTINGS), sink):
+        now = 10 * OVERLAP_MS
+        event = {"time": now, "operationType": "UPDATE", "resourceType": "USER"}
+        realm.events += [
+            {**event, "resourcePath": f"users/{number}"} for number in range(MAX_PAGES * PAGE)
+        ]
+        await sink.until_all()
+
+
+async def test_a_user_who_is_gone_concerns_everybody(resolver: Build, realm: FakeRealm) -> None:
+    sink = Sink()
+    async with following(await resolver(**SETTINGS), sink):
+        realm.record("UPDATE", "USER", "users/id-of-nobody")
+        await sink.until_all()
+
+
+async def test_names_in_any_case_concern_everybody(resolver: Build, realm: FakeRealm) -> None:
+    sink = Sink()
+    async with following(await resolver(**SETTINGS, user_match="casefold"), sink):
+        realm.record(*JOIN)
+        await sink.until_all()
+
+
+async def test_names_are_those_of_callers(resolver: Build, realm: FakeRealm) -> None:
+    sink = Sink()
+    names = {"user_name": "email", "user_suffix": "@example.com"}
+    async with following(await resolver(**SETTINGS, **names), sink):
+        realm.record("UPDATE", "USER", "users/id-of-alice")  # has no address
+        realm.record("UPDATE", "USER", "users/id-of-dave")
+        await sink.until("dave")
+
+
+async def test_the_next_follower_continues(resolver: Build, realm: FakeRealm) -> None:
+    realm.record(*JOIN)
+    first = Sink()
+    async with following(await resolver(**SETTINGS), first):
+        pass
+    realm.record("UPDATE", "USER", "users/id-of-carol")
+    assert first.position is not None
+    second = Sink(first.position)
+    async with following(await resolver(**SETTINGS), second):
+        await second.until("alice", "carol")  # events of the last minute are repeated
+    realm.events.clear()
+    third = Sink(second.position)
+    async with following(await resolver(**SETTINGS), third):
+        await third.until_all()
+
+
+@pytest.mark.parametrize("position", [b"", b"{}", b"[]", b"[1]", b'["x", 1, 2, 3]', b"7", b"\xff"])
+async def test_a_position_that_cannot_be_used(
+    resolver: Build, realm: FakeRealm, position: bytes
+) -> None:
+    realm.record(*JOIN)
+    sink = Sink(position)
+    async with following(await resolver(**SETTINGS), sink):
+        await sink.until_all()
+    assert json.loads(sink.position or b"")[1:] == list(JOIN)
+
+
+async def test_nothing_has_ever_happened(resolver: Build, realm: FakeRealm) -> None:
+    first = Sink()
+    async with following(await resolver(**SETTINGS), first):
+        pass
+    realm.record(*JOIN)
+    second = Sink(first.position)
+    async with following(await resolver(**SETTINGS), second):
+        await second.until("alice")
+
+
+async def test_events_that_are_not_recorded(resolver: Build, realm: FakeRealm) -> None:
+    realm.records = False
+    asked = await resolver(**SETTINGS)
+    assert asked.changes is not None
+    with pytest.raises(CannotFollow, match=r"does not record admin events \(turn on"):
+        await asked.changes(Sink())
+    realm.records = True
+    sink = Sink()
+    async with following(asked, sink):
+        realm.records = False
+        with pytest.raises(CannotFollow, match="does not record"):
+            await sink.until("alice")
+    assert ALL not in sink.reports
+
+
+@pytest.mark.parametrize(
+    ("path", "reply", "message"),
+    [
+        ("/events/config", Reply(403, {"error": "HTTP 403 Forbidden"}), "grant the client"),
+        ("/admin-events", Reply(500, {"error": "unknown_error"}), "unknown_error"),
+        ("/admin-events", Reply(200, {}), "no list of objects"),
+        ("/admin-events", Reply(200, [{"time": "now"}]), "no usable time"),
+        ("/admin-events", Reply(429, {}), "throttling"),
+        ("/token", Reply(401, {"error": "invalid_client"}), "invalid_client"),
+    ],
+    ids=str,
+)
+async def test_faults(resolver: Build, api: RestApi, path: str, reply: Reply, message: str) -> None:
+    def fault(request: Request) -> Reply | None:
+        return reply if request.path.endswith(path) else None
+
+    api.fault = fault
+    asked = await resolver(**SETTINGS)
+    assert asked.changes is not None
+    with pytest.raises(CannotFollow, match=message):
+        await asked.changes(Sink())
+
+
+async def test_off_by_default(resolver: Build) -> None:
+    assert (await resolver()).changes is None
