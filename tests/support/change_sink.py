@@ -78,7 +78,7 @@ async def following(resolver: FollowingResolver, sink: Sink) -> AsyncIterator[as
     assert resolver.changes is not None
     task = asyncio.ensure_future(resolver.changes(sink))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             reached = asyncio.ensure_future(sink.until_reached())
             await asyncio.wait({task, reached}, return_when=asyncio.FIRST_COMPLETED)
             reached.cancel()

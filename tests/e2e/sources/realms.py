@@ -42,10 +42,13 @@ def user(name: str, *groups: str, **more: Any) -> dict[str, Any]:
 
 
 def realm(
-    name: str, groups: Sequence[Mapping[str, Any]], users: Sequence[Mapping[str, Any]]
+    name: str,
+    groups: Sequence[Mapping[str, Any]],
+    users: Sequence[Mapping[str, Any]],
+    rights: Sequence[str] = RIGHTS,
 ) -> dict[str, Any]:
     """Return a realm with a client of queuegate, and one that may only query users."""
-    ours, account = client(CLIENT, RIGHTS)
+    ours, account = client(CLIENT, rights)
     weak, weak_account = client("weak", ["query-users"])
     return {
         "realm": name,

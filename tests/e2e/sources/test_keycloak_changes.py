@@ -1,0 +1,185 @@
+"""`changes: admin_events` with a real Keycloak."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+import queuegate
+from queuegate_server.identity.resolver import CannotFollow
+from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from tests.e2e.sources import realms
+from tests.support.change_sink import Sink, following
+from tests.support.maven import BUILD_SECONDS
+from tests.support.servers.keycloak import Keycloak
+from tests.support.servers.queuegate_server import running_server
+
+pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(2 * BUILD_SECONDS)]
+
+Build = Callable[..., Awaitable[KeycloakResolver]]
+REALM = "changing"
+API = f"/admin/realms/{REALM}"
+SETTINGS = {"changes": "admin_events", "changes_interval": 0.2}
+
+
+class Administrator:
+    """Changes the realm, as its administrator does."""
+
+    def __init__(self, keycloak: Keycloak) -> None:
+        self._keycloak = keycloak
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        return self._keycloak.admin(method, f"{API}/{path}", body)
+
+    def user(self, name: str) -> str:
+        """Return the path of a user."""
+        [found] = self.send("GET", f"users?username={name}&exact=true")
+        return f"users/{found['id']}"
+
+    def group(self, name: str) -> str:
+        """Return the path of a group."""
+        [found] = self.send("GET", f"groups?search={name}&exact=true&populateHierarchy=false")
+        return f"groups/{found['id']}"
+
+    def record(self, *, on: bool) -> None:
+        """Turn the recording of admin events on or off."""
+        self.send("PUT", "events/config", {"adminEventsEnabled": on, "eventsEnabled": False})
+
+
+@pytest.fixture(scope="module")
+def realm(keycloak: Keycloak) -> Keycloak:
+    rights = (*realms.RIGHTS, "view-events")
+    groups = [realms.group(name) for name in ("data", "ops", "eng")]
+    users = [realms.user(name, "/data") for name in ("ann", "bob", "cid", "deleted")]
+    keycloak.add_realm(realms.realm(REALM, groups, users, rights) | {"adminEventsEnabled": True})
+    return keycloak
+
+
+@pytest.fixture
+def administrator(realm: Keycloak) -> Administrator:
+    return Administrator(realm)
+
+
+@pytest.fixture
+async def resolver(realm: Keycloak, ca: trustme.CA, tmp_path: Path) -> AsyncIterator[Build]:
+    opened: list[KeycloakResolver] = []
+
+    async def build(**more: Any) -> KeycloakResolver:
+        given = realms.settings(tmp_path, realm, ca, REALM) | SETTINGS | more
+        built = KeycloakResolver(KeycloakOptions.model_validate(given))
+        await built.open()
+        opened.append(built)
+        return built
+
+    yield build
+    for built in opened:
+        await built.close()
+
+
+async def test_who_joins_and_leaves(resolver: Build, administrator: Administrator) -> None:
+    sink = Sink()
+    async with following(await resolver(), sink):
+        path = f"{administrator.user('ann')}/{administrator.group('ops')}"
+        for method in ("PUT", "DELETE"):
+            administrator.send(method, path)
+            await sink.until("ann")
+            await sink.until("ann")  # the repetition
+
+
+async def test_a_user_who_is_changed(resolver: Build, administrator: Administrator) -> None:
+    sink = Sink()
+    async with following(await resolver(), sink):
+        bob = administrator.user("bob")
+        for enabled in (False, True):
+            administrator.send("PUT", bob, {"enabled": enabled})
+            await sink.until("bob")
+            await sink.until("bob")
+        administrator.send("POST", "users", {"username": "new", "enabled": True})
+        await sink.until("new")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda to: to.send("PUT", to.group("ops"), {"name": "operations"}),
+        lambda to: to.send(
+            "POST",
+            f"{to.group('eng')}/children",
+            {"id": to.group("data").partition("/")[2], "name": "data"},
+        ),
+        lambda to: to.send("DELETE", to.user("deleted")),
+        lambda to: to.send("DELETE", to.group("operations")),
+        lambda to: to.send("DELETE", "admin-events"),
+    ],
+    ids=[
+        "a group is renamed",
+        "a group is moved",
+        "a user is deleted",
+        "a group is deleted",
+        "the events are deleted",
+    ],
+)
+async def test_changes_that_concern_everybody(
+    resolver: Build, administrator: Administrator, change: Callable[[Administrator], None]
+) -> None:
+    sink = Sink()
+    administrator.send("PUT", administrator.user("cid"), {"lastName": "Doe"})
+    async with following(await resolver(), sink):
+        change(administrator)
+        await sink.until_all()
+
+
+async def test_changes_while_nothing_was_recorded(
+    resolver: Build, administrator: Administrator
+) -> None:
+    sink = Sink()
+    asked = await resolver()
+    async with following(asked, sink):
+        pass
+    administrator.record(on=False)
+    assert asked.changes is not None
+    with pytest.raises(CannotFollow, match="does not record admin events"):
+        await asked.changes(sink)
+    administrator.record(on=True)
+    async with following(asked, sink):
+        await sink.until_all()
+
+
+async def test_a_client_without_the_right(resolver: Build) -> None:
+    asked = await resolver(client_id="weak")
+    assert asked.changes is not None
+    with pytest.raises(CannotFollow, match="403"):
+        await asked.changes(Sink())
+
+
+def test_a_server_denies_who_has_left(
+    realm: Keycloak, administrator: Administrator, ca: trustme.CA, tmp_path: Path
+) -> None:
+    (tmp_path / "queues.yaml").write_text(
+        "partitions: [{name: default, queues: [{name: root, submitacl: ' eng'}]}]"
+    )
+    options = realms.settings(tmp_path, realm, ca, REALM) | SETTINGS
+    config = {
+        "policy": {"path": str(tmp_path / "queues.yaml")},
+        "resolvers": {"corp": {"type": "keycloak", "group_name": "name", **options}},
+        "partitions": {"default": {"resolver": "corp", "cache": {"positive_ttl": "1h"}}},
+    }
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(yaml.safe_dump(config))
+    path = f"{administrator.user('cid')}/{administrator.group('eng')}"
+    administrator.send("PUT", path)
+    with (
+        running_server("--config", str(file)) as server,
+        queuegate.Client(server.address) as client,
+    ):
+        assert client.check("cid", "root").allowed
+        administrator.send("DELETE", path)
+        end = time.monotonic() + 60
+        while client.check("cid", "root").allowed:
+            assert time.monotonic() < end
+            time.sleep(0.05)
