@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import CannotFollow, ChangeSink
 from queuegate_server.identity.rest.faults import RequestFault
 
@@ -119,43 +120,28 @@ class AdminEventFollower:
             raise CannotFollow(fault.text) from None
 
     async def _run(self, sink: ChangeSink) -> None:
-        position = sink.position
-        before: Callable[[], None] | None = None
-        if position is None:
+        # The lookup after a report may get groups from a cache of Keycloak.
+        reports = RepeatedReports(sink, self.interval)
+        if sink.position is None:
             await self.require_events()
             await self._read(max_pages=1)  # concerns nobody: everybody is invalidated now
+            sink.reached(self._position())
         else:
-            self._newest = decode_position(position)
-            before = await self._report(sink)
-        sink.reached(self._position())
+            self._newest = decode_position(sink.position)
+            reports.report(await self._changed(), self._position())
         while True:
             await asyncio.sleep(self.interval)
-            report = await self._report(sink)
-            # The lookup that followed may have got groups from a cache of Keycloak.
-            if before is not None:
-                before()
-            before = report
-            sink.reached(self._position())
+            reports.repeat()
+            reports.report(await self._changed(), self._position())
 
-    async def _report(self, sink: ChangeSink) -> Callable[[], None] | None:
-        """Report what has changed since the last time; return how to repeat the report, if any."""
+    async def _changed(self) -> Collection[str] | None:
+        """Return the users whose groups may have changed since the last time; None for all."""
         new = await self._read()
         await self.require_events()  # otherwise, these are not all changes
         affected = Affected(is_all=True) if new is None else affected_by(new)
-        if not affected.is_all and not affected.ids:
+        if affected.is_all or (self.is_vague and affected.ids):
             return None
-        users = None
-        if not affected.is_all and not self.is_vague:
-            users = await self.names_of(affected.ids)
-
-        def report() -> None:
-            if users is None:
-                sink.invalidate_all()
-            elif users:
-                sink.invalidate(users)
-
-        report()
-        return report
+        return await self.names_of(affected.ids)
 
     async def _read(self, max_pages: int = MAX_PAGES) -> Collection[AdminEvent] | None:
         """Return the events that have not been read before; None if some may be missing."""

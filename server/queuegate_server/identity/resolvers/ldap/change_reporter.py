@@ -1,18 +1,12 @@
-"""Reports changes of a directory: finds the names of the users concerned, and repeats each report.
-
-A report is repeated because the lookup that follows it may ask another server that lags behind, or
-memberOf may not have been updated yet. Positions are reported only after the repetition, so that
-the next follower repeats what this one could not.
-"""
+"""Reports changes of a directory, for which it finds the names of the users concerned."""
 
 import base64
 import json
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
+from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dn import normalize, parse_dn
@@ -25,20 +19,9 @@ from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 _CHUNK: Final = 100
 """The number of DNs or names per search."""
-_MAX_REPEATED: Final = 10_000
-"""The maximum number of users to invalidate again. If there are more, all users are."""
 
 OnConnection = Callable[[Callable[[LdapConnection], Awaitable[list[str]]]], Awaitable[list[str]]]
 """Calls a function with a connection for lookups; returns its result."""
-
-
-class _Repetition(NamedTuple):
-    """Users to invalidate again."""
-
-    due_at: float
-    users: frozenset[str] | None
-    """None for all users."""
-    position: bytes
 
 
 class ChangeReporter:
@@ -52,18 +35,12 @@ class ChangeReporter:
         on_connection: OnConnection,
     ) -> None:
         """Create a reporter to `sink`."""
-        self.sink: Final = sink
+        self.reports: Final = RepeatedReports(sink, options.repeat_after)
         self.names_at: Callable[[str], tuple[str, ...]] = _no_names
         """Returns the names of a user by the normalized DN; empty if they must be searched."""
         self._options = options
         self._users = users
         self._on_connection = on_connection
-        self._repetitions: deque[_Repetition] = deque()
-
-    @property
-    def due_at(self) -> float | None:
-        """When the next repetition is due (monotonic clock), if there is one."""
-        return self._repetitions[0].due_at if self._repetitions else None
 
     async def report(self, affected: Affected, position: bytes) -> None:
         """Report the affected users. `position` is the newest one that is covered.
@@ -71,31 +48,7 @@ class ChangeReporter:
         Raises LdapFault.
         """
         users = None if self._is_all(affected) else await self._names(affected)
-        self._invalidate(users)
-        is_final = not self._options.repeat_after or (users is not None and not users)
-        if is_final and not self._repetitions:
-            self.sink.reached(position)
-            return
-        self.sink.reached()
-        held = sum(len(each.users or ()) for each in self._repetitions)
-        if users is not None and held + len(users) > _MAX_REPEATED:
-            users = None
-        due_at = time.monotonic() + self._options.repeat_after
-        self._repetitions.append(_Repetition(due_at, users, position))
-
-    def repeat(self) -> None:
-        """Invalidate users again whose repetition is due."""
-        now = time.monotonic()
-        while self._repetitions and self._repetitions[0].due_at <= now:
-            _, users, position = self._repetitions.popleft()
-            self._invalidate(users)
-            self.sink.reached(position)
-
-    def _invalidate(self, users: frozenset[str] | None) -> None:
-        if users is None:
-            self.sink.invalidate_all()
-        elif users:
-            self.sink.invalidate(users)
+        self.reports.report(users, position)
 
     def _is_all(self, affected: Affected) -> bool:
         """Return whether all users must be invalidated.

@@ -99,7 +99,7 @@ class DirSyncFollower:
                 for number, (part, query) in enumerate(zip(self._parts, queries, strict=True)):
                     cookies[number] = await _ask(connection, query, cookies[number], part, affected)
                 await self._reporter.report(affected, self._position(url, cookies))
-                self._reporter.repeat()
+                self._reporter.reports.repeat()
         finally:
             connection.close()
 

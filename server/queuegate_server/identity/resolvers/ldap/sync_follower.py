@@ -132,8 +132,8 @@ class SyncFollower:
                 self._wake.clear()
                 affected, self._affected = self._affected, Affected()
                 await self._reporter.report(affected, _position(url, streams))
-            self._reporter.repeat()
-            due_at = self._reporter.due_at or beat_at
+            self._reporter.reports.repeat()
+            due_at = self._reporter.reports.due_at or beat_at
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, min(beat_at, due_at) - time.monotonic())):
                     await self._wake.wait()
