@@ -8,14 +8,13 @@ import pytest
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.keycloak.admin_events import (
     MAX_PAGES,
-    MAX_USERS,
     OVERLAP_MS,
     PAGE,
     AdminEvent,
-    Affected,
     affected_by,
 )
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from queuegate_server.identity.rest.following import MAX_AFFECTED, Affected
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.keycloak import FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, RestApi
@@ -55,10 +54,14 @@ def test_who_is_affected(operation: str, kind: str, path: str, affected: Affecte
     assert affected_by([AdminEvent(1, operation, kind, path)]) == affected
 
 
-def test_many_users_are_everybody() -> None:
-    events = [AdminEvent(1, "UPDATE", "USER", f"users/{n}") for n in range(MAX_USERS + 1)]
-    assert len(affected_by(events[1:]).ids) == MAX_USERS
-    assert affected_by(events) == EVERYBODY
+async def test_many_users_are_everybody(resolver: Build, realm: FakeRealm) -> None:
+    for number in range(MAX_AFFECTED + 1):
+        realm.join(f"u{number}")
+    sink = Sink()
+    async with following(await resolver(**SETTINGS), sink):
+        for number in range(MAX_AFFECTED + 1):
+            realm.record("UPDATE", "USER", f"users/id-of-u{number}", time=1_000_000)
+        await sink.until_all()
 
 
 async def test_a_change_is_reported_twice(resolver: Build, realm: FakeRealm) -> None:

@@ -42,6 +42,11 @@ class FakeTenant:
     secret: str = SECRET
     accepts: Callable[[str], bool] = lambda assertion: assertion == ASSERTION
     """Whether an assertion vouches for the application."""
+    changes: dict[str, list[Item]] = field(default_factory=lambda: {"users": [], "groups": []})
+    """What delta queries return, the oldest change first."""
+    changes_per_page: int = 2
+    is_synced: bool = True
+    """Whether links of delta queries are still known."""
     token: str = TOKEN
     lifetime: int = 3599
 
@@ -82,6 +87,8 @@ class FakeTenant:
             counts = request.query.get("$count") == "true"
             if request.headers.get("ConsistencyLevel") != "eventual" or not counts:
                 return error(400, "Request_UnsupportedQuery")
+        if parts[1:] == ["delta"]:
+            return self._delta(parts[0], request)
         found = self._found(parts, request)
         if isinstance(found, Reply):
             return found
@@ -99,6 +106,21 @@ class FakeTenant:
         if form.get("scope") != f"{self.url}/.default":
             return Reply(400, {"error": "invalid_scope"})
         body = {"access_token": self.token, "expires_in": self.lifetime, "token_type": "Bearer"}
+        return Reply(200, body)
+
+    def _delta(self, kind: str, request: Request) -> Reply:
+        changes, token = self.changes[kind], request.query["$deltatoken"]
+        if token == "latest":
+            assert request.query["$select"]
+            first = len(changes)
+        elif not self.is_synced:
+            return error(410, "SyncStateNotFound")
+        else:
+            first = int(token)
+        page = changes[first:][: self.changes_per_page]
+        is_last = first + len(page) == len(changes)
+        link = f"{self.url}{request.path}?$deltatoken={first + len(page)}"
+        body: Item = {"value": page, "@odata.deltaLink" if is_last else "@odata.nextLink": link}
         return Reply(200, body)
 
     def _found(self, parts: Sequence[str], request: Request) -> list[Item] | Reply:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from queuegate_server.identity.rest.faults import NotFound, RequestFault, Throttled, quoted
+from queuegate_server.identity.rest.faults import Gone, NotFound, RequestFault, Throttled, quoted
 
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 MAX_SMALL_BODY_BYTES: Final = 64 * 1024
@@ -20,6 +20,9 @@ DEFAULT_PAUSE: Final = 10.0
 MAX_PAUSE: Final = 300.0
 _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
+_GONE: Final = 410
+_RESYNC_CODES: Final = frozenset({"syncstatenotfound", "resyncrequired"})
+"""Errors of Microsoft Graph if a delta query cannot be continued."""
 _MAX_NAME_CHARS: Final = 1024
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -75,6 +78,8 @@ def check_answer(answer: HttpAnswer) -> None:
             "set the address to the one that it redirects to, if you trust that one",
         )
     reason = _reason(answer)
+    if status == _GONE or (reason or "").lower() in _RESYNC_CODES:
+        raise Gone(f"{what}: {reason or 'gone'} ({status})")
     if status == 404:  # noqa: PLR2004
         if reason is None:
             raise RequestFault(f"{what}: not found (404)", "check the address in the settings")

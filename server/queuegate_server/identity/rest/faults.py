@@ -28,6 +28,10 @@ class Throttled(RequestFault):
     """The provider asked for a pause, which has not ended yet."""
 
 
+class Gone(RequestFault):
+    """The provider no longer knows up to where changes have been read."""
+
+
 class NotFound(RequestFault):
     """The API, rather than a proxy in front of it, says that the object does not exist."""
 

@@ -139,6 +139,11 @@ class RestOptions(ResolverOptions):
             check_authorities(context)
         return context
 
+    @property
+    def follows(self) -> bool:
+        """Whether the provider's changes are followed."""
+        return False
+
     def needs_authorities(self) -> bool:
         """Return whether any address uses TLS."""
         return True

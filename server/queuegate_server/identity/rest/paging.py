@@ -65,13 +65,13 @@ async def linked_pages(
         yield items_of(page, what)
         if link is None:
             return
-        url = _next_page(link, first, below, what)
+        url = next_page(link, first, below, what)
         if str(url) in seen or len(seen) >= MAX_PAGES:
             raise RequestFault(f"{what}: the pages do not end")
         seen.add(str(url))
 
 
-def _next_page(link: object, first: URL, below: str, what: str) -> URL:
+def next_page(link: object, first: URL, below: str, what: str) -> URL:
     """Return the address in a link, which must not lead to another server. Raises RequestFault."""
     fault = RequestFault(
         f"{what}: the next page is on another server, to which no token is sent",

@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from typing import Any, Generic, TypeVar
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
-from queuegate_server.identity.resolver import LookupFailure, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import (
+    CannotFollow,
+    ChangeSink,
+    Following,
+    LookupFailure,
+    NoSuchUser,
+    Outcome,
+)
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import RequestFault, Throttled
 from queuegate_server.identity.rest.instrumentation import (
@@ -53,6 +60,10 @@ class Provider(ABC):
             names.update(dict.fromkeys(self.listed(page)))
         return names.keys()
 
+    async def follow(self, sink: ChangeSink) -> None:  # noqa: ARG002 - for others
+        """Follow the provider's changes until cancelled. Raises CannotFollow."""
+        raise CannotFollow("queuegate cannot follow the changes of this kind of provider")
+
 
 class RestResolver(ABC, Generic[O]):
     """Resolves groups from an identity provider with a REST API.
@@ -74,7 +85,8 @@ class RestResolver(ABC, Generic[O]):
         self._clock = clock
         self._observe = observe
         self._client: RestClient | None = None
-        self.provider: Provider | None = None
+        self._provider: Provider | None = None
+        self.changes: Following | None = self._follow if options.follows else None
 
     @abstractmethod
     def connect(self, client: RestClient, clock: Callable[[], float]) -> Provider:
@@ -84,11 +96,11 @@ class RestResolver(ABC, Generic[O]):
         """Prepare for lookups, without sending requests."""
         self._client = RestClient(self.options, self._clock, self._note)
         await self._client.open()
-        self.provider = self.connect(self._client, self._clock)
+        self._provider = self.connect(self._client, self._clock)
 
     async def close(self) -> None:
         """Close all connections."""
-        provider, self.provider = self.provider, None
+        provider, self._provider = self._provider, None
         client, self._client = self._client, None
         if provider is not None:
             await provider.credentials.close()
@@ -102,31 +114,37 @@ class RestResolver(ABC, Generic[O]):
 
     async def resolve(self, user: str) -> Outcome:
         """Look up a user."""
-        if self.provider is None:
+        if self._provider is None:
             return LookupFailure("the resolver is not open")
         name = requested_name(user, self.options)
         if isinstance(name, NoSuchUser):
             return name
         try:
-            return await self.provider.look_up(name)
+            return await self._provider.look_up(name)
         except RequestFault as fault:
             return LookupFailure(fault.text, too_many=isinstance(fault, Throttled))
 
     async def members(self, listing: MemberListing) -> None:
         """List group members. May raise ListingLimit."""
-        if self.provider is None:
+        if self._provider is None:
             listing.give_up("the resolver is not open")
             return
         try:
-            await self.provider.members(listing)
+            await self._provider.members(listing)
         except RequestFault as fault:
             listing.give_up(fault.text)
 
     async def all_users(self, limit: int) -> Collection[str]:
         """Return all user names. Raises CannotListUsers if there are more than `limit`."""
-        if self.provider is None:
+        if self._provider is None:
             raise CannotListUsers("the resolver is not open")
         try:
-            return await self.provider.users(limit)
+            return await self._provider.users(limit)
         except RequestFault as fault:
             raise CannotListUsers(fault.text) from None
+
+    async def _follow(self, sink: ChangeSink) -> None:
+        """Follow the provider's changes; see `Following`."""
+        if self._provider is None:
+            raise CannotFollow("the resolver is not open")
+        await self._provider.follow(sink)

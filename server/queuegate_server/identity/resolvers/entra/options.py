@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from queuegate_server.config_fields import check_file
+from queuegate_server.config_fields import Duration, check_file
 from queuegate_server.identity.resolvers.entra.assertion import check_certificate
 from queuegate_server.identity.rest.options import (
     Address,
@@ -72,6 +72,14 @@ class EntraOptions(RestOptions):
     groups: Literal["security", "synced", "all"] = "security"
     """security: security groups; synced: groups synchronized from an Active Directory; all: also
     Microsoft 365 groups and distribution lists."""
+    changes: Literal["none", "delta"] = "none"
+    """none: a change counts when cached groups expire; delta: Microsoft Graph is asked for changes
+    of groups and users."""
+    changes_interval: Annotated[Duration, Field(ge=1, le=120)] = 10.0
+    """With delta: how often Microsoft Graph is asked."""
+    repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 60.0
+    """With delta: when a change is applied again, in case a lookup still got the old groups. 0:
+    never."""
     page_size: int = Field(999, ge=10, le=999)
     """The number of entries per page."""
 
@@ -98,6 +106,11 @@ class EntraOptions(RestOptions):
         return CloudAddresses(
             (self.login_url or cloud.login).rstrip("/"), (self.graph_url or cloud.graph).rstrip("/")
         )
+
+    @property
+    def follows(self) -> bool:
+        """Whether the provider's changes are followed."""
+        return self.changes != "none"
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
         """Return a message and a remedy for each contradictory option."""

@@ -15,12 +15,14 @@ from yarl import URL
 from queuegate_server.config_fields import MIB
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.identity.resolver import KnownUser, Outcome
+from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.entra.assertion import signed_assertion
+from queuegate_server.identity.resolvers.entra.delta import DeltaQueries
 from queuegate_server.identity.resolvers.entra.options import EntraOptions
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
@@ -60,6 +62,13 @@ _USER_QUERY: Final = {"$select": "id,accountEnabled,userPrincipalName,onPremises
 _SELECT_GROUP: Final = (
     "id,displayName,securityEnabled,onPremisesSyncEnabled,onPremisesSamAccountName"
 )
+
+_USER_CHANGES: Final = "userPrincipalName,accountEnabled,onPremisesSamAccountName"
+_GROUP_CHANGES: Final = {
+    "id": "members,securityEnabled,onPremisesSyncEnabled",
+    "display_name": "members,securityEnabled,onPremisesSyncEnabled,displayName",
+    "sam_account_name": "members,securityEnabled,onPremisesSyncEnabled,onPremisesSamAccountName",
+}
 
 
 class Tenant(Provider):
@@ -123,6 +132,30 @@ class Tenant(Provider):
     def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
         """Return all users, page by page."""
         return self._pages("users", "/users", _USER_QUERY)
+
+    async def follow(self, sink: ChangeSink) -> None:
+        """Follow the tenant's changes until cancelled. Raises CannotFollow."""
+        options = self._options
+        selected = {"groups": _GROUP_CHANGES[options.group_name], "users": _USER_CHANGES}
+        await follow(
+            DeltaQueries(self._api, selected, self._changes),
+            sink,
+            self._name_of_user,
+            interval=options.changes_interval,
+            repeat_after=options.repeat_after,
+            is_vague=options.user_match == "casefold",
+        )
+
+    async def _changes(self, url: URL) -> Any:
+        headers = {"Prefer": "return=minimal"}
+        body, _ = await self._client.get("changes", url, self.credentials, headers)
+        return body
+
+    async def _name_of_user(self, key: str) -> str | None:
+        """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        user = await self._get("user", address(f"{self._api}/users/{segment(key)}", _USER_QUERY))
+        found = user.get(self._user_field) if isinstance(user, dict) else None
+        return listed_name(found, self._options) if isinstance(found, str) else None
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._options.user_name == "sam_account_name":

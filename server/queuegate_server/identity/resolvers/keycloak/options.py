@@ -61,6 +61,11 @@ class KeycloakOptions(RestOptions):
             )
         return self
 
+    @property
+    def follows(self) -> bool:
+        """Whether the provider's changes are followed."""
+        return self.changes != "none"
+
     def needs_authorities(self) -> bool:
         """Return whether the address uses TLS."""
         return parse_address(self.url).scheme == "https"

@@ -14,12 +14,13 @@ from yarl import URL
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
-from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEventFollower
+from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
@@ -118,13 +119,14 @@ class Realm(Provider):
     async def follow(self, sink: ChangeSink) -> None:
         """Follow the realm's changes until cancelled. Raises CannotFollow."""
         options = self._options
-        await AdminEventFollower(
-            self._require_events,
-            self._events,
-            self._names_of,
-            options.changes_interval,
+        await follow(
+            AdminEvents(self._require_events, self._events),
+            sink,
+            self._name_of,
+            interval=options.changes_interval,
+            repeat_after=options.changes_interval,
             is_vague=options.user_match == "casefold",
-        ).run(sink)
+        )
 
     async def _require_events(self) -> None:
         """Raise RequestFault unless the realm records admin events."""
@@ -143,20 +145,12 @@ class Realm(Provider):
         body, _ = await self._client.get("events", url, self.credentials)
         return items_of(body, "events")
 
-    async def _names_of(self, ids: Collection[str]) -> Collection[str] | None:
-        """Return the names of users, whether or not they are enabled; None if one is deleted."""
-        names: dict[str, None] = {}
-        for key in ids:
-            url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
-            try:
-                user, _ = await self._client.get("user", url, self.credentials)
-            except NotFound:
-                return None
-            found = user.get(self._options.user_name) if isinstance(user, dict) else None
-            name = listed_name(found, self._options) if isinstance(found, str) else None
-            if name is not None:
-                names[name] = None
-        return names
+    async def _name_of(self, key: str) -> str | None:
+        """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
+        user, _ = await self._client.get("user", url, self.credentials)
+        found = user.get(self._options.user_name) if isinstance(user, dict) else None
+        return listed_name(found, self._options) if isinstance(found, str) else None
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
         by_name = self._options.group_name == "name"

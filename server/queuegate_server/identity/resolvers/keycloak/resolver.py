@@ -1,15 +1,12 @@
 """The `keycloak` resolver."""
 
 import logging
-import time
 from collections.abc import Callable
 
 from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
-from queuegate_server.identity.resolver import CannotFollow, ChangeSink, Following
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.realm import Realm
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.instrumentation import StepObserver
 from queuegate_server.identity.rest.resolver import RestResolver
 
 _LOG = logging.getLogger("queuegate_server.identity.keycloak")
@@ -19,15 +16,6 @@ class KeycloakResolver(RestResolver[KeycloakOptions]):
     """Resolves groups from a realm of Keycloak."""
 
     Options = KeycloakOptions
-
-    def __init__(
-        self,
-        options: KeycloakOptions,
-        clock: Callable[[], float] = time.monotonic,
-        observe: StepObserver | None = None,
-    ) -> None:
-        super().__init__(options, clock, observe)
-        self.changes: Following | None = None if options.changes == "none" else self._follow
 
     def connect(self, client: RestClient, clock: Callable[[], float]) -> Realm:
         """Return the realm behind a client."""
@@ -41,9 +29,3 @@ class KeycloakResolver(RestResolver[KeycloakOptions]):
             _LOG.warning("%s", contradiction)
         warn_of_mode(self.options.client_secret_file, PUBLIC)
         await super().open()
-
-    async def _follow(self, sink: ChangeSink) -> None:
-        """Follow the realm's changes; see `Following`."""
-        if not isinstance(self.provider, Realm):
-            raise CannotFollow("the resolver is not open")
-        await self.provider.follow(sink)

@@ -1,0 +1,131 @@
+"""The changes of a tenant, as delta queries of Microsoft Graph show them.
+
+A delta query names the groups, or users, that have changed since the link that the answer before
+ended with. Members who were added to a group or removed from it are listed one by one. For other
+changes of groups, everybody is affected, because their members are not listed.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from yarl import URL
+
+from queuegate_server.identity.rest.faults import Gone
+from queuegate_server.identity.rest.following import Affected
+from queuegate_server.identity.rest.names import address
+from queuegate_server.identity.rest.paging import items_of, next_page
+
+MAX_PAGES: Final = 100
+"""If there are more pages of changes, everybody is affected."""
+_MEMBERS: Final = "members@delta"
+_REMOVED: Final = "@removed"
+_USER: Final = "#microsoft.graph.user"
+_GROUP: Final = "#microsoft.graph.group"
+_BELOW: Final = "/v1.0/"
+
+Fetch = Callable[[URL], Awaitable[Any]]
+"""Returns the JSON at an address. Raises Gone if a link is too old, or another RequestFault."""
+
+
+class DeltaQueries:
+    """Asks what has changed in a tenant. Implements `ChangeQuery`.
+
+    Args:
+        api: The address of the API.
+        selected: The properties of users and of groups whose changes count, by collection.
+        fetch: Returns the JSON at an address.
+    """
+
+    def __init__(self, api: str, selected: Mapping[str, str], fetch: Fetch) -> None:
+        self._starts = {
+            kind: address(f"{api}/{kind}/delta", {"$select": properties, "$deltatoken": "latest"})
+            for kind, properties in selected.items()
+        }
+        self._fetch = fetch
+        self._links: dict[str, str] = {}
+
+    @property
+    def position(self) -> bytes:
+        """The links to the next changes."""
+        return json.dumps(self._links, separators=(",", ":")).encode()
+
+    async def begin(self) -> None:
+        """Begin at the present. Raises RequestFault."""
+        for kind in self._starts:
+            await self._read(kind, Changes())
+
+    def resume(self, position: bytes) -> None:
+        """Continue at links. Unusable ones are requested anew."""
+        try:
+            value = json.loads(position)
+            self._links = {str(kind): str(link) for kind, link in value.items()}
+        except (ValueError, AttributeError):
+            self._links = {}
+
+    async def changed(self) -> Affected:
+        """Return whose groups may have changed since the last time. Raises RequestFault."""
+        changes = Changes()
+        for kind in self._starts:
+            if kind not in self._links:
+                changes.is_all = True
+            try:
+                await self._read(kind, changes)
+            except Gone:
+                changes.is_all = True
+                self._links.pop(kind, None)
+                await self._read(kind, changes)
+        return Affected(tuple(changes.ids), changes.is_all)
+
+    async def _read(self, kind: str, changes: "Changes") -> None:
+        """Read all changes of a collection, and remember the link to the next ones."""
+        start, what = self._starts[kind], f"changes of {kind}"
+        known = self._links.get(kind)
+        url = start if known is None else next_page(known, start, _BELOW, what)
+        for _ in range(MAX_PAGES):
+            body = await self._fetch(url)
+            given = body if isinstance(body, dict) else {}
+            for item in items_of(given.get("value"), what):
+                changes.add(kind, item)
+            end = given.get("@odata.deltaLink")
+            link = given.get("@odata.nextLink") if end is None else end
+            url = next_page(link, start, _BELOW, what)
+            if end is not None:
+                self._links[kind] = str(url)
+                return
+        raise Gone(f"{what}: more than {MAX_PAGES} pages")
+
+
+class Changes:
+    """Whose groups may have changed."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, None] = {}
+        self.is_all = False
+
+    def add(self, kind: str, item: Mapping[str, Any]) -> None:
+        """Add who is affected by a changed user or group."""
+        properties = item.keys() - {"id", _MEMBERS}
+        if kind == "users" and _REMOVED not in item:
+            self._add_user(item)
+        elif any(not name.startswith("@") or name == _REMOVED for name in properties):
+            self.is_all = True
+        else:
+            members = item.get(_MEMBERS, [])
+            for member in members if isinstance(members, list) else [None]:
+                self._add_member(member)
+
+    def _add_member(self, member: object) -> None:
+        given = member if isinstance(member, dict) else {}
+        kind = given.get("@odata.type")
+        if kind == _USER:
+            self._add_user(given)
+        elif kind == _GROUP or not isinstance(kind, str):
+            self.is_all = True  # the members of a nested group are not listed
+
+    def _add_user(self, user: Mapping[str, Any]) -> None:
+        key = user.get("id")
+        if isinstance(key, str) and key:
+            self.ids[key] = None
+        else:
+            self.is_all = True

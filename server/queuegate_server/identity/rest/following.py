@@ -1,0 +1,92 @@
+"""Follows a provider that can be asked, every few seconds, what has changed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from queuegate_server.identity.repeated_reports import RepeatedReports
+from queuegate_server.identity.resolver import CannotFollow, ChangeSink
+from queuegate_server.identity.rest.faults import NotFound, RequestFault
+
+MAX_AFFECTED: Final = 100
+"""If an answer concerns more users, everybody is affected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """Whose groups may have changed."""
+
+    ids: Collection[str] = ()
+    """The ids of users."""
+    is_all: bool = False
+
+
+class ChangeQuery(Protocol):
+    """Asks a provider what has changed. The methods raise RequestFault."""
+
+    @property
+    def position(self) -> bytes:
+        """Where another query can continue."""
+
+    async def begin(self) -> None:
+        """Begin at the present, without a position."""
+
+    def resume(self, position: bytes) -> None:
+        """Continue at a position. If it is unknown, `changed` returns that all are affected."""
+
+    async def changed(self) -> Affected:
+        """Return whose groups may have changed since the last time."""
+
+
+async def follow(
+    query: ChangeQuery,
+    sink: ChangeSink,
+    name_of: Callable[[str], Awaitable[str | None]],
+    *,
+    interval: float,
+    repeat_after: float,
+    is_vague: bool,
+) -> None:
+    """Follow a provider until cancelled. Raises CannotFollow.
+
+    Args:
+        query: What the provider is asked.
+        sink: Receives the changes.
+        name_of: Returns the name of a user, as callers know it, by the id; None if callers cannot
+            know the user. Raises NotFound or another RequestFault.
+        interval: The pause between two questions, in seconds.
+        repeat_after: When a change is reported again, in seconds, because the lookup after the
+            first report may have got old groups.
+        is_vague: Whether callers may spell names in any case, so that every change concerns
+            everybody.
+    """
+
+    async def changed() -> Collection[str] | None:
+        affected = await query.changed()
+        if affected.is_all or len(affected.ids) > MAX_AFFECTED or (is_vague and affected.ids):
+            return None
+        names: dict[str, None] = {}
+        for key in affected.ids:
+            try:
+                name = await name_of(key)
+            except NotFound:
+                return None  # the name of a deleted user is unknown
+            if name is not None:
+                names[name] = None
+        return names
+
+    reports = RepeatedReports(sink, repeat_after)
+    try:
+        if sink.position is None:
+            await query.begin()  # everybody is invalidated now
+            sink.reached(query.position)
+        else:
+            query.resume(sink.position)
+            reports.report(await changed(), query.position)
+        while True:
+            await asyncio.sleep(interval)
+            reports.repeat()
+            reports.report(await changed(), query.position)
+    except RequestFault as fault:
+        raise CannotFollow(fault.text) from None

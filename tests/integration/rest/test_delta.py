@@ -1,0 +1,225 @@
+"""`changes: delta` with a fake of Microsoft Graph. No tenant was asked."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from queuegate_server.identity.resolver import CannotFollow
+from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, Changes
+from queuegate_server.identity.resolvers.entra.options import EntraOptions
+from queuegate_server.identity.resolvers.entra.resolver import EntraResolver
+from tests.support.change_sink import Sink, following
+from tests.support.fakes.graph import (
+    API,
+    CLIENT,
+    SECRET,
+    TENANT,
+    FakeTenant,
+    error,
+    identity,
+)
+from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
+
+pytestmark = pytest.mark.usefixtures("no_task_left")
+
+Build = Callable[..., Awaitable[EntraResolver]]
+ALICE, BOB = "alice@example.com", "bob@example.com"
+USER, GROUP = "#microsoft.graph.user", "#microsoft.graph.group"
+GONE = {"@removed": {"reason": "deleted"}}
+
+
+def member(name: str, kind: str = USER, **more: Any) -> dict[str, Any]:
+    return {"@odata.type": kind, "id": identity(name), **more}
+
+
+def changed_group(*members: Any, **more: Any) -> dict[str, Any]:
+    return {"id": identity("data"), "members@delta": list(members), **more}
+
+
+@pytest.fixture
+def tenant() -> FakeTenant:
+    tenant = FakeTenant()
+    tenant.add_user(ALICE, "data")
+    tenant.add_user(BOB, "data", accountEnabled=False)
+    return tenant
+
+
+@pytest.fixture
+def api(tenant: FakeTenant, ca: trustme.CA) -> Iterator[RestApi]:
+    with running_api(tenant.answer, ca) as running:
+        tenant.url = running.url
+        yield running
+
+
+@pytest.fixture
+async def resolver(api: RestApi, ca_file: Path, tmp_path: Path) -> AsyncIterator[Build]:
+    file = tmp_path / "secret"
+    file.write_text(SECRET)
+    file.chmod(0o600)
+    opened: list[EntraResolver] = []
+
+    async def build(**more: Any) -> EntraResolver:
+        given = {
+            "tenant": TENANT,
+            "client_id": CLIENT,
+            "client_secret_file": file,
+            "login_url": api.url,
+            "graph_url": api.url,
+            "ca_file": ca_file,
+            "changes": "delta",
+            "changes_interval": 1,
+            "repeat_after": 0,
+            "connect_timeout": 30,
+            "request_timeout": 30,
+            "lookup_timeout": 60,
+        }
+        built = EntraResolver(EntraOptions.model_validate(given | more))
+        await built.open()
+        opened.append(built)
+        return built
+
+    yield build
+    for built in opened:
+        await built.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "users"),
+    [
+        ("groups", changed_group(member(ALICE), member(BOB, **GONE)), {ALICE, BOB}),
+        ("groups", changed_group(), set()),
+        ("groups", changed_group(member("x", "#microsoft.graph.device")), set()),
+        ("groups", changed_group(member("nested", GROUP)), None),
+        ("groups", changed_group(member("nested", GROUP, **GONE)), None),
+        ("groups", changed_group({"id": identity(ALICE)}), None),
+        ("groups", changed_group({"@odata.type": USER}), None),
+        ("groups", changed_group("text"), None),
+        ("groups", changed_group(displayName="renamed"), None),
+        ("groups", changed_group(securityEnabled=False), None),
+        ("groups", {"id": identity("data"), **GONE}, None),
+        ("groups", {"id": identity("data"), "members@delta": {}}, None),
+        ("users", {"id": identity(ALICE), "accountEnabled": False}, {ALICE}),
+        ("users", {"id": identity(ALICE), **GONE}, None),
+        ("users", {"id": ""}, None),
+        ("users", {}, None),
+    ],
+)
+def test_who_is_affected(kind: str, item: dict[str, Any], users: set[str] | None) -> None:
+    changes = Changes()
+    changes.add(kind, item)
+    assert changes.is_all == (users is None)
+    if users is not None:
+        assert set(changes.ids) == set(map(identity, users))
+
+
+async def test_members_and_users(resolver: Build, tenant: FakeTenant) -> None:
+    sink = Sink()
+    tenant.changes["groups"].append(changed_group(displayName="before"))
+    async with following(await resolver(user_suffix="@example.com"), sink):
+        assert sink.reports == []
+        tenant.changes["groups"].append(changed_group(member(BOB, **GONE)))
+        await sink.until("bob")  # whose account is disabled
+        tenant.changes["users"].append({"id": identity(ALICE), "accountEnabled": True})
+        await sink.until("alice")
+
+
+async def test_a_change_is_repeated(resolver: Build, tenant: FakeTenant) -> None:
+    sink = Sink()
+    async with following(await resolver(repeat_after=1), sink):
+        tenant.changes["groups"].append(changed_group(member(ALICE)))
+        await sink.until(ALICE)
+        await sink.until(ALICE)
+
+
+async def test_changes_come_in_pages(resolver: Build, tenant: FakeTenant) -> None:
+    sink = Sink()
+    async with following(await resolver(), sink):
+        tenant.changes["groups"] += [changed_group(member(ALICE))] * 4
+        tenant.changes["groups"].append(changed_group(member(BOB)))
+        await sink.until(ALICE, BOB)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tenant: tenant.changes["groups"].append(changed_group(displayName="renamed")),
+        lambda tenant: tenant.changes["users"].append({"id": identity("nobody")}),
+        lambda tenant: setattr(tenant, "is_synced", False),
+        lambda tenant: tenant.changes["users"].extend(
+            [{"id": identity(ALICE)}] * (MAX_PAGES * tenant.changes_per_page + 1)
+        ),
+    ],
+    ids=["a group is renamed", "a user is unknown", "links are forgotten", "many pages"],
+)
+async def test_other_changes_concern_everybody(
+    resolver: Build, tenant: FakeTenant, change: Callable[[FakeTenant], None]
+) -> None:
+    sink = Sink()
+    async with following(await resolver(), sink):
+        change(tenant)
+        await sink.until_all()
+
+
+async def test_names_in_any_case_concern_everybody(resolver: Build, tenant: FakeTenant) -> None:
+    sink = Sink()
+    async with following(await resolver(user_match="casefold"), sink):
+        tenant.changes["groups"].append(changed_group(member(ALICE)))
+        await sink.until_all()
+
+
+async def test_the_next_follower_continues(resolver: Build, tenant: FakeTenant) -> None:
+    first = Sink()
+    async with following(await resolver(), first):
+        pass
+    tenant.changes["groups"].append(changed_group(member(ALICE)))
+    second = Sink(first.position)
+    async with following(await resolver(), second):
+        await second.until(ALICE)
+
+
+@pytest.mark.parametrize("position", [b"", b"[]", b"{}", b"7", b'{"users": 1}', b"\xff"])
+async def test_a_position_that_cannot_be_used(resolver: Build, position: bytes) -> None:
+    sink = Sink(position)
+    if b"1" in position:
+        asked = await resolver()
+        assert asked.changes is not None
+        with pytest.raises(CannotFollow, match="another server"):
+            await asked.changes(sink)
+        return
+    async with following(await resolver(), sink):
+        await sink.until_all()
+    assert set(json.loads(sink.position or b"")) == {"users", "groups"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (error(403, "Authorization_RequestDenied"), "grant the client"),
+        (error(429, "TooManyRequests"), "throttling"),
+        (Reply(200, {}), "no list of objects"),
+        (Reply(200, {"value": []}), "another server"),
+        (
+            Reply(200, {"value": [], "@odata.deltaLink": f"https://evil.example{API}/users/delta"}),
+            "another server",
+        ),
+        (Reply(200, {"value": [7], "@odata.deltaLink": ""}), "no list of objects"),
+    ],
+    ids=str,
+)
+async def test_faults(resolver: Build, api: RestApi, reply: Reply, message: str) -> None:
+    def fault(request: Request) -> Reply | None:
+        return reply if request.path.endswith("/delta") else None
+
+    api.fault = fault
+    asked = await resolver()
+    assert asked.changes is not None
+    with pytest.raises(CannotFollow, match=message):
+        await asked.changes(Sink())
+
+
+async def test_off_by_default(resolver: Build) -> None:
+    assert (await resolver(changes="none")).changes is None
