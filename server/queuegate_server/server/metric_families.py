@@ -116,7 +116,7 @@ METRICS: Final[Mapping[str, Family]] = {
     "queuegate_resolver_changes_lag_seconds": Family(
         Gauge,
         "Seconds since all changes of the source were last known to be in effect; up to 10 while "
-        "the source is followed (dirsync, admin_events: changes_interval), 0 on standby.",
+        "the source is followed, or changes_interval if it is asked for changes; 0 on standby.",
         _RESOLVER,
     ),
     "queuegate_resolver_changes": Family(

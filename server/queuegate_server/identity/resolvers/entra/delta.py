@@ -5,13 +5,14 @@ ended with. Members who were added to a group or removed from it are listed one 
 changes of groups, everybody is affected, because their members are not listed.
 """
 
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from yarl import URL
 
-from queuegate_server.identity.rest.faults import Gone
+from queuegate_server.identity.rest.faults import Gone, RequestFault
 from queuegate_server.identity.rest.following import Affected
 from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
@@ -58,10 +59,14 @@ class DeltaQueries:
     def resume(self, position: bytes) -> None:
         """Continue at links. Unusable ones are requested anew."""
         try:
-            value = json.loads(position)
-            self._links = {str(kind): str(link) for kind, link in value.items()}
-        except (ValueError, AttributeError):
-            self._links = {}
+            known = json.loads(position)
+        except ValueError:
+            known = None
+        self._links = {}
+        for kind, start in self._starts.items():
+            with contextlib.suppress(RequestFault):
+                link = known.get(kind) if isinstance(known, dict) else None
+                self._links[kind] = str(next_page(link, start, _BELOW, kind))
 
     async def changed(self) -> Affected:
         """Return whose groups may have changed since the last time. Raises RequestFault."""
@@ -80,8 +85,7 @@ class DeltaQueries:
     async def _read(self, kind: str, changes: "Changes") -> None:
         """Read all changes of a collection, and remember the link to the next ones."""
         start, what = self._starts[kind], f"changes of {kind}"
-        known = self._links.get(kind)
-        url = start if known is None else next_page(known, start, _BELOW, what)
+        url = URL(self._links[kind], encoded=True) if kind in self._links else start
         for _ in range(MAX_PAGES):
             body = await self._fetch(url)
             given = body if isinstance(body, dict) else {}
@@ -89,6 +93,8 @@ class DeltaQueries:
                 changes.add(kind, item)
             end = given.get("@odata.deltaLink")
             link = given.get("@odata.nextLink") if end is None else end
+            if link is None:
+                raise RequestFault(f"{what}: the server sent no link to further changes")
             url = next_page(link, start, _BELOW, what)
             if end is not None:
                 self._links[kind] = str(url)
