@@ -30,7 +30,7 @@ Build = Callable[..., Awaitable[EntraResolver]]
 ALICE, BOB = "alice@example.com", "bob@example.com"
 USER, GROUP = "#microsoft.graph.user", "#microsoft.graph.group"
 FOREIGN = json.dumps(dict.fromkeys(("users", "groups"), "https://evil.example/v1.0/x")).encode()
-GONE = {"@removed": {"reason": "deleted"}}
+GONE: dict[str, Any] = {"@removed": {"reason": "deleted"}}
 
 
 def member(name: str, kind: str = USER, **more: Any) -> dict[str, Any]:
