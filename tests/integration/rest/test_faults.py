@@ -19,6 +19,7 @@ from queuegate_server.identity.rest.answers import (
     DEFAULT_PAUSE,
     MAX_BODY_BYTES,
     MAX_PAUSE,
+    MAX_SMALL_BODY_BYTES,
     MAX_VALUES,
 )
 from tests.integration.rest.conftest import Build
@@ -52,7 +53,6 @@ def only(path: str, reply: Reply) -> Callable[[Request], Reply | None]:
         (Reply(200, [], cut=1), "ended the connection"),
         (Reply(200, b'[{"id": "x"}]', cut=3), "ended the connection"),
         (Reply(200, b" " * (MAX_BODY_BYTES + 1)), "larger than 2 MiB"),
-        (Reply(200, b"[" + b"[]," * MAX_VALUES + b"[]]"), "more than 50000 values"),
         (Reply(200, b"x", {"Content-Encoding": "gzip"}), "compressed"),
         (Reply(302, b"", {"Location": "https://elsewhere.example"}), "redirects (302)"),
         (Reply(308, b"", {"Location": "/"}), "redirects (308)"),
@@ -80,6 +80,18 @@ async def test_a_faulty_answer(
     assert TOKEN not in outcome.detail
     api.fault = lambda _: None
     assert await asked.resolve("alice") == ALICE
+
+
+async def test_bodies_that_would_take_long_to_decode(resolver: Build, api: RestApi) -> None:
+    asked = await resolver()
+    for path, body, detail in (
+        ("/token", b" " * (MAX_SMALL_BODY_BYTES + 1), "larger than 64 KiB"),
+        ("/users", b"[" + b"[]," * MAX_VALUES + b"[]]", "more than 50000 values"),
+    ):
+        api.fault = only(path, Reply(200, body))
+        outcome = await asked.resolve("alice")
+        assert isinstance(outcome, LookupFailure)
+        assert detail in outcome.detail
 
 
 async def test_a_page_that_is_missing(resolver: Build, realm: FakeRealm, api: RestApi) -> None:
