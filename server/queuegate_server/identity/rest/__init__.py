@@ -3,6 +3,7 @@
 settings     options
 requests     client, answers, tokens, paging, names
 lookups      resolver
+changes      following
 errors       faults
 metrics      instrumentation
 """
