@@ -4,8 +4,12 @@ gRPC delivers one call at a time, and each delivery takes several iterations of 
 Therefore, pauses are longer than steps, and all connections and lookups pause together.
 """
 
+import asyncio
 import time
-from typing import Final
+from collections.abc import AsyncIterator, Iterable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 LONG_BYTES: Final = 65_536
 """The size in bytes above which responses are read in steps."""
@@ -37,3 +41,23 @@ class Pacer:
 
 
 PACER: Final = Pacer()
+
+
+async def take_turn() -> None:
+    """Wait until the next step may start."""
+    while (pause := PACER.wait()) > 0:  # noqa: ASYNC110 - waits for a time
+        await asyncio.sleep(pause)
+
+
+async def in_steps(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield items, pausing after each step of a few milliseconds."""
+    start = time.monotonic()
+    end = start + FREE_SECONDS
+    for item in items:
+        if (now := time.monotonic()) > end:
+            PACER.wait(now - start)
+            await take_turn()
+            start = time.monotonic()
+            end = start + STEP_SECONDS
+        yield item
+    PACER.wait(time.monotonic() - start)

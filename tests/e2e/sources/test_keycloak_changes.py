@@ -54,8 +54,8 @@ class Administrator:
 @pytest.fixture(scope="module")
 def realm(keycloak: Keycloak) -> Keycloak:
     rights = (*realms.RIGHTS, "view-events")
-    groups = [realms.group(name) for name in ("data", "ops", "eng")]
-    users = [realms.user(name, "/data") for name in ("ann", "bob", "cid", "deleted")]
+    groups = [realms.group(name) for name in ("joined", "renamed", "moved", "gone", "eng")]
+    users = [realms.user(name, "/moved") for name in ("ann", "bob", "cid", "deleted")]
     keycloak.add_realm(realms.realm(REALM, groups, users, rights) | {"adminEventsEnabled": True})
     return keycloak
 
@@ -84,7 +84,7 @@ async def resolver(realm: Keycloak, ca: trustme.CA, tmp_path: Path) -> AsyncIter
 async def test_who_joins_and_leaves(resolver: Build, administrator: Administrator) -> None:
     sink = Sink()
     async with following(await resolver(), sink):
-        path = f"{administrator.user('ann')}/{administrator.group('ops')}"
+        path = f"{administrator.user('ann')}/{administrator.group('joined')}"
         for method in ("PUT", "DELETE"):
             administrator.send(method, path)
             await sink.until("ann")
@@ -106,14 +106,14 @@ async def test_a_user_who_is_changed(resolver: Build, administrator: Administrat
 @pytest.mark.parametrize(
     "change",
     [
-        lambda to: to.send("PUT", to.group("ops"), {"name": "operations"}),
+        lambda to: to.send("PUT", to.group("renamed"), {"name": "new"}),
         lambda to: to.send(
             "POST",
             f"{to.group('eng')}/children",
-            {"id": to.group("data").partition("/")[2], "name": "data"},
+            {"id": to.group("moved").partition("/")[2], "name": "moved"},
         ),
         lambda to: to.send("DELETE", to.user("deleted")),
-        lambda to: to.send("DELETE", to.group("operations")),
+        lambda to: to.send("DELETE", to.group("gone")),
         lambda to: to.send("DELETE", "admin-events"),
     ],
     ids=[

@@ -134,7 +134,7 @@ def text_field(item: object, key: str, what: str) -> str:
 
 def is_name(text: str) -> bool:
     """Return whether a text can be a name: not empty, no control characters, no lone surrogates."""
-    return bool(text) and not _UNPRINTABLE.search(text)
+    return bool(text) and (text.isprintable() or not _UNPRINTABLE.search(text))
 
 
 def _reason(answer: HttpAnswer) -> str | None:

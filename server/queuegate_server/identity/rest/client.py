@@ -11,7 +11,7 @@ import aiohttp
 from yarl import URL
 
 from queuegate_server.identity.certificates import certificate_advice
-from queuegate_server.identity.long_work import PACER
+from queuegate_server.identity.long_work import PACER, take_turn
 from queuegate_server.identity.rest.answers import (
     MAX_BODY_BYTES,
     HttpAnswer,
@@ -274,8 +274,7 @@ async def _decode(answer: HttpAnswer) -> Any:
 
     Raises RequestFault.
     """
-    while (pause := PACER.wait()) > 0:  # noqa: ASYNC110 - waits for a time
-        await asyncio.sleep(pause)
+    await take_turn()
     start = time.perf_counter()
     try:
         return decoded(answer)

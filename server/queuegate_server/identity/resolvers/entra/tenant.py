@@ -14,6 +14,7 @@ from yarl import URL
 
 from queuegate_server.config_fields import MIB
 from queuegate_server.files.safe_open import read_regular
+from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.entra.assertion import signed_assertion
@@ -125,7 +126,7 @@ class Tenant(Provider):
                 path = f"/groups/{key}/transitiveMembers/microsoft.graph.user"
                 query = _USER_QUERY | {"$count": "true"}
                 async for page in self._pages("members", path, query, listing):
-                    for user in self.listed(page):
+                    async for user in in_steps(self.listed(page)):
                         listing.add(name, user)
             listing.done(name, missing)
 
@@ -181,7 +182,7 @@ class Tenant(Provider):
         query = {"$select": _SELECT_GROUP, "$count": "true"}
         path = f"/users/{segment(user)}/transitiveMemberOf/microsoft.graph.group"
         async for page in self._pages("groups", path, query):
-            for group in page:
+            async for group in in_steps(page):
                 name = self._name_of(group)
                 if name is not None:
                     names[text_field(group, "id", "groups")] = name

@@ -21,7 +21,8 @@ def leaf(path: str) -> str:
 
 def names_itself(path: str, name: str) -> bool:
     """Return whether a path ends in a group's name, with escaped slashes."""
-    return leaf(path) == name
+    end = "/" + name.replace("/", _ESCAPED)
+    return path.startswith("/") and path.endswith(end) and path[-len(end) - 1 : -len(end)] != "~"
 
 
 def ancestors(path: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from yarl import URL
 
+from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
@@ -156,7 +157,7 @@ class Realm(Provider):
         by_name = self._options.group_name == "name"
         names: dict[str, str] = {}
         async for page in self._pages("groups", f"/users/{segment(user)}/groups", {}):
-            for group in page:
+            async for group in in_steps(page):
                 path, name = (
                     text_field(group, "path", "groups"),
                     text_field(group, "name", "groups"),
@@ -169,8 +170,8 @@ class Realm(Provider):
                 names[path] = name
                 if self._options.parents:
                     names |= {above: leaf(above) for above in ancestors(path)}
-            if len(names) > self._options.max_groups:
-                raise too_many_groups(self._options)
+                if len(names) > self._options.max_groups:
+                    raise too_many_groups(self._options)
         if not by_name:
             return spelled(names, self._options)
         await self._unique.check(
@@ -222,7 +223,7 @@ class Realm(Provider):
     ) -> None:
         key = segment(text_field(group, "id", "groups"))
         async for page in self._pages("members", f"/groups/{key}/members", {}, listing):
-            for user in self.listed(page):
+            async for user in in_steps(self.listed(page)):
                 listing.add(name, user, above)
         if not self._options.parents:
             return

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from yarl import URL
 
+from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
@@ -81,7 +82,7 @@ class Organization(Provider):
             for group in found:
                 key = segment(text_field(group, "id", "group"))
                 async for page in self._pages("members", f"/groups/{key}/users", {}, listing):
-                    for user in self.listed(page):
+                    async for user in in_steps(self.listed(page)):
                         listing.add(name, user)
             listing.done(name, missing)
 
@@ -102,7 +103,7 @@ class Organization(Provider):
         names: dict[str, str] = {}
         url = URL(f"{self._api}/users/{segment(user)}/groups", encoded=True)
         async for page in linked_pages(self._fetch("groups"), url, self._below, "groups"):
-            for group in page:
+            async for group in in_steps(page):
                 name = self._name_of(group)
                 if name is not None:
                     names[text_field(group, "id", "groups")] = name
