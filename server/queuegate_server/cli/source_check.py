@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -11,14 +13,25 @@ from queuegate_server.cli import EXIT_NO
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.cli.ldap_check import check_ldap
 from queuegate_server.cli.lookup_output import show_outcome, show_step
+from queuegate_server.formats.diagnostics import printable
 from queuegate_server.identity import registry
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ChainOptions
 from queuegate_server.identity.registry import ConfiguredResolver
-from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome, Resolver
+from queuegate_server.identity.resolver import (
+    CannotFollow,
+    Following,
+    KnownUser,
+    LookupFailure,
+    Outcome,
+    Resolver,
+)
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.rest.options import RestOptions
 from queuegate_server.settings.load import SettingsError, load_settings
+
+FOLLOW_SECONDS: Final = 30.0
+"""How long a source may take until it is followed."""
 
 
 @click.command("source-check")
@@ -30,10 +43,11 @@ def source_check(config: Path, name: str, user: str, overrides: tuple[str, ...])
     """Look up USER in the resolver NAME, and show every step.
 
     NAME is a key of `resolvers` in the settings. If it is a chain, each of its resolvers is asked.
-    If it is of type ldap, every server is asked.
+    If it is of type ldap, every server is asked. If the settings ask for changes, the source is
+    followed for a moment.
 
-    Exit status: 0 if the user is found and no lookup fails, 1 if not, 2 for incorrect usage or
-    configuration.
+    Exit status: 0 if the user is found, no lookup fails and changes can be followed, 1 if not, 2
+    for incorrect usage or configuration.
     """
     try:
         resolvers = load_settings(config, os.environ, overrides).resolvers
@@ -60,11 +74,14 @@ async def _check_all(resolvers: dict[str, ConfiguredResolver], user: str) -> boo
 async def _check(name: str, configured: ConfiguredResolver, user: str) -> bool | None:
     """Ask a resolver. Return whether it knows the user; None if it fails."""
     click.echo(f"resolver {name} ({configured.type}), user {user!r}")
+    found: bool | None
     if isinstance(configured.options, LdapOptions):
-        return await check_ldap(configured.options, user)
-    outcome = await _look_up(name, configured, user)
-    show_outcome(outcome)
-    return None if isinstance(outcome, LookupFailure) else isinstance(outcome, KnownUser)
+        found = await check_ldap(configured.options, user)
+    else:
+        outcome = await _look_up(name, configured, user)
+        show_outcome(outcome)
+        found = None if isinstance(outcome, LookupFailure) else isinstance(outcome, KnownUser)
+    return found if await _check_changes(name, configured) else None
 
 
 async def _look_up(name: str, configured: ConfiguredResolver, user: str) -> Outcome:
@@ -86,3 +103,61 @@ async def _look_up(name: str, configured: ConfiguredResolver, user: str) -> Outc
         return await guarded.resolve(user)
     finally:
         await guarded.close()
+
+
+class _Confirmation:
+    """A sink that waits until the source is followed. Implements `ChangeSink`."""
+
+    position = None
+
+    def __init__(self) -> None:
+        self.is_followed = asyncio.Event()
+
+    def invalidate(self, users: Collection[str]) -> None:
+        """Ignore the changes."""
+
+    def invalidate_all(self) -> None:
+        """Ignore the changes."""
+
+    def reached(self, _position: bytes | None = None) -> None:
+        """Note that the source is followed."""
+        self.is_followed.set()
+
+
+async def _check_changes(name: str, configured: ConfiguredResolver) -> bool:
+    """Return whether the source can be followed, if the settings ask for it."""
+    options = configured.options
+    if isinstance(options, ChainOptions):
+        raise TypeError("chains cannot be nested")
+    resolver = registry.resolver_type(configured.type)(options)
+    changes: Following | None = getattr(resolver, "changes", None)
+    if changes is None:
+        return True
+    guarded = GuardedResolver(name, resolver, options)
+    try:
+        await guarded.open()
+        fault = await _follow(changes)
+    except Exception as error:
+        fault = f"the resolver cannot be opened: {type(error).__name__}: {error}"
+    finally:
+        await guarded.close()
+    click.echo(f"  changes: {printable(fault) if fault else 'can be followed'}")
+    return not fault
+
+
+async def _follow(changes: Following) -> str:
+    """Follow a source until that is confirmed. Return why it is impossible, or "" if it is not."""
+    sink = _Confirmation()
+    following = asyncio.ensure_future(changes(sink))
+    confirmed = asyncio.create_task(sink.is_followed.wait())
+    done, _ = await asyncio.wait(
+        {following, confirmed}, timeout=FOLLOW_SECONDS, return_when=asyncio.FIRST_COMPLETED
+    )
+    for task in (following, confirmed):
+        task.cancel()
+    outcome, _ = await asyncio.gather(following, confirmed, return_exceptions=True)
+    if confirmed in done:
+        return ""
+    if isinstance(outcome, CannotFollow):
+        return f"cannot be followed: {outcome}"
+    return f"not followed within {FOLLOW_SECONDS:g} s"

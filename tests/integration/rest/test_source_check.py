@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from tests.support.fakes.keycloak import SECRET, TOKEN
+from tests.support.fakes.keycloak import SECRET, TOKEN, FakeRealm
 from tests.support.fakes.rest_api import Reply, RestApi
 
 
@@ -48,6 +48,17 @@ def test_every_request_is_shown(config: Path) -> None:
         ["ok", "groups"],
     ]
     assert lines[4] == "  groups (2): /eng/backend/db, /ops"
+
+
+def test_whether_changes_can_be_followed(config: Path, realm: FakeRealm) -> None:
+    asks = ("--set", "resolvers.corp.changes=admin_events")
+    status, output = run(config, *asks, "corp", "alice")
+    assert status == 0, output
+    assert output.endswith("  changes: can be followed\n")
+    realm.records = False
+    status, output = run(config, *asks, "corp", "alice")
+    assert status == 1
+    assert "changes: cannot be followed: the realm does not record admin events" in output
 
 
 def test_an_unknown_user(config: Path) -> None:
