@@ -195,6 +195,7 @@ def test_a_server_that_starts_late_and_is_killed_and_returns_with_another_policy
         assert "error" not in manager.started, manager.started
         assert may_submit(manager, "local", "root.a")  # by YARN's own ACLs
         assert "queuegate did not send a policy within 500 ms" in manager.log
+        assert "fell back (gate: connecting)" in manager.log
         with cluster.queuegate() as server:
             eventually(lambda: may_submit(manager, "alice", "root.a"), expected=True)
             assert not may_submit(manager, "local", "root.a")

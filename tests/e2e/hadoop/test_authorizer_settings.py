@@ -26,6 +26,9 @@ FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {},
         "trust_provided_groups",
     ),
+    ("no such token file", {}, {"token_file": "/missing"}, "queuegate.token-file names /missing"),
+    ("no such CA file", {}, {"tls_ca_file": "/missing"}, "queuegate.tls.ca-file: cannot read"),
+    ("not an address", {}, {"address": "queuegate"}, 'queuegate.address "queuegate": not a host'),
     ("another partition", {}, {"partition": "other"}, "queuegate.partition"),
     ("an audit log", {"audit": {"path": "-"}}, {}, "sync.local_decisions: report"),
     (
@@ -84,6 +87,11 @@ def test_tls_and_a_token_and_an_audit_log(release: str, tmp_path: Path) -> None:
         with cluster.yarn(release, **keys) as manager:
             assert "which other users can read or write" in manager.started["error"]
         server.token_file.chmod(0o600)
+        wrong = tmp_path / "wrong-token"
+        wrong.write_text("x" * 43)
+        wrong.chmod(0o600)
+        with cluster.yarn(release, **{**keys, "token_file": str(wrong)}) as manager:
+            assert "callers.token_file lists" in manager.started["error"]
         with cluster.yarn(release, **keys) as manager:
             assert "error" not in manager.started, manager.started
             assert may_submit(manager, "alice", "root.a")

@@ -6,6 +6,7 @@ import io.queuegate.internal.StreamLoop;
 import io.queuegate.v1.SyncServiceGrpc;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.nio.file.FileSystemException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -50,7 +51,10 @@ public final class Gate implements AutoCloseable {
         outbox = new Outbox(config.outbox);
       } catch (IOException | RuntimeException error) {
         client.close();
-        throw new IllegalArgumentException("outbox: " + error.getMessage(), error);
+        // The message of a FileSystemException is often only a path.
+        String fault =
+            error instanceof FileSystemException ? "cannot use the folder: " + error : error.getMessage();
+        throw new IllegalArgumentException("outbox: " + fault, error);
       }
     }
     Connection connection = client.connection();

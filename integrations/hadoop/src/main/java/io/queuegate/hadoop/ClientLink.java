@@ -50,10 +50,19 @@ final class ClientLink implements GateLink {
   /**
    * Opens a connection in the background.
    *
-   * @throws IllegalArgumentException if a file cannot be read, or the address is invalid
+   * @throws IllegalArgumentException if a file cannot be read, or the address is invalid; it names the key
    */
   static GateLink open(Settings settings) {
     ClientLog.install();
+    try {
+      Gate gate = Gate.open(config(settings));
+      return new ClientLink(settings, gate.local(), gate::checkLocally, gate::state, gate::close);
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException(Key.named(String.valueOf(error.getMessage())), error.getCause());
+    }
+  }
+
+  private static GateConfig config(Settings settings) {
     ClientConfig.Builder client =
         ClientConfig.builder().address(settings.address).tokenFile(settings.tokenFile);
     if (settings.tls) {
@@ -74,8 +83,7 @@ final class ClientLink implements GateLink {
     if (!settings.outbox.isEmpty()) {
       config.outbox(Paths.get(settings.outbox));
     }
-    Gate gate = Gate.open(config.build());
-    return new ClientLink(settings, gate.local(), gate::checkLocally, gate::state, gate::close);
+    return config.build();
   }
 
   /** Returns this program with its version and Hadoop's, as in {@code queuegate-hadoop/1.0.0 hadoop/3.4.2}. */
@@ -185,8 +193,9 @@ final class ClientLink implements GateLink {
       return "the server denies it the role sync: add sync to this caller's roles (callers) in the server's settings";
     }
     if (failure == Status.Code.UNAUTHENTICATED) {
-      return "the server does not know this caller: check " + Key.TOKEN_FILE.text
-          + " and callers.tokens in the server's settings";
+      return "the server does not know this caller: set " + Key.TOKEN_FILE.text
+          + " to the file of a token that its callers.token_file lists, or "
+          + Key.TLS_CERTIFICATE_FILE.text + " to a valid certificate";
     }
     if (failure == Status.Code.UNIMPLEMENTED) {
       return "the server at " + settings.address + " has no SyncService: upgrade it, or correct "

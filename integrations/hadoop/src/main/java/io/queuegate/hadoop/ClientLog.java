@@ -7,7 +7,7 @@ import java.util.logging.SimpleFormatter;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Passes what queuegate's client logs to Hadoop's log. */
+/** Passes what queuegate's client logs to Hadoop's log, with the keys of this module. */
 final class ClientLog extends Handler {
   private static final String NAME = "io.queuegate";
   private static final Logger LOG = LoggerFactory.getLogger(NAME);
@@ -28,7 +28,7 @@ final class ClientLog extends Handler {
 
   @Override
   public void publish(LogRecord record) {
-    String message = formatter.formatMessage(record);
+    String message = Key.named(formatter.formatMessage(record));
     int level = record.getLevel().intValue();
     if (level >= Level.SEVERE.intValue()) {
       LOG.error(message, record.getThrown());

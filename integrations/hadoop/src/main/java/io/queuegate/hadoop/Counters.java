@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -23,6 +24,7 @@ final class Counters {
   final Map<String, LongAdder> fallbacks = new ConcurrentHashMap<>();
   final LongAdder waits = new LongAdder();
   final LongAdder failures = new LongAdder();
+  private volatile Supplier<String> gate = () -> "not open";
   private final AtomicLong lastFallbackLog = new AtomicLong(System.nanoTime() - MINUTE_NANOS);
   private final AtomicLong lastStaleLog = new AtomicLong(System.nanoTime() - MINUTE_NANOS);
   private final AtomicLong lastFailureLog = new AtomicLong(System.nanoTime() - MINUTE_NANOS);
@@ -31,6 +33,11 @@ final class Counters {
     for (Answer answer : Answer.values()) {
       answers.put(answer, new LongAdder());
     }
+  }
+
+  /** Sets what describes the gate in the log: its state, and what an administrator can do about it. */
+  void describeGate(Supplier<String> described) {
+    gate = described;
   }
 
   void answered(Answer answer) {
@@ -60,9 +67,9 @@ final class Counters {
       }
       count.increment();
       if (isDue(lastFallbackLog)) {
-        LOG.warn("A decision on the queue {} fell back. So far, {} had no lease or needed the server, {} lacked "
-          + "groups, and {} errors occurred.", LogText.ofOthers(queue), answers.get(Answer.UNDECIDED),
-          answers.get(Answer.GROUPS_UNKNOWN), failures);
+        LOG.warn("A decision on the queue {} fell back (gate: {}). So far, {} had no lease or needed the server, "
+          + "{} lacked groups, and {} errors occurred.", LogText.ofOthers(queue), gate.get(),
+          answers.get(Answer.UNDECIDED), answers.get(Answer.GROUPS_UNKNOWN), failures);
       }
     });
   }

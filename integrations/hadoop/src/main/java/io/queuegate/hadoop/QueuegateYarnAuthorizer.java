@@ -58,6 +58,10 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
       CommonConfigurationKeysPublic.HADOOP_SECURITY_GROUP_MAPPING, "")
       .equals(QueuegateGroupsMapping.class.getName());
     GateLink link = SharedLinks.of(settings, open);
+    counters.describeGate(() -> {
+      String fault = link.fault(!usesServersGroups);
+      return fault == null ? link.state() : link.state() + "; " + fault;
+    });
     GroupsCopy groups = usesServersGroups ? null : groupsOf(configuration, settings);
     QueueGate gate = usesServersGroups ? new ServersGroupsGate(link) : new HadoopsGroupsGate(link, groups);
     StartCheck.await(link, settings.startTimeout, !usesServersGroups, fallback);

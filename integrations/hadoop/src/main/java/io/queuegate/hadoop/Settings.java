@@ -196,6 +196,10 @@ final class Settings {
     }
     try {
       Path path = Paths.get(text);
+      if (!Files.isReadable(path)) {
+        throw fault(key, "names " + path + ", which does not exist or which the user "
+          + System.getProperty("user.name") + " cannot read: correct the path, or make this user its owner");
+      }
       Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(path);
       if (permissions.contains(PosixFilePermission.OTHERS_READ)
         || permissions.contains(PosixFilePermission.OTHERS_WRITE)) {

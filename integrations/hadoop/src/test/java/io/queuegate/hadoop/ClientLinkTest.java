@@ -2,6 +2,7 @@ package io.queuegate.hadoop;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
@@ -12,6 +13,9 @@ import io.queuegate.Decision;
 import io.queuegate.GateState;
 import io.queuegate.LocalGate;
 import io.queuegate.Reason;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -20,6 +24,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -124,7 +129,7 @@ class ClientLinkTest {
         arguments(null, null, null),
         arguments(Status.Code.UNAVAILABLE, null, null),
         arguments(Status.Code.PERMISSION_DENIED, null, "add sync to this caller's roles"),
-        arguments(Status.Code.UNAUTHENTICATED, null, "queuegate.token-file"),
+        arguments(Status.Code.UNAUTHENTICATED, null, "callers.token_file lists"),
         arguments(Status.Code.UNIMPLEMENTED, null, "queuegate.address"),
         arguments(null, new LocalGate.Rights(true, false, true, true, true), null),
         arguments(null, new LocalGate.Rights(false, true, true, true, true), "set queuegate.outbox"),
@@ -146,6 +151,28 @@ class ClientLinkTest {
     } else {
       assertTrue(fault.contains(remedy), fault);
     }
+  }
+
+  static Stream<Arguments> unusableSettings() throws IOException {
+    Path file = Files.write(Files.createTempFile("queuegate", "token"), new byte[] {'t'});
+    file.toFile().deleteOnExit();
+    String token = file.toString();
+    return Stream.of(
+        arguments("queuegate.address", "nohost", "queuegate.address \"nohost\": not a host and a port"),
+        arguments("queuegate.tls.ca-file", "/missing", "queuegate.tls.ca-file: cannot read \"/missing\""),
+        arguments("queuegate.tls.ca-file", token, "queuegate.tls.ca-file \"" + token + "\" does not contain"),
+        arguments("queuegate.outbox", token, "queuegate.outbox: cannot use the folder: java.nio.file."),
+        arguments("queuegate.name", "a\tb", "queuegate.name must not contain"),
+        arguments("queuegate.token-file", token, "configure TLS (queuegate.tls or queuegate.tls.ca-file)"));
+  }
+
+  @ParameterizedTest
+  @MethodSource("unusableSettings")
+  void namesTheKeyOfAnUnusableSetting(String key, String value, String message) {
+    Configuration configuration = SettingsTest.with("queuegate.address", "192.0.2.1:50051", key, value);
+    Exception error = assertThrows(
+        IllegalArgumentException.class, () -> ClientLink.open(Settings.of(configuration)));
+    assertTrue(error.getMessage().contains(message), error.getMessage());
   }
 
   @Test

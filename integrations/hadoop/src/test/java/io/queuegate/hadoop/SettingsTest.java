@@ -90,7 +90,7 @@ class SettingsTest {
         arguments("queuegate.groups.max-users", "many", "queuegate.groups.max-users must be a number from 1 to 1000000, not 'many'"),
         arguments("queuegate.tls", "yes", "queuegate.tls must be true or false, not 'yes'"),
         arguments("queuegate.tls.certificate-file", "/c", "queuegate.tls.certificate-file and queuegate.tls.key-file must be set together"),
-        arguments("queuegate.token-file", "/missing", "queuegate.token-file names a file that cannot be read: java.nio.file.NoSuchFileException: /missing"));
+        arguments("queuegate.token-file", "/missing", "queuegate.token-file names /missing, which does not exist or which the user " + System.getProperty("user.name") + " cannot read: correct the path, or make this user its owner"));
   }
 
   @ParameterizedTest
