@@ -127,7 +127,8 @@ def diff(
     added names, - for removed names. Compares only each queue's own ACLs, not the access inherited
     from the queues above. Both files must be for YuniKorn, or both for YARN. For YARN, also shows
     changes to yarn.acl.enable, yarn.admin.acl and yarn.authorization-provider between
-    --old-yarn-site and --yarn-site, and marks what YARN alone decides if it asks queuegate.
+    --old-yarn-site and --yarn-site, and marks changes to yarn.admin.acl that affect only YARN's own
+    decisions. Does not compare queue mappings, placement rules, priorities or reservations.
 
     With --people, instead shows who may use which queues under NEW but not under OLD, and vice
     versa. Includes access through the queues above; queues that only inherit a difference are
