@@ -1,6 +1,7 @@
 """Hadoop takes groups from queuegate, which asks a real slapd: in a real ResourceManager."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -48,6 +49,7 @@ def yarn(
 
 
 BOTH = {"dev", "ops"}
+CONFIGURED = "org.apache.hadoop.yarn.security.ConfiguredYarnAuthorizer"
 
 
 def groups_of(yarn: Yarn, user: str) -> list[set[str]]:
@@ -85,3 +87,19 @@ def test_an_invalidation_renews_the_groups(yarn: Yarn) -> None:
             assert may_submit(yarn.manager, "bob", "root.b") == is_member
             groups = BOTH if is_member else {"dev"}
             eventually(lambda: groups_of(yarn, "bob"), [groups, groups], seconds=30)
+
+
+@pytest.mark.parametrize("local_decisions", ["forbid", "report"])
+def test_groups_need_no_outbox(local_decisions: str, tmp_path: Path) -> None:
+    """A server with an audit log lets no gate decide without one, but gives groups."""
+    cluster = Cluster(tmp_path, "capacity")
+    with (
+        cluster.queuegate(audit={"path": "-"}, sync={"local_decisions": local_decisions}),
+        cluster.yarn(
+            RELEASES[1],
+            core=GROUPS_OF_QUEUEGATE,
+            site={"yarn.authorization-provider": CONFIGURED},
+        ) as manager,
+    ):
+        assert "error" not in manager.started, manager.started
+        assert manager.ask("groups", user="bob")["groups"] == ["ops"]

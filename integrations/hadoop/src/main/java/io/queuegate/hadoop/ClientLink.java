@@ -151,14 +151,19 @@ final class ClientLink implements GateLink {
 
   /** Returns whether waiting makes sense: not while the server is away, or its resolver is. */
   private boolean mayAnswerSoon(String user) {
-    GateState now = state.get();
-    return now == GateState.LIVE && local.awaitsGroups(settings.partition, user)
-        || now == GateState.CONNECTING && local.lastFailure() == null;
+    return isConnected() && local.awaitsGroups(settings.partition, user)
+        || state.get() == GateState.CONNECTING && local.lastFailure() == null;
   }
 
   @Override
   public void onInvalidation(Consumer<String> invalidate) {
     local.onInvalidation(settings.partition, invalidate);
+  }
+
+  @Override
+  public boolean isConnected() {
+    GateState now = state.get();
+    return now == GateState.LIVE || now == GateState.FORBIDDEN && local.lastFailure() == null;
   }
 
   @Override
@@ -187,7 +192,7 @@ final class ClientLink implements GateLink {
   }
 
   @Override
-  public String fault(boolean givesGroups) {
+  public String faultOfGroups() {
     Status.Code failure = local.lastFailure();
     if (failure == Status.Code.PERMISSION_DENIED) {
       return "the server denies it the role sync: add sync to this caller's roles (callers) in the server's settings";
@@ -205,20 +210,33 @@ final class ClientLink implements GateLink {
     if (rights == null) {
       return null;
     }
-    if (rights.report() && settings.outbox.isEmpty()) {
-      return "the server keeps an audit log of all decisions: set " + Key.OUTBOX.text
-          + " to a folder on a local disk";
-    }
-    if (!rights.decide()) {
-      return "the server does not let this jar decide: set sync.local_decisions: report in its settings if it "
-          + "keeps an audit log, and otherwise upgrade the older one of the server and this jar";
-    }
     if (!rights.hasPartition()) {
       return "the server has no partition '" + LogText.ofOthers(settings.partition) + "': correct "
           + Key.PARTITION.text;
     }
     if (!rights.knowsRules()) {
-      return "the server's decision rules are newer than this jar: upgrade the jar";
+      return rights.decide()
+          ? "the server's decision rules are newer than this jar: upgrade the jar"
+          : "the server and this jar have different decision rules: upgrade the older one";
+    }
+    return null;
+  }
+
+  @Override
+  public String fault(boolean givesGroups) {
+    String fault = faultOfGroups();
+    LocalGate.Rights rights = local.rights(settings.partition);
+    if (fault != null || rights == null) {
+      return fault;
+    }
+    if (rights.report() && settings.outbox.isEmpty()) {
+      return "the server keeps an audit log of all decisions: set " + Key.OUTBOX.text
+          + " to a folder on a local disk";
+    }
+    if (!rights.decide()) {
+      return "the server does not let this jar decide: set sync.local_decisions: report in its settings, and "
+          + Key.OUTBOX.text + " here, if it keeps an audit log, and otherwise upgrade the older one of the server "
+          + "and this jar";
     }
     if (givesGroups && !rights.stateGroups()) {
       return "the server ignores the groups that this caller states: set assert_groups: true for the caller, and "

@@ -35,6 +35,9 @@ interface GateLink extends AutoCloseable {
    */
   void onInvalidation(Consumer<String> invalidate);
 
+  /** Returns whether the gate follows a server, which may forbid it to decide. */
+  boolean isConnected();
+
   /** Returns whether the gate has a lease, and so decides. */
   boolean isLive();
 
@@ -52,6 +55,12 @@ interface GateLink extends AutoCloseable {
 
   /** Returns the revision of the policy; 0 without one. */
   long revision();
+
+  /**
+   * Returns why the gate cannot look groups up until an administrator changes settings, with the remedy;
+   * null if no such reason is known.
+   */
+  String faultOfGroups();
 
   /**
    * Returns why the gate cannot decide until an administrator changes settings, with the remedy; null if

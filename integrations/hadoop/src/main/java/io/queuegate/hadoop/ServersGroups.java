@@ -48,9 +48,9 @@ final class ServersGroups {
       groups = link.groups(user);
     }
     if (groups == null) {
-      String fault = link.fault(false);
+      String fault = link.faultOfGroups();
       throw new IOException("queuegate could not look up the groups of " + LogText.ofOthers(user) + ": "
-        + (fault != null ? fault : link.isLive() ? "the directory is unavailable, or did not answer within "
+        + (fault != null ? fault : link.isConnected() ? "the directory is unavailable, or did not answer within "
           + timeout.toMillis() + " ms (" + Key.LOOKUP_TIMEOUT.text + ")" : "the gate is " + link.state()));
     }
     return groups;

@@ -124,6 +124,24 @@ class ClientLinkTest {
     link.awaitGroups("alice", 600_000);
   }
 
+  @Test
+  void groupsOfAServerThatForbidsDecisionsAreWaitedFor() throws InterruptedException {
+    state = GateState.FORBIDDEN;
+    long began = System.nanoTime();
+    link.awaitGroups("alice", 50);
+    assertTrue(System.nanoTime() - began >= 50_000_000);
+    known.lastFailure = Status.Code.UNAVAILABLE;
+    link.awaitGroups("alice", 600_000);
+  }
+
+  @Test
+  void groupsNeedNoRightToDecide() {
+    known.rights = new LocalGate.Rights(false, true, false, true, true);
+    assertNull(link.faultOfGroups());
+    known.rights = new LocalGate.Rights(true, false, true, false, false);
+    assertTrue(link.faultOfGroups().contains("correct queuegate.partition"));
+  }
+
   static Stream<Arguments> faults() {
     return Stream.of(
         arguments(null, null, null),
@@ -137,6 +155,7 @@ class ClientLinkTest {
         arguments(null, new LocalGate.Rights(false, false, true, true, true), "upgrade the older one"),
         arguments(null, new LocalGate.Rights(true, false, true, false, false), "correct queuegate.partition"),
         arguments(null, new LocalGate.Rights(true, false, true, true, false), "upgrade the jar"),
+        arguments(null, new LocalGate.Rights(false, false, true, true, false), "upgrade the older one"),
         arguments(null, new LocalGate.Rights(true, false, false, true, true), "assert_groups: true"));
   }
 

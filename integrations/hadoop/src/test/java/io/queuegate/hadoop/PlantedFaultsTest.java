@@ -55,7 +55,7 @@ class PlantedFaultsTest {
         in("ServersGroups", "waits on the scheduler's threads", " && MUST_NOT_WAIT.get() == null", "",
             ServersGroupsTest.class),
         in("ClientLink", "waits for a directory that is away",
-            "now == GateState.LIVE && local.awaitsGroups(settings.partition, user)", "now == GateState.LIVE",
+            "isConnected() && local.awaitsGroups(settings.partition, user)", "isConnected()",
             ClientLinkTest.class));
   }
 

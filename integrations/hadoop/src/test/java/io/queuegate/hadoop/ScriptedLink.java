@@ -70,6 +70,11 @@ final class ScriptedLink implements GateLink {
   }
 
   @Override
+  public boolean isConnected() {
+    return isLive;
+  }
+
+  @Override
   public boolean isLive() {
     return isLive;
   }
@@ -92,6 +97,11 @@ final class ScriptedLink implements GateLink {
   @Override
   public long revision() {
     return 7;
+  }
+
+  @Override
+  public String faultOfGroups() {
+    return fault;
   }
 
   @Override
