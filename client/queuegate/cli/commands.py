@@ -256,7 +256,10 @@ def reload(session: Session, *, wait: bool) -> Report:
 @queuegate.command()
 @session_options
 def fleet(session: Session) -> Report:
-    """Show the replicas in the server's fleet, whether they agree, and their gates."""
+    """Show the replicas in the server's fleet, whether they agree, and their gates.
+
+    If the server belongs to no fleet, shows its gates, and exits with 2.
+    """
     with session.client() as client:
         answer = client.get_fleet()
     lines = [*server_state.fleet(answer, session.colors)]
@@ -266,7 +269,7 @@ def fleet(session: Session) -> Report:
     message = "; ".join(map(escape, answer.problems)) or "the replicas disagree"
     status, code = Exit.NO, "FLEET_DISAGREES"
     if not answer.replicas:
-        message = "the server belongs to no fleet: fleet.url is not set"
+        message = "the server belongs to no fleet (fleet.url is not set): it shows only its gates"
         status, code = Exit.WRONG, "NO_FLEET"
     elif not answer.connected:
         code = "REDIS_UNAVAILABLE"
