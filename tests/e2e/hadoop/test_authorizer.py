@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import queuegate
+from queuegate.cli import main
 from tests.support.eventually import eventually
 from tests.support.servers.queuegate_server import RunningServer
 from tests.support.servers.resourcemanager.process import (
@@ -149,7 +150,9 @@ def test_metrics(yarn: Yarn) -> None:
     eventually(has_counted, expected=True)  # Hadoop collects them every 10 s
 
 
-def test_the_server_lists_it_with_its_fallbacks(yarn: Yarn) -> None:
+def test_the_server_lists_it_with_its_fallbacks(
+    yarn: Yarn, capsys: pytest.CaptureFixture[str]
+) -> None:
     def gates() -> list[queuegate.FleetGate]:
         with queuegate.Client(yarn.server.address) as client:
             return [each for each in client.get_fleet().gates if each.fallbacks is not None]
@@ -159,6 +162,10 @@ def test_the_server_lists_it_with_its_fallbacks(yarn: Yarn) -> None:
     assert re.fullmatch(r"queuegate-hadoop/\S+ hadoop/3\.\S+", before.agent)
     yarn.may_submit("alice", "root.a")
     eventually(lambda: (gates()[0].decided or 0) > (before.decided or 0), expected=True)
+    assert main(["fleet", "--address", yarn.server.address]) == 2
+    shown = capsys.readouterr()
+    assert f"{before.agent}, " in shown.out
+    assert "belongs to no fleet (fleet.url is not set): it shows only its gates" in shown.err
 
 
 def test_a_server_that_is_stopped(yarn: Yarn) -> None:
