@@ -10,6 +10,7 @@ import io.queuegate.GateState;
 import io.queuegate.LocalGate;
 import io.queuegate.TlsConfig;
 import io.queuegate.internal.LogText;
+import io.queuegate.internal.PropertyNames;
 import java.nio.file.Paths;
 import java.util.Collections;
 import java.util.List;
@@ -58,7 +59,7 @@ final class ClientLink implements GateLink {
       Gate gate = Gate.open(config(settings));
       return new ClientLink(settings, gate.local(), gate::checkLocally, gate::state, gate::close);
     } catch (IllegalArgumentException error) {
-      throw new IllegalArgumentException(Key.named(String.valueOf(error.getMessage())), error.getCause());
+      throw new IllegalArgumentException(PropertyNames.in(error.getMessage()), error.getCause());
     }
   }
 

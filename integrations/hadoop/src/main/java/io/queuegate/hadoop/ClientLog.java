@@ -1,5 +1,6 @@
 package io.queuegate.hadoop;
 
+import io.queuegate.internal.PropertyNames;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
@@ -13,6 +14,10 @@ final class ClientLog extends Handler {
   private static final Logger LOG = LoggerFactory.getLogger(NAME);
   // The JDK forgets loggers that nobody refers to.
   private static final java.util.logging.Logger SOURCE = java.util.logging.Logger.getLogger(NAME);
+
+  // No class of this module sends checks to the server.
+  private static final String ASKS = "A gate sends every check to the server";
+  private static final String DECIDES_NOT = "The gate does not decide";
 
   private final SimpleFormatter formatter = new SimpleFormatter();
 
@@ -28,7 +33,7 @@ final class ClientLog extends Handler {
 
   @Override
   public void publish(LogRecord record) {
-    String message = Key.named(formatter.formatMessage(record));
+    String message = PropertyNames.in(formatter.formatMessage(record)).replace(ASKS, DECIDES_NOT);
     int level = record.getLevel().intValue();
     if (level >= Level.SEVERE.intValue()) {
       LOG.error(message, record.getThrown());

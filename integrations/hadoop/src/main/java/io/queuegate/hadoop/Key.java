@@ -24,20 +24,6 @@ enum Key {
   /** The beginning of the name of each key. */
   static final String PREFIX = "queuegate.";
 
-  /** What the client's messages say, each with what an administrator of Hadoop knows. */
-  private static final String[][] WORDS = {
-    {"ClientConfig.tls or QUEUEGATE_CA_FILE", "queuegate.tls or queuegate.tls.ca-file"},
-    {"TlsConfig.withCaFile", "queuegate.tls.ca-file"},
-    {"TlsConfig.withCertificate", "queuegate.tls.certificate-file"},
-    {"TlsConfig.withServerName", "queuegate.tls.server-name"},
-    {"GateConfig.outbox", "queuegate.outbox"},
-    {"tokenFile", "queuegate.token-file"},
-    {"caFile", "queuegate.tls.ca-file"},
-    {"certificateFile", "queuegate.tls.certificate-file"},
-    {"keyFile", "queuegate.tls.key-file"},
-    {"A gate sends every check to the server", "The gate does not decide"},
-  };
-
   /** The full name. */
   final String text;
   /** The value if the key is not set; empty for none. */
@@ -46,14 +32,5 @@ enum Key {
   Key(String name, String defaultValue) {
     this.text = PREFIX + name;
     this.defaultValue = defaultValue;
-  }
-
-  /** Returns a message of the client with these keys in place of the client's names for them. */
-  static String named(String message) {
-    String named = message.matches("(?s)(address|name|outbox)\\b.*") ? PREFIX + message : message;
-    for (String[] each : WORDS) {
-      named = named.replace(each[0], each[1]);
-    }
-    return named;
   }
 }

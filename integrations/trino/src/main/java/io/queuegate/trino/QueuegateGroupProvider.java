@@ -4,6 +4,7 @@ import static io.trino.spi.StandardErrorCode.GENERIC_INTERNAL_ERROR;
 
 import io.queuegate.Client;
 import io.queuegate.QueuegateException;
+import io.queuegate.internal.PropertyNames;
 import io.queuegate.v1.ResolveOutcome;
 import io.queuegate.v1.ResolveUserGroupsResponse;
 import io.trino.spi.TrinoException;
@@ -20,8 +21,13 @@ final class QueuegateGroupProvider implements GroupProvider {
   private final Client client;
   private final String partition;
 
+  /** Throws IllegalArgumentException, which names the property, if a file cannot be read. */
   QueuegateGroupProvider(Settings settings) {
-    client = Client.connect(settings.client());
+    try {
+      client = Client.connect(settings.client());
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException(PropertyNames.in(error.getMessage()), error.getCause());
+    }
     partition = settings.partition();
   }
 
@@ -49,6 +55,8 @@ final class QueuegateGroupProvider implements GroupProvider {
 
   private static TrinoException unavailable(String detail, Throwable cause) {
     return new TrinoException(
-        GENERIC_INTERNAL_ERROR, "queuegate could not look up the user's groups: " + detail, cause);
+        GENERIC_INTERNAL_ERROR,
+        "queuegate could not look up the user's groups: " + PropertyNames.in(detail),
+        cause);
   }
 }

@@ -60,4 +60,18 @@ class SettingsTest {
         assertThrows(IllegalArgumentException.class, () -> Settings.of(with(properties)));
     assertTrue(error.getMessage().contains(message), error.getMessage());
   }
+
+  @ParameterizedTest
+  @CsvSource({
+    "queuegate.address=nohost, queuegate.address \"nohost\": not a host and a port",
+    "queuegate.tls.ca-file=/missing, queuegate.tls.ca-file: cannot read \"/missing\"",
+    "queuegate.token-file=/missing, queuegate.token-file \"/missing\" does not exist",
+  })
+  void namesThePropertyOfAnUnusableValue(String properties, String message) {
+    IllegalArgumentException error =
+        assertThrows(
+            IllegalArgumentException.class,
+            () -> new QueuegateGroupProviderFactory().create(with(properties)));
+    assertTrue(error.getMessage().contains(message), error.getMessage());
+  }
 }
