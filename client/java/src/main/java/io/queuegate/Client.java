@@ -24,7 +24,8 @@ import java.util.NoSuchElementException;
 
 /**
  * A client of a queuegate server. Threads should share a client, since all its calls use a single
- * connection, which is opened on the first call and reopened if lost.
+ * connection, which is opened on the first call, and reopened if it is lost or three calls in a row get no
+ * answer in time.
  *
  * <p>Every call has a time limit, and throws a {@link QueuegateException} if there is no answer, which is
  * not a denial. It ends at once if its thread is interrupted, or its {@link io.grpc.Context} cancelled.
@@ -76,7 +77,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    *
    * @param question the question
    * @return the decision
-   * @throws QueuegateException if there is none
+   * @throws QueuegateException if no decision is available
    */
   public Decision check(Check question) {
     Requests.faults(question).raise();
@@ -147,7 +148,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    *
    * @param question the question, without {@link Check#withAtLeast}
    * @return the explanation
-   * @throws QueuegateException if there is no decision
+   * @throws QueuegateException if no decision is available
    */
   public ExplainQueueAccessResponse explain(Check question) {
     Texts.Faults faults = Requests.faults(question);
@@ -175,7 +176,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    * @param question the user and the access; its queue limits the list to this queue and the queues below
    *     it, and if it is empty, all are listed
    * @return the full paths, sorted
-   * @throws QueuegateException if there is no list
+   * @throws QueuegateException if no list is available
    */
   public List<String> listQueues(Check question) {
     Texts.Faults faults = Requests.questionFaults(question);
@@ -233,7 +234,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    *
    * @param question the question, as the contract defines it
    * @return the decision
-   * @throws QueuegateException if there is none
+   * @throws QueuegateException if no decision is available
    */
   public Decision checkApplication(CheckApplicationAccessRequest question) {
     return Batches.decision(
@@ -267,7 +268,7 @@ public final class Client extends ServerCalls implements AutoCloseable {
    *
    * @param question the question, as the contract defines it
    * @return the explanation
-   * @throws QueuegateException if there is no decision
+   * @throws QueuegateException if no decision is available
    */
   public ExplainApplicationAccessResponse explainApplication(CheckApplicationAccessRequest question) {
     ExplainApplicationAccessResponse response =

@@ -50,7 +50,7 @@ public final class ClientConfig {
     }
   }
 
-  /** Sets what differs from the defaults. Not safe for concurrent use. */
+  /** Sets values other than the defaults. Not safe for concurrent use. */
   public static final class Builder {
     private String address = "";
     private Duration timeout = DEFAULT_TIMEOUT;

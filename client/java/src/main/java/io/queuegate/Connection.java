@@ -3,6 +3,7 @@ package io.queuegate;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientInterceptors;
+import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
@@ -29,6 +30,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 
@@ -43,6 +45,12 @@ final class Connection {
   /** gRPC pauses up to 2 minutes between attempts to connect; calls end such a pause this often. */
   private static final long RECONNECT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
+  /** After as many calls in a row without an answer in time, later calls use a new connection. */
+  private static final int MAX_UNANSWERED = 3;
+
+  /** The shortest time between two such changes, since the server may only be slow. */
+  private static final long LEAVE_NANOS = TimeUnit.SECONDS.toNanos(5);
+
   private final Address address;
   private final boolean isEncrypted;
   private final ManagedChannel managed;
@@ -50,6 +58,8 @@ final class Connection {
   private final EventLoopGroup eventLoop; // null if shared
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicLong reconnectAt = new AtomicLong(System.nanoTime());
+  private final AtomicLong leaveAt = new AtomicLong(System.nanoTime());
+  private final AtomicInteger unanswered = new AtomicInteger();
   private volatile boolean hasWorked;
   volatile boolean knowsColumns = true; // until the server says otherwise
 
@@ -174,11 +184,20 @@ final class Connection {
     try {
       R response = ClientCalls.blockingUnaryCall(channel, method, options, request);
       hasWorked = true;
+      unanswered.set(0);
       return response;
     } catch (RuntimeException error) {
       Status.Code code = Status.fromThrowable(error).getCode();
       if (code == Status.Code.UNAVAILABLE || code == Status.Code.DEADLINE_EXCEEDED) {
         reconnect();
+      }
+      if (code != Status.Code.DEADLINE_EXCEEDED) {
+        unanswered.set(0);
+      } else if (unanswered.incrementAndGet() >= MAX_UNANSWERED
+          && managed.getState(false) == ConnectivityState.READY // an attempt to connect may be slow
+          && isDue(leaveAt, LEAVE_NANOS)) {
+        unanswered.set(0);
+        leave();
       }
       throw Failures.of(error, this);
     }
@@ -186,16 +205,21 @@ final class Connection {
 
   /** Ends gRPC's pause between attempts to connect, if there is one. */
   void reconnect() {
-    long now = System.nanoTime();
-    long at = reconnectAt.get();
-    if (now - at >= 0 && reconnectAt.compareAndSet(at, now + RECONNECT_NANOS)) {
+    if (isDue(reconnectAt, RECONNECT_NANOS)) {
       managed.resetConnectBackoff();
     }
   }
 
+  /** Returns whether a time has come. If so, it comes again after an interval in nanoseconds. */
+  private static boolean isDue(AtomicLong time, long interval) {
+    long now = System.nanoTime();
+    long at = time.get();
+    return now - at >= 0 && time.compareAndSet(at, now + interval);
+  }
+
   /**
-   * Makes later calls use a new connection. Otherwise, a gate could not leave a server that hangs behind a
-   * proxy, or a connection that was cut, before keepalive ends it after minutes.
+   * Makes later calls use a new connection; calls in progress keep the old one. Otherwise, only keepalive
+   * would end, after minutes, a connection to a server that hangs behind a proxy, or one that was cut.
    */
   void leave() {
     managed.enterIdle();

@@ -224,14 +224,20 @@ final class Failures {
 
   /** Returns the description of a status and its causes in one line. */
   private static String textOf(Status status) {
-    StringBuilder text = new StringBuilder(String.valueOf(status.getDescription()).split("\n", 2)[0]);
+    String description = status.getDescription() == null ? status.getCode().name() : status.getDescription();
+    StringBuilder text = new StringBuilder(firstLine(description));
     Throwable cause = status.getCause();
     for (int depth = 0; cause != null && depth < 5; depth++, cause = cause.getCause()) {
-      String said = String.valueOf(cause.getMessage());
+      String message = cause.getMessage();
+      String said = message == null ? cause.getClass().getSimpleName() : firstLine(message);
       if (text.indexOf(said) < 0) {
         text.append(": ").append(said);
       }
     }
     return text.toString();
+  }
+
+  private static String firstLine(String text) {
+    return text.split("\n", 2)[0];
   }
 }

@@ -18,13 +18,10 @@ import java.util.List;
  * lease. Leases guarantee that no gate decides from old state once an invalidation or a reload that waits
  * has returned. A lease expires at most 5 s after the last message from the server.
  *
- * <p>{@link #check}, {@link #checkMany} and {@link #listQueues} are decided locally, {@link #checkLocally}
- * only so. For other calls, use {@link #client()}.
+ * <p>{@link #check}, {@link #checkMany} and {@link #listQueues} decide locally if they can, and ask the
+ * server otherwise; {@link #checkLocally} never asks. For other calls, use {@link #client()}.
  */
 public final class Gate implements AutoCloseable {
-  /** The maximum size of a message on the stream, in bytes. It differs from that of calls. */
-  private static final int STREAM_LIMIT = StreamLoop.RECEIVE_LIMIT;
-
   private final Client client;
   private final Outbox outbox; // null if not configured
   private final StreamLoop loop;
@@ -63,7 +60,7 @@ public final class Gate implements AutoCloseable {
         observer -> {
           connection.reconnect();
           SyncServiceGrpc.newStub(connection.channel())
-              .withMaxInboundMessageSize(STREAM_LIMIT)
+              .withMaxInboundMessageSize(StreamLoop.RECEIVE_LIMIT)
               .sync(observer);
         };
     options.leaveConnection = connection::leave;
@@ -107,7 +104,7 @@ public final class Gate implements AutoCloseable {
    *
    * @param question the question
    * @return the decision
-   * @throws QueuegateException if the server must be asked, and there is no decision
+   * @throws QueuegateException if the server must be asked, and no decision is available
    */
   public Decision check(Check question) {
     Decision decision = loop.decide(question);
@@ -126,7 +123,7 @@ public final class Gate implements AutoCloseable {
   }
 
   /**
-   * Returns what this gate knows, for callers that must not wait.
+   * Returns a view of this gate's state, for callers that must not wait.
    *
    * @return the same object for each call
    */
@@ -168,7 +165,7 @@ public final class Gate implements AutoCloseable {
    * @param question the user and the access; its queue limits the list to this queue and the queues below
    *     it, and if it is empty, all are listed
    * @return the full paths, sorted
-   * @throws QueuegateException if the server must be asked, and there is no list
+   * @throws QueuegateException if the server must be asked, and no list is available
    */
   public List<String> listQueues(Check question) {
     List<String> queues = loop.queues(question);

@@ -42,7 +42,7 @@ public final class GateConfig {
     return new Builder();
   }
 
-  /** Sets what differs from the defaults. Not safe for concurrent use. */
+  /** Sets values other than the defaults. Not safe for concurrent use. */
   public static final class Builder {
     private ClientConfig client = ClientConfig.builder().build();
     private String name = "";
@@ -114,10 +114,10 @@ public final class GateConfig {
     }
 
     /**
-     * Sets what is called in a thread of its own after the gate has switched to another policy. Calls do
-     * not overlap, and a single call may cover several changes. What it throws is logged.
+     * Sets a function that is called in a thread of its own after the gate has switched to another policy.
+     * Calls do not overlap, and a single call may cover several changes. Its exceptions are logged.
      *
-     * @param onChange null for none, the default
+     * @param onChange the function; null for none, the default
      * @return this builder
      */
     public Builder onChange(Runnable onChange) {

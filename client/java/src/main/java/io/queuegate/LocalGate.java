@@ -6,8 +6,8 @@ import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
 /**
- * What a {@link Gate} knows, for callers that must not wait, beside {@link Gate#checkLocally}. Safe for
- * concurrent use. No method waits or throws.
+ * A view of the state of a {@link Gate}, for callers that must not wait; they decide with {@link
+ * Gate#checkLocally}. Safe for concurrent use. No method waits or throws.
  */
 public interface LocalGate {
   /**
@@ -49,7 +49,7 @@ public interface LocalGate {
   void onInvalidation(String partition, Consumer<String> invalidate);
 
   /**
-   * Returns what the server permits.
+   * Returns the rights that the server gives this gate.
    *
    * @param partition the name of a partition
    * @return the rights; null while no server has accepted a stream of this gate and sent its policies
@@ -57,10 +57,10 @@ public interface LocalGate {
   Rights rights(String partition);
 
   /**
-   * Tells the server, for display, how many questions were decided elsewhere because neither this
-   * gate nor a server decided them.
+   * Reports to the server, for display, how many questions the caller decided by itself because neither
+   * this gate nor a server did.
    *
-   * @param fallbacks returns their number since the gate was opened; must return at once
+   * @param fallbacks returns the number of these questions since the gate was opened; must return at once
    */
   void countFallbacks(LongSupplier fallbacks);
 
@@ -86,7 +86,7 @@ public interface LocalGate {
    */
   Status.Code lastFailure();
 
-  /** What the server permits a gate. Immutable. */
+  /** The rights that a server gives a gate. Immutable. */
   final class Rights {
     private final boolean decide;
     private final boolean report;

@@ -64,7 +64,7 @@ public class QueuegateException extends RuntimeException {
     return violations;
   }
 
-  /** What an error consists of. */
+  /** The parts of an error. */
   static final class Details {
     Status.Code code = Status.Code.UNKNOWN;
     String reason = "";

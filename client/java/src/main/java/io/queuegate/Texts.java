@@ -31,7 +31,7 @@ final class Texts {
 
   /** The rejected fields of a request. */
   static final class Faults {
-    private final List<Violation> found = new ArrayList<>();
+    private final List<Violation> violations = new ArrayList<>();
 
     void required(String field, String text) {
       if (text == null || text.isEmpty()) {
@@ -57,25 +57,25 @@ final class Texts {
     }
 
     void add(String field, String description) {
-      found.add(new Violation(field, description));
+      violations.add(new Violation(field, description));
     }
 
     /** Adds the faults of a question of a batch. */
     void addAll(int index, Faults faults) {
-      for (Violation each : faults.found) {
+      for (Violation each : faults.violations) {
         add("checks[" + index + "]." + each.field(), each.description());
       }
     }
 
     /** Throws InvalidArgument if there are faults. */
     void raise() {
-      if (!found.isEmpty()) {
-        throw Failures.invalid(found);
+      if (!violations.isEmpty()) {
+        throw Failures.invalid(violations);
       }
     }
 
     boolean isEmpty() {
-      return found.isEmpty();
+      return violations.isEmpty();
     }
   }
 }

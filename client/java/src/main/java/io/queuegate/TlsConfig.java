@@ -7,6 +7,7 @@ import io.grpc.netty.shaded.io.netty.handler.ssl.SslProvider;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
 import java.security.cert.CertificateFactory;
@@ -115,7 +116,7 @@ public final class TlsConfig {
         builder.trustManager(new ByteArrayInputStream(content));
       } catch (GeneralSecurityException | IllegalArgumentException error) {
         throw new IllegalArgumentException(
-            ca + " \"" + caFile + "\" does not contain a PEM certificate", error);
+            ca + " " + Texts.quoted(caFile) + " does not contain a PEM certificate", error);
       }
     }
     if (!certificateFile.isEmpty()) {
@@ -125,8 +126,8 @@ public final class TlsConfig {
         builder.keyManager(new ByteArrayInputStream(chain), new ByteArrayInputStream(secret));
       } catch (IllegalArgumentException error) {
         throw new IllegalArgumentException(
-            certificate + " \"" + certificateFile + "\" and " + key + " \"" + keyFile
-                + "\" must be a PEM certificate and its private key in PKCS#8 without a passphrase",
+            certificate + " " + Texts.quoted(certificateFile) + " and " + key + " " + Texts.quoted(keyFile)
+                + " must be a PEM certificate and its private key in PKCS#8 without a passphrase",
             error);
       }
     }
@@ -141,7 +142,11 @@ public final class TlsConfig {
 
   private static byte[] read(String setting, String path) {
     try {
-      return Files.readAllBytes(Paths.get(path));
+      Path file = Paths.get(path);
+      if (Files.exists(file) && !Files.isRegularFile(file)) { // opening a pipe blocks until it has a writer
+        throw new IOException("it must be a regular file");
+      }
+      return Files.readAllBytes(file);
     } catch (IOException | RuntimeException error) {
       throw new IllegalArgumentException(setting + ": cannot read " + Texts.quoted(path) + ": " + error, error);
     }

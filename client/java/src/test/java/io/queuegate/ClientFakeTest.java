@@ -8,6 +8,7 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import java.io.IOException;
 import java.net.ServerSocket;
+import java.nio.channels.ClosedChannelException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
@@ -86,6 +87,7 @@ class ClientFakeTest {
     String text = Server.write(folder.resolve("text"), "text").toString();
     String absent = folder.resolve("absent").toString();
     expectFault("caFile: cannot read", TlsConfig.defaults().withCaFile(absent));
+    expectFault("must be a regular file", TlsConfig.defaults().withCaFile(folder.toString()));
     expectFault("does not contain a PEM certificate", TlsConfig.defaults().withCaFile(text));
     expectFault("must be given together", TlsConfig.defaults().withCertificate(text, ""));
     expectFault("and its private key in PKCS#8", TlsConfig.defaults().withCertificate(text, text));
@@ -102,6 +104,36 @@ class ClientFakeTest {
     }
     ClientConfig pipe = server.config().tokenFile(folder.toString()).build();
     assertThrows(IllegalArgumentException.class, () -> Client.connect(pipe));
+  }
+
+  /** As behind a proxy whose server hangs: another connection reaches one that does not. */
+  @Test
+  void aConnectionWithoutAnswersIsLeft() throws IOException {
+    try (Relay relay = new Relay(server.port())) {
+      ClientConfig config =
+          ClientConfig.builder().address("127.0.0.1:" + relay.port()).timeout(Server.PATIENT).build();
+      try (Client client = Client.connect(config)) {
+        client.check(ALICE);
+        relay.cut();
+        Client impatient = client.within(Duration.ofMillis(100));
+        for (int i = 0; i < 3; i++) {
+          assertThrows(QueuegateException.DeadlineExceeded.class, () -> impatient.check(ALICE));
+        }
+        client.check(ALICE);
+      }
+    }
+  }
+
+  @Test
+  void aCauseWithoutAMessageIsNamed() {
+    ClientConfig config = ClientConfig.builder().address("127.0.0.1:1").build();
+    Connection connection = new Connection(config, NO_ENVIRONMENT);
+    Throwable cause = new IOException("io\nexception", new ClosedChannelException());
+    Throwable error = Status.UNAVAILABLE.withCause(cause).asRuntimeException();
+    assertEquals(
+        "no server at 127.0.0.1:1 (UNAVAILABLE: io: ClosedChannelException)",
+        Failures.of(error, connection).getMessage());
+    connection.close();
   }
 
   private static void expectFault(String fault, TlsConfig tls) {

@@ -45,7 +45,7 @@ final class Decider {
     return session.confirmedAt();
   }
 
-  /** Returns how many of these were made from old state, without a lease. */
+  /** Returns the number of decisions from old state, without a lease. */
   long decidedStale() {
     return decidedStale.sum();
   }

@@ -34,7 +34,7 @@ public final class GateOptions {
   /** How long to decide without a lease, in nanoseconds. */
   public long stale;
 
-  /** Called after the gate has switched to another policy; null if nobody is. */
+  /** Called after the gate has switched to another policy; null for none. */
   public Runnable onChange;
 
   /** Stores decisions for reports; null if they cannot be reported. */

@@ -11,7 +11,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
-/** What a gate knows. */
+/** Reads the state of a gate without waiting. */
 final class LocalView implements LocalGate {
   private final Replica replica;
   private final Wants wants;
@@ -102,7 +102,7 @@ final class LocalView implements LocalGate {
     this.fallbacks = fallbacks;
   }
 
-  /** Returns what the gate and its caller have decided. */
+  /** Returns the numbers of decisions of the gate and of its caller. */
   GateCounts counts() {
     GateCounts.Builder counts =
         GateCounts.newBuilder().setDecided(decider.decided()).setStale(decider.decidedStale());

@@ -13,7 +13,6 @@ import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystems;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -164,18 +163,18 @@ public final class Outbox implements AutoCloseable {
     if (files == null) {
       throw new IOException("cannot list " + folder);
     }
-    List<Segment> found = new ArrayList<>();
+    List<Segment> segments = new ArrayList<>();
     for (File each : files) {
       waitingBytes += each.length();
       Segment segment = Segment.of(each.toPath());
       if (segment != null) {
         segment.size = each.length();
-        found.add(segment);
+        segments.add(segment);
       }
     }
-    found.sort(Comparator.comparingLong(segment -> segment.number));
-    sealed.addAll(found);
-    begin(found.isEmpty() ? 1 : found.get(found.size() - 1).number + 1);
+    segments.sort(Comparator.comparingLong(segment -> segment.number));
+    sealed.addAll(segments);
+    begin(segments.isEmpty() ? 1 : segments.get(segments.size() - 1).number + 1);
   }
 
   /** Begins a segment. Its file is created when its first decision is stored. */
@@ -197,22 +196,22 @@ public final class Outbox implements AutoCloseable {
     if (isClosed) {
       return false;
     }
-    String now = "";
+    String newFault = "";
     try {
       write(Segment.decision(question, partition, decision));
     } catch (IOException | RuntimeException error) {
-      now = error.toString();
+      newFault = error.toString();
       notKept++;
     }
-    if (!now.equals(fault)) {
+    if (!newFault.equals(fault)) {
       String text =
-          now.isEmpty()
+          newFault.isEmpty()
               ? "A gate's outbox stores decisions again: {0}"
               : "A gate's outbox cannot store decisions; checks go to the server: {0} {1}";
-      LOG.log(Level.WARNING, text.replace("'", "''"), new Object[] {folder, now});
-      fault = now;
+      LOG.log(Level.WARNING, text.replace("'", "''"), new Object[] {folder, newFault});
+      fault = newFault;
     }
-    return now.isEmpty();
+    return newFault.isEmpty();
   }
 
   private void write(LocalDecision decision) throws IOException {
@@ -334,23 +333,21 @@ public final class Outbox implements AutoCloseable {
   /** Keeps a copy of a damaged segment for inspection. */
   private synchronized void keepCopy(Segment segment, int readable, String unreadable) {
     Path copy = segment.damagedPath();
-    String copied = "";
+    String failure = "";
     try {
       Files.createLink(copy, segment.path);
       waitingBytes += segment.size;
     } catch (FileAlreadyExistsException known) {
       return;
-    } catch (NoSuchFileException | UnsupportedOperationException absent) {
-      copied = absent.toString();
-    } catch (IOException error) {
-      copied = error.toString();
+    } catch (IOException | UnsupportedOperationException error) {
+      failure = error.toString();
     }
     damaged++;
     LOG.log(
         Level.SEVERE,
         "A file in a gate''s outbox is damaged; a copy is kept for inspection: {0}, copy {1} {2},"
             + " readable decisions: {3}, {4}",
-        new Object[] {segment.path, copy, copied, readable, unreadable});
+        new Object[] {segment.path, copy, failure, readable, unreadable});
   }
 
   /**
@@ -360,7 +357,7 @@ public final class Outbox implements AutoCloseable {
   synchronized void reject(List<LocalDecision> decisions, String fault) {
     rejected += decisions.size();
     Path path = folder.resolve(REJECTED);
-    String kept = "";
+    String failure = "";
     try {
       ByteArrayOutputStream records = new ByteArrayOutputStream();
       for (LocalDecision each : decisions) {
@@ -374,15 +371,15 @@ public final class Outbox implements AutoCloseable {
       }
       waitingBytes += records.size();
     } catch (IOException error) {
-      kept = error.toString();
+      failure = error.toString();
     }
     LOG.log(
         Level.SEVERE,
         "The server rejected decisions of a gate; they are set aside: {0} in {1} {2}, {3}, first: {4}",
         new Object[] {
-          decisions.size(), path, kept, LogText.ofOthers(fault), LogText.escaped(decisions.get(0).toString())
+          decisions.size(), path, failure, LogText.ofOthers(fault), LogText.escaped(decisions.get(0).toString())
         });
-    for (LocalDecision each : kept.isEmpty() ? Collections.<LocalDecision>emptyList() : decisions) {
+    for (LocalDecision each : failure.isEmpty() ? Collections.<LocalDecision>emptyList() : decisions) {
       LOG.log(
           Level.SEVERE,
           "A rejected decision is recorded only in this log: {0}",

@@ -38,7 +38,7 @@ final class Segment {
     this.path = path;
   }
 
-  /** Returns the segment in a file; null if the file is none. */
+  /** Returns the segment in a file; null if the file is not a segment. */
   static Segment of(Path path) {
     Matcher name = NAME.matcher(path.getFileName().toString());
     if (!name.matches()) {

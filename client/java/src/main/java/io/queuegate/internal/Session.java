@@ -82,7 +82,7 @@ final class Session {
    *
    * @param stale how long it may use its last state after its lease, in nanoseconds
    * @param agent its program and version
-   * @param counts returns what it has decided
+   * @param counts returns the numbers of its decisions
    */
   void introduce(long stale, String agent, Supplier<GateCounts> counts) {
     staleMillis = TimeUnit.NANOSECONDS.toMillis(stale);

@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
 /** Reads the errors that end streams. */
 final class StreamErrors {
   /**
-   * gRPC's limit for messages on the stream. It differs from servers' limits, whose errors look the same.
+   * gRPC's limit for messages on a stream. It differs from servers' limits, whose errors look the same.
    */
   static final int RECEIVE_LIMIT = Bounds.MAX_MESSAGE_BYTES + 1;
 
@@ -22,7 +22,7 @@ final class StreamErrors {
 
   private StreamErrors() {}
 
-  /** What a gate must know of an error. */
+  /** The facts about an error that a gate needs. */
   static final class Details {
     /** Whether a report ended the stream. No other request can exceed the size limit. */
     boolean isAboutReport;
@@ -37,7 +37,7 @@ final class StreamErrors {
         .asRuntimeException();
   }
 
-  /** An end that gRPC did not report, whose description says all. */
+  /** An end that gRPC did not report. Its description needs no explanation. */
   static final class OwnEnd extends StatusRuntimeException {
     private OwnEnd(Status status, String description) {
       super(status.withDescription(description));

@@ -20,7 +20,7 @@ import java.util.logging.Level;
  * the server responds; another calls back after changes. Both are daemons, and no exception ends them.
  */
 public final class StreamLoop implements AutoCloseable {
-  /** The limit for messages on a stream, in bytes. */
+  /** The maximum size of a message on a stream, in bytes. It differs from that of calls. */
   public static final int RECEIVE_LIMIT = StreamErrors.RECEIVE_LIMIT;
 
   /** How long {@link #close} waits until the release of the lease is sent. */
@@ -45,9 +45,14 @@ public final class StreamLoop implements AutoCloseable {
     this.options = options;
     core = new GateCore(options, Clock.ofMachine(), this::wake, this::noteChange);
     thread = daemon("queuegate-gate", this::run);
-    thread.start();
-    if (options.onChange != null) {
-      daemon("queuegate-gate-changes", this::callBack).start();
+    try {
+      thread.start();
+      if (options.onChange != null) {
+        daemon("queuegate-gate-changes", this::callBack).start();
+      }
+    } catch (RuntimeException | Error error) { // the system has no thread left
+      close();
+      throw error;
     }
   }
 
@@ -68,7 +73,7 @@ public final class StreamLoop implements AutoCloseable {
   }
 
   /**
-   * Returns what this gate knows.
+   * Returns a view of this gate's state.
    *
    * @return the view
    */
@@ -195,7 +200,7 @@ public final class StreamLoop implements AutoCloseable {
     try {
       StreamLog.LOG.log(Level.SEVERE, what, fault);
     } catch (Throwable lost) {
-      // Nothing is left to tell it with.
+      // The failure cannot be logged.
     }
   }
 

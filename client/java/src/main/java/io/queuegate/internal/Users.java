@@ -26,7 +26,7 @@ final class Users {
   private volatile Listener listener; // null if nobody listens
   private int bytes; // the approximate size of all groups
 
-  /** Learns of invalidations in a partition. */
+  /** A function that is called with invalidations in a partition. */
   private static final class Listener {
     final String partition;
     final Consumer<String> invalidate;

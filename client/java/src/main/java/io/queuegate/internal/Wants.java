@@ -12,7 +12,8 @@ import java.util.concurrent.TimeUnit;
 /**
  * The users whose groups a gate needs. Each is requested only once at a time.
  *
- * <p>Any thread may add users; only the session's lock holder does all else.
+ * <p>Any thread may call {@link #add} and {@link #isPending}; only the session's lock holder calls the
+ * other methods.
  */
 final class Wants {
   /** The maximum number of users in a message. */

@@ -26,7 +26,7 @@ import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** What a gate knows, for callers that must not wait. */
+/** A view of the state of a gate, for callers that must not wait. */
 class LocalViewTest {
   private final World w = new World().live(whole("default", "alice staff"));
   private final LocalView view = new LocalView(w.replica, w.wants, w.decider, () -> w.now);

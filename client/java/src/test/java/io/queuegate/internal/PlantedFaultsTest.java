@@ -20,7 +20,7 @@ class PlantedFaultsTest {
   }
 
   static Stream<Planted> faults() {
-    return Stream.of(protocol(), decisions(), policies(), clocks(), outboxes()).flatMap(each -> each);
+    return Stream.of(protocol(), decisions(), policies(), clocks(), outboxes(), settings()).flatMap(each -> each);
   }
 
   private static Stream<Planted> protocol() {
@@ -164,7 +164,7 @@ class PlantedFaultsTest {
             OutboxTest.class),
         in("Outbox", "shares its folder in a process", "!IN_USE.add(realFolder)", "false", OutboxTest.class),
         in("Outbox", "drops a damaged file", "if (unreadable != null) {", "if (false) {", OutboxTest.class),
-        in("Outbox", "forgets what an earlier process left", "sealed.addAll(found);", "", OutboxTest.class),
+        in("Outbox", "forgets what an earlier process left", "sealed.addAll(segments);", "", OutboxTest.class),
         in("Segment", "writes digits that it cannot read", "String.format(Locale.ROOT, ", "String.format(",
             OutboxTest.class),
         in("Reporter", "takes any confirmation for that of its report",
@@ -179,6 +179,14 @@ class PlantedFaultsTest {
             ReporterTest.class));
   }
 
+  private static Stream<Planted> settings() {
+    return Stream.of(
+        in("SecretFiles", "accepts secrets that others can read",
+            "permissions.contains(PosixFilePermission.OTHERS_READ)\n          || ", "", SecretFilesTest.class),
+        in("SecretFiles", "accepts secrets that others can change",
+            "\n          || permissions.contains(PosixFilePermission.OTHERS_WRITE)", "", SecretFilesTest.class));
+  }
+
   @ParameterizedTest
   @MethodSource("faults")
   void aTestFinds(Planted fault) throws Exception {
@@ -190,7 +198,8 @@ class PlantedFaultsTest {
     Planted nothing =
         in("Reporter", "nothing", "private long last;", "private long last = 0;", SessionTest.class,
             BoundsTest.class, DecideTest.class, LivenessTest.class, LocalViewTest.class, ClockTest.class,
-            OutboxTest.class, ReporterTest.class, GateCoreTest.class, GateVectorsTest.class);
+            OutboxTest.class, ReporterTest.class, GateCoreTest.class, GateVectorsTest.class,
+            SecretFilesTest.class);
     assertEquals(0, nothing.failures(folder));
   }
 }
