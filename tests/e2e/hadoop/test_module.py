@@ -14,7 +14,7 @@ NEEDED = {
     "PlantedFaultsTest.withoutAFaultTheTestsPass",
     "QueueDeciderTest.throwsNothing",
     "QueuegateYarnAuthorizerTest.doesNotStartWithoutAChosenFallback",
-    "ServersGroupsTest.sparkGetsASet",
+    "ServerGroupsTest.sparkGetsASet",
     "SettingsTest.theReferenceListsEachKeyWithItsDefault",
 }
 

@@ -1,11 +1,13 @@
-"""Trino takes users' groups from queuegate's resolvers: the jar in a real Trino server."""
+"""Trino takes users' groups from queuegate's resolvers: the jar in a real Trino, over TLS."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
+import trustme
 
 import queuegate
 from tests.support.eventually import eventually
@@ -18,8 +20,11 @@ from tests.support.servers.trino.process import START_SECONDS, Trino, running_tr
 pytestmark = pytest.mark.timeout(2 * BUILD_SECONDS + START_SECONDS + 600)
 
 MODULE = CLIENT.parents[1] / "integrations" / "trino"
+CERTIFICATES = CLIENT.parents[1] / "tests" / "contract" / "tls"
 MAX_BYTES = 16_000_000
 GROUPS = {"alice": {"groups": ["dev", "Data Science"]}, "bob": {"groups": ["ops"]}}
+ROLES = {"trino": "read", "operator": "admin"}
+"""The callers, each of which has a token, and their roles."""
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +39,23 @@ def jar() -> Path:
 class Cluster(NamedTuple):
     directory: ScriptedDirectory
     address: str
-    config: str
+    settings: dict[str, Any]
+    tokens: dict[str, Path]
     trino: Trino
+
+    def config(self, folder: Path, certificate: Path, key: Path) -> str:
+        """Return the settings of a server with this certificate."""
+        tls = {"certificate_file": str(certificate), "key_file": str(key)}
+        listener = {"address": self.address, "tls": tls}
+        return settings_file(folder, {**self.settings, "listen": [listener]})
+
+
+def written_token(folder: Path, caller: str) -> Path:
+    """Write the token of a caller into a file that only its owner can read."""
+    file = folder / f"{caller}-token"
+    file.write_text(f"qg_of-the-tests-and-long-enough-for-{caller}\n")
+    file.chmod(0o600)
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -44,34 +64,43 @@ def cluster(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clu
     directory = ScriptedDirectory(folder)
     directory.reset(GROUPS)
     address = f"127.0.0.1:{free_port()}"
-    policy = folder / "queues.yaml"
+    policy, hashes = folder / "queues.yaml", folder / "hashes"
     policy.write_text("partitions: [{name: default, queues: [{name: root}]}]\n")
-    config = settings_file(
-        folder,
-        {
-            "policy": {"path": str(policy)},
-            "resolvers": {"corp": directory.resolver()},
-            "partitions": {"default": {"resolver": "corp", "cache": {"max_stale": "0s"}}},
-            "callers": {"loopback": {"roles": ["read", "admin"]}},
-        },
+    tokens = {caller: written_token(folder, caller) for caller in ROLES}
+    hashes.write_text(
+        "".join(
+            f"{caller}:{hashlib.sha256(file.read_bytes().strip()).hexdigest()}\n"
+            for caller, file in tokens.items()
+        )
     )
+    settings: dict[str, Any] = {
+        "policy": {"path": str(policy)},
+        "resolvers": {"corp": directory.resolver()},
+        "partitions": {"default": {"resolver": "corp", "cache": {"max_stale": "0s"}}},
+        "callers": {
+            "loopback": {"roles": []},
+            "token_file": str(hashes),
+            "tokens": {caller: {"roles": [role]} for caller, role in ROLES.items()},
+        },
+    }
     (folder / "server").mkdir()
     groups = {
         "group-provider.name": "queuegate",
         "queuegate.address": address,
         "queuegate.timeout": "10s",
+        "queuegate.token-file": str(tokens["trino"]),
+        "queuegate.tls.ca-file": str(CERTIFICATES / "ca.pem"),
     }
     with running_trino(folder / "server", jar, groups) as trino:
-        yield Cluster(directory, address, config, trino)
+        yield Cluster(directory, address, settings, tokens, trino)
 
 
 @pytest.fixture
-def server(cluster: Cluster) -> Iterator[RunningServer]:
+def server(cluster: Cluster, tmp_path: Path) -> Iterator[RunningServer]:
     cluster.directory.reset(GROUPS)
+    config = cluster.config(tmp_path, CERTIFICATES / "server.pem", CERTIFICATES / "server.key")
     environment = cluster.directory.environment
-    with running_server(
-        *("--config", cluster.config), listen=[cluster.address], environment=environment
-    ) as running:
+    with running_server("--config", config, listen=(), environment=environment) as running:
         yield running
 
 
@@ -98,11 +127,13 @@ def test_groups(cluster: Cluster) -> None:
     assert groups_of(cluster, "nobody") == []
 
 
-def test_an_invalidation_takes_effect_at_once(cluster: Cluster, server: RunningServer) -> None:
+@pytest.mark.usefixtures("server")
+def test_an_invalidation_takes_effect_at_once(cluster: Cluster) -> None:
     assert groups_of(cluster, "bob") == ["ops"]
     cluster.directory.answer({"bob": {"groups": []}})
     assert groups_of(cluster, "bob") == ["ops"]
-    with queuegate.Client(server.address, timeout=60) as client:
+    tls, token = queuegate.Tls(CERTIFICATES / "ca.pem"), cluster.tokens["operator"]
+    with queuegate.Client(cluster.address, timeout=60, tls=tls, token_file=token) as client:
         client.invalidate(["bob"], wait=True)
     assert groups_of(cluster, "bob") == []
 
@@ -113,9 +144,37 @@ def test_a_failed_lookup_is_an_error(cluster: Cluster) -> None:
     assert "queuegate could not look up the user's groups" in groups_of(cluster, "dora")
 
 
+def test_another_server_is_not_asked(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.directory.reset(GROUPS)
+    issued = trustme.CA().issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "other.pem", tmp_path / "other.key"
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    config = cluster.config(tmp_path, certificate, key)
+    environment = cluster.directory.environment
+    with running_server("--config", config, listen=(), environment=environment):
+        untrusted = "is not trusted: set the CA file (queuegate.tls.ca-file)"
+        eventually(lambda: untrusted in groups_of(cluster, "alice"), expected=True)
+    assert cluster.directory.asked() == 0
+
+
 def test_without_queuegate_queries_fail_until_it_is_back(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
     assert "queuegate could not look up the user's groups" in groups_of(cluster, "alice")
     request.getfixturevalue("server")
     eventually(lambda: groups_of(cluster, "alice"), ["Data Science", "dev"])
+
+
+def test_a_token_that_others_can_read_stops_the_start(jar: Path, tmp_path: Path) -> None:
+    token = written_token(tmp_path, "trino")
+    token.chmod(0o644)
+    groups = {
+        "group-provider.name": "queuegate",
+        "queuegate.address": "127.0.0.1:1",
+        "queuegate.token-file": str(token),
+    }
+    with pytest.raises(AssertionError), running_trino(tmp_path, jar, groups):
+        pytest.fail("it has started")
+    log = (tmp_path / "trino.log").read_text(errors="replace")
+    assert f"queuegate.token-file names {token}, which other users can read or write" in log

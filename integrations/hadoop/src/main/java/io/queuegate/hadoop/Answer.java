@@ -1,14 +1,14 @@
 package io.queuegate.hadoop;
 
-/** What a gate says about a question. */
+/** A gate's answer to a question. */
 enum Answer {
   /** Access is granted. */
   ALLOWED,
   /** Access is denied. */
   DENIED,
-  /** Access is granted by state whose lease has expired, which the setting {@code stale} permits. */
+  /** Access is granted from state whose lease has expired, which the setting {@code stale} permits. */
   ALLOWED_BY_STALE_STATE,
-  /** Access is denied by such state. */
+  /** Access is denied from such state. */
   DENIED_BY_STALE_STATE,
   /** The decision depends on the user's groups, which are not known yet. */
   GROUPS_UNKNOWN,

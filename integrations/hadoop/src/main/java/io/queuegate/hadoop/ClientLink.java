@@ -21,7 +21,7 @@ import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.apache.hadoop.util.VersionInfo;
 
-/** A connection by queuegate's client. */
+/** A connection through queuegate's client. */
 final class ClientLink implements GateLink {
   private static final long POLL_MILLIS = 2;
   private static final int MAX_AGENT = 64;
@@ -34,7 +34,7 @@ final class ClientLink implements GateLink {
   private final Supplier<GateState> state;
   private final Runnable close;
 
-  /** Takes the parts of a gate: what it knows, and its methods. */
+  /** Creates a connection from the parts of a gate, which tests replace. */
   ClientLink(
       Settings settings,
       LocalGate local,
@@ -109,7 +109,7 @@ final class ClientLink implements GateLink {
   }
 
   @Override
-  public Answer decideWithServersGroups(QueueCheck asked) {
+  public Answer decideWithServerGroups(QueueCheck asked) {
     Check question = question(asked);
     for (int i = 0; i < ATTEMPTS; i++) {
       Decision decision = check.apply(question);
@@ -196,7 +196,8 @@ final class ClientLink implements GateLink {
   public String faultOfGroups() {
     Status.Code failure = local.lastFailure();
     if (failure == Status.Code.PERMISSION_DENIED) {
-      return "the server denies it the role sync: add sync to this caller's roles (callers) in the server's settings";
+      return "the server denies this process the role sync: add sync to this caller's roles (callers) in the "
+          + "server's settings";
     }
     if (failure == Status.Code.UNAUTHENTICATED) {
       return "the server does not know this caller: set " + Key.TOKEN_FILE.text
@@ -224,7 +225,7 @@ final class ClientLink implements GateLink {
   }
 
   @Override
-  public String fault(boolean givesGroups) {
+  public String fault(boolean statesGroups) {
     String fault = faultOfGroups();
     LocalGate.Rights rights = local.rights(settings.partition);
     if (fault != null || rights == null) {
@@ -239,7 +240,7 @@ final class ClientLink implements GateLink {
           + Key.OUTBOX.text + " here, if it keeps an audit log, and otherwise upgrade the older one of the server "
           + "and this jar";
     }
-    if (givesGroups && !rights.stateGroups()) {
+    if (statesGroups && !rights.stateGroups()) {
       return "the server ignores the groups that this caller states: set assert_groups: true for the caller, and "
           + "trust_provided_groups: true for the partition, in the server's settings";
     }

@@ -12,7 +12,7 @@ import org.slf4j.LoggerFactory;
 final class ClientLog extends Handler {
   private static final String NAME = "io.queuegate";
   private static final Logger LOG = LoggerFactory.getLogger(NAME);
-  // The JDK forgets loggers that nobody refers to.
+  // The JDK collects loggers that nothing refers to.
   private static final java.util.logging.Logger SOURCE = java.util.logging.Logger.getLogger(NAME);
 
   // No class of this module sends checks to the server.

@@ -10,7 +10,7 @@ import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Counts what the authorizer did, and logs what administrators must know, once a minute. Throws nothing. */
+/** Counts the authorizer's answers, fallbacks and errors, and logs them once a minute. Throws nothing. */
 final class Counters {
   /** The number of queues whose fallbacks are counted one by one. */
   static final int MAX_QUEUES = 1000;
@@ -35,7 +35,7 @@ final class Counters {
     }
   }
 
-  /** Sets what describes the gate in the log: its state, and what an administrator can do about it. */
+  /** Sets a description of the gate for the log: its state, and the remedy for a fault. */
   void describeGate(Supplier<String> described) {
     gate = described;
   }
@@ -44,7 +44,7 @@ final class Counters {
     quietly(() -> {
       answers.get(answer).increment();
       if (answer.isStale() && isDue(lastStaleLog)) {
-        LOG.warn("The lease of the policy has expired; decisions use the last state (queuegate.stale).");
+        LOG.warn("The gate's lease has expired; it decides from its last state ({}).", Key.STALE.text);
       }
     });
   }
@@ -62,7 +62,8 @@ final class Counters {
     quietly(() -> {
       LongAdder count = fallbacks.get(queue);
       if (count == null) {
-        String name = fallbacks.size() < MAX_QUEUES ? queue : OTHER_QUEUES;
+        // Users choose names of queues, and sinks write names without escapes.
+        String name = fallbacks.size() < MAX_QUEUES ? LogText.ofOthers(queue) : OTHER_QUEUES;
         count = fallbacks.computeIfAbsent(name, missing -> new LongAdder());
       }
       count.increment();
@@ -84,12 +85,12 @@ final class Counters {
     });
   }
 
-  /** Counts and logs without an error, as if there were no memory left: a decision must not depend on it. */
+  /** Counts and logs, and ignores errors such as a lack of memory, on which no decision may depend. */
   private static void quietly(Runnable count) {
     try {
       count.run();
     } catch (Throwable lost) {
-      // Nothing is left to tell it with.
+      // The error cannot be logged.
     }
   }
 

@@ -1,6 +1,6 @@
 package io.queuegate.hadoop;
 
-/** What decides while the gate cannot. */
+/** Decides questions that the gate cannot decide. */
 enum Fallback {
   /** Access is denied. */
   DENY("deny"),

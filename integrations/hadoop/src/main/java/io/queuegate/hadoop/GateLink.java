@@ -13,8 +13,8 @@ interface GateLink extends AutoCloseable {
    */
   Answer decide(QueueCheck check, List<String> groups);
 
-  /** Decides a question with the server's groups, which the gate copies. Never waits. */
-  Answer decideWithServersGroups(QueueCheck check);
+  /** Decides a question with the server's groups, of which the gate keeps a copy. Never waits. */
+  Answer decideWithServerGroups(QueueCheck check);
 
   /**
    * Returns the server's groups of a user, empty for an unknown user; null if the gate has no copy of
@@ -31,7 +31,7 @@ interface GateLink extends AutoCloseable {
 
   /**
    * Calls a function with each user whose groups the server invalidates, and with null for all users,
-   * before the server learns that this process has done so.
+   * before the gate confirms the invalidation to the server.
    */
   void onInvalidation(Consumer<String> invalidate);
 
@@ -41,10 +41,10 @@ interface GateLink extends AutoCloseable {
   /** Returns whether the gate has a lease, and so decides. */
   boolean isLive();
 
-  /** Returns the gate's state in one word. */
+  /** Returns the state of the gate in one word. */
   String state();
 
-  /** Tells the server how many questions the fallback has decided. */
+  /** Reports to the server, for display, how many questions the fallback has decided. */
   void countFallbacks(LongSupplier fallbacks);
 
   /**
@@ -66,9 +66,9 @@ interface GateLink extends AutoCloseable {
    * Returns why the gate cannot decide until an administrator changes settings, with the remedy; null if
    * no such reason is known.
    *
-   * @param givesGroups whether questions contain groups, which the server must permit
+   * @param statesGroups whether questions contain groups, which the server must permit
    */
-  String fault(boolean givesGroups);
+  String fault(boolean statesGroups);
 
   /** Releases the lease and closes the connection. */
   @Override

@@ -175,7 +175,7 @@ final class GroupsCopy {
     return load;
   }
 
-  /** Returns whether a time is too long ago, or in the future, since the clock was unreadable. */
+  /** Returns whether a time is at least a second ago, or in the future because the clock was unreadable. */
   private boolean isRetryDue(long since) {
     return Math.abs(clock.getAsLong() - since) >= RETRY_NANOS;
   }

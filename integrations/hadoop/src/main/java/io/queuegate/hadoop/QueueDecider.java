@@ -6,14 +6,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
 /**
- * Decides the ResourceManager's questions: with the gate, or else with the fallback.
+ * Decides the ResourceManager's questions with the gate, or else with the fallback.
  *
  * <p>The ResourceManager asks under its scheduler's lock, and an exception would end it. So a decision
- * waits for nobody, except on threads that the caller permits to wait for a user's groups, and throws
- * nothing.
+ * throws nothing, and never waits, except for a user's groups on threads that the caller permits to wait.
  */
 final class QueueDecider {
-  /** After a wait in vain, how long the user's next checks do not wait: one call may cause thousands. */
+  /** How long a user's checks do not wait after one has waited in vain: a call may cause thousands. */
   private static final long PAUSE_NANOS = TimeUnit.SECONDS.toNanos(5);
   private static final int MAX_PAUSES = 10_000;
 
@@ -58,7 +57,7 @@ final class QueueDecider {
     counters.fellBack(queue);
     try {
       return fallback == Fallback.YARN_ACL
-        && (mayWait ? yarn.getAsBoolean() : ServersGroups.withoutWaiting(yarn));
+        && ServerGroups.decision(yarn, mayWait);
     } catch (Throwable error) {
       counters.failed("a fallback", error);
       return false;

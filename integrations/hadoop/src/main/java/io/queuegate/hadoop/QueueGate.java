@@ -1,8 +1,8 @@
 package io.queuegate.hadoop;
 
-/** What can decide questions about queues in this process. Safe for concurrent use. */
+/** Decides questions about queues in this process. Safe for concurrent use. */
 interface QueueGate {
-  /** Decides a question. Never waits, and never throws a checked exception. */
+  /** Decides a question. Never waits. */
   Answer decide(QueueCheck check);
 
   /**

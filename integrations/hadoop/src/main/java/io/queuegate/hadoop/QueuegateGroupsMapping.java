@@ -13,7 +13,7 @@ import org.apache.hadoop.security.GroupMappingServiceProvider;
  */
 public final class QueuegateGroupsMapping implements GroupMappingServiceProvider, Configurable {
   private Configuration configuration;
-  private ServersGroups groups;
+  private ServerGroups groups;
 
   /** Creates a mapping, which Hadoop then configures. */
   public QueuegateGroupsMapping() {}
@@ -28,7 +28,7 @@ public final class QueuegateGroupsMapping implements GroupMappingServiceProvider
     this.configuration = configuration;
     if (configuration != null) {
       Settings settings = Settings.of(configuration);
-      groups = new ServersGroups(SharedLinks.of(settings, ClientLink::open), settings.lookupTimeout);
+      groups = new ServerGroups(SharedLinks.of(settings, ClientLink::open), settings.lookupTimeout);
     }
   }
 

@@ -15,7 +15,7 @@ import scala.collection.immutable.Set;
  * <p>It reads the same settings as {@link QueuegateGroupsMapping}, from Hadoop's configuration folder.
  */
 public final class QueuegateSparkGroups implements GroupMappingServiceProvider {
-  private final ServersGroups groups;
+  private final ServerGroups groups;
 
   /**
    * Connects to queuegate in the background.
@@ -24,7 +24,7 @@ public final class QueuegateSparkGroups implements GroupMappingServiceProvider {
    */
   public QueuegateSparkGroups() {
     Settings settings = Settings.of(new Configuration());
-    groups = new ServersGroups(SharedLinks.of(settings, ClientLink::open), settings.lookupTimeout);
+    groups = new ServerGroups(SharedLinks.of(settings, ClientLink::open), settings.lookupTimeout);
   }
 
   /**

@@ -54,17 +54,17 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
     super.init(configuration);
     Settings settings = Settings.of(configuration);
     Fallback fallback = settings.requiredFallback();
-    boolean usesServersGroups = configuration.getTrimmed(
+    boolean usesServerGroups = configuration.getTrimmed(
       CommonConfigurationKeysPublic.HADOOP_SECURITY_GROUP_MAPPING, "")
       .equals(QueuegateGroupsMapping.class.getName());
     GateLink link = SharedLinks.of(settings, open);
     counters.describeGate(() -> {
-      String fault = link.fault(!usesServersGroups);
+      String fault = link.fault(!usesServerGroups);
       return fault == null ? link.state() : link.state() + "; " + fault;
     });
-    GroupsCopy groups = usesServersGroups ? null : groupsOf(configuration, settings);
-    QueueGate gate = usesServersGroups ? new ServersGroupsGate(link) : new HadoopsGroupsGate(link, groups);
-    StartCheck.await(link, settings.startTimeout, !usesServersGroups, fallback);
+    GroupsCopy groups = usesServerGroups ? null : groupsOf(configuration, settings);
+    QueueGate gate = usesServerGroups ? new ServerGroupsGate(link) : new HadoopGroupsGate(link, groups);
+    StartCheck.await(link, settings.startTimeout, !usesServerGroups, fallback);
     decider = new QueueDecider(gate, fallback, settings.groupTimeout.toMillis(), counters);
     link.countFallbacks(counters::allFallbacks);
     register(new AuthorizerMetrics(counters, link, groups));
@@ -82,7 +82,8 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
     try {
       Access access = accessOf(request.getAccessType());
       if (access == null || request.getEntity().getType() != EntityType.QUEUE) {
-        return super.checkPermission(request); // YARN asks queuegate about queues only
+        // YARN asks queuegate about queues only.
+        return ServerGroups.decision(() -> super.checkPermission(request), mayWait());
       }
       UserGroupInformation real = request.getUser().getRealUser();
       QueueCheck check = new QueueCheck(request.getUser().getShortUserName(),

@@ -1,22 +1,17 @@
 package io.queuegate.hadoop;
 
 import io.queuegate.internal.LogText;
+import io.queuegate.internal.SecretFiles;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.Reader;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.InvalidPathException;
-import java.nio.file.Path;
-import java.nio.file.Paths;
-import java.nio.file.attribute.PosixFilePermission;
 import java.time.Duration;
 import java.util.EnumMap;
 import java.util.Map;
 import java.util.Properties;
-import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.regex.Matcher;
@@ -90,8 +85,8 @@ final class Settings {
   /**
    * Reads the settings.
    *
-   * @throws IllegalArgumentException naming the key that is unknown, missing, set twice or invalid, or
-   *     the file that cannot be read
+   * @throws IllegalArgumentException if a key is unknown, missing, set twice or invalid, a file cannot be
+   *     read, or other users can read a secret; it names the key or the file
    */
   static Settings of(Configuration configuration) {
     Map<String, String> texts = new TreeMap<>();
@@ -188,27 +183,8 @@ final class Settings {
     return value;
   }
 
-  /** Returns the path of a file that only its owner and group may read; empty if not set. */
   private String secretFile(Key key) {
-    String text = text(key);
-    if (text.isEmpty()) {
-      return text;
-    }
-    try {
-      Path path = Paths.get(text);
-      if (!Files.isReadable(path)) {
-        throw fault(key, "names " + path + ", which does not exist or which the user "
-          + System.getProperty("user.name") + " cannot read: correct the path, or make this user its owner");
-      }
-      Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(path);
-      if (permissions.contains(PosixFilePermission.OTHERS_READ)
-        || permissions.contains(PosixFilePermission.OTHERS_WRITE)) {
-        throw fault(key, "names " + path + ", which other users can read or write: run chmod o= " + path);
-      }
-    } catch (IOException | InvalidPathException | UnsupportedOperationException error) {
-      throw fault(key, "names a file that cannot be read: " + error);
-    }
-    return text;
+    return SecretFiles.checked(key.text, text(key));
   }
 
   private static Duration duration(String text) {

@@ -7,9 +7,9 @@ import org.apache.hadoop.util.ShutdownHookManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** One connection for each group of equal settings, for all classes of this module in a process. */
+/** The connections of this process: one for all users of equal settings. */
 final class SharedLinks {
-  /** After the ResourceManager has stopped (30), so that it decides until then. */
+  /** Below that of the ResourceManager's hook (30), so that the gate decides until YARN has stopped. */
   private static final int SHUTDOWN_PRIORITY = 20;
 
   private static final Logger LOG = LoggerFactory.getLogger(SharedLinks.class);

@@ -12,15 +12,16 @@ final class StartCheck {
   private StartCheck() {}
 
   /**
-   * Waits until the gate decides, at most for a time. After that, the fallback decides until it does.
+   * Waits until the gate can decide. After the timeout, the fallback decides until it can.
    *
-   * @param givesGroups whether questions contain groups, which the server must permit
+   * @param timeout how long to wait at most
+   * @param statesGroups whether questions contain groups, which the server must permit
    * @throws IllegalStateException if an administrator must first change settings; it names them
    */
-  static void await(GateLink link, Duration timeout, boolean givesGroups, Fallback fallback) {
+  static void await(GateLink link, Duration timeout, boolean statesGroups, Fallback fallback) {
     long end = System.nanoTime() + timeout.toNanos();
     while (true) {
-      String fault = link.fault(givesGroups);
+      String fault = link.fault(statesGroups);
       if (fault != null) {
         throw new IllegalStateException("queuegate cannot decide: " + fault);
       }

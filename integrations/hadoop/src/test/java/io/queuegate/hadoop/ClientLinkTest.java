@@ -73,7 +73,7 @@ class ClientLinkTest {
   void answers(Decision decision, Answer answer) {
     decisions.add(decision);
     assertEquals(answer, link.decide(CHECK, DEV));
-    assertEquals(answer, link.decideWithServersGroups(CHECK));
+    assertEquals(answer, link.decideWithServerGroups(CHECK));
     known.withoutGroups = decision;
     assertEquals(answer, link.decide(CHECK, null));
   }
@@ -90,23 +90,23 @@ class ClientLinkTest {
     decisions.add(ALLOWED);
     nulls = 1;
     known.groups = DEV; // the gate lacked them when it was asked first
-    assertEquals(Answer.ALLOWED, link.decideWithServersGroups(CHECK));
+    assertEquals(Answer.ALLOWED, link.decideWithServerGroups(CHECK));
   }
 
   @Test
   void whatOnlyTheServerCanDecideIsUndecided() {
     known.groups = DEV;
     assertEquals(Answer.UNDECIDED, link.decide(CHECK, DEV));
-    assertEquals(Answer.UNDECIDED, link.decideWithServersGroups(CHECK));
+    assertEquals(Answer.UNDECIDED, link.decideWithServerGroups(CHECK));
   }
 
   @Test
   void groupsAreUnknownOnlyUnderALease() {
     assertEquals(Answer.GROUPS_UNKNOWN, link.decide(CHECK, null));
-    assertEquals(Answer.GROUPS_UNKNOWN, link.decideWithServersGroups(CHECK));
+    assertEquals(Answer.GROUPS_UNKNOWN, link.decideWithServerGroups(CHECK));
     state = GateState.EXPIRED;
     assertEquals(Answer.UNDECIDED, link.decide(CHECK, null));
-    assertEquals(Answer.UNDECIDED, link.decideWithServersGroups(CHECK));
+    assertEquals(Answer.UNDECIDED, link.decideWithServerGroups(CHECK));
   }
 
   @Test

@@ -284,7 +284,7 @@ class GroupsCopyTest {
   @Test
   void theServersInvalidationsApply() {
     ScriptedLink link = ScriptedLink.answering(Answer.ALLOWED);
-    HadoopsGroupsGate gate = new HadoopsGroupsGate(link, copy);
+    HadoopGroupsGate gate = new HadoopGroupsGate(link, copy);
     directory.put("alice", DEV);
     for (String invalidated : new String[] {"alice", null}) {
       gate.decide(new QueueCheck("alice", "", "root.a", Access.SUBMIT));

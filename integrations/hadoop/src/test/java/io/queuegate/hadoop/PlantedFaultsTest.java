@@ -46,14 +46,14 @@ class PlantedFaultsTest {
             GroupsCopyTest.class),
         in("GroupsCopy", "keeps groups after the invalidation of all users",
             "      entries.clear();\n", "", GroupsCopyTest.class),
-        in("HadoopsGroupsGate", "ignores the invalidation of all users", "groups.invalidateAll();", "",
+        in("HadoopGroupsGate", "ignores the invalidation of all users", "groups.invalidateAll();", "",
             GroupsCopyTest.class),
-        in("ServersGroups", "gives Hadoop an empty list after a failure",
+        in("ServerGroups", "gives Hadoop an empty list after a failure",
             "    if (groups == null) {\n      String fault",
             "    if (groups == null) {\n      groups = java.util.Collections.emptyList();\n    }\n"
-                + "    if (groups == null) {\n      String fault", ServersGroupsTest.class),
-        in("ServersGroups", "waits on the scheduler's threads", " && MUST_NOT_WAIT.get() == null", "",
-            ServersGroupsTest.class),
+                + "    if (groups == null) {\n      String fault", ServerGroupsTest.class),
+        in("ServerGroups", "waits on the scheduler's threads", " && MUST_NOT_WAIT.get() == null", "",
+            ServerGroupsTest.class),
         in("ClientLink", "waits for a directory that is away",
             "isConnected() && local.awaitsGroups(settings.partition, user)", "isConnected()",
             ClientLinkTest.class));
@@ -85,15 +85,19 @@ class PlantedFaultsTest {
         in("QueuegateYarnAuthorizer", "waits on any thread",
             "Server.isRpcInvocation() || Thread.currentThread().getName().startsWith(\"qtp\")", "true",
             QueuegateYarnAuthorizerTest.class),
+        in("QueuegateYarnAuthorizer", "waits for groups in other decisions of YARN",
+            "ServerGroups.decision(() -> super.checkPermission(request), mayWait())",
+            "super.checkPermission(request)", QueuegateYarnAuthorizerTest.class),
         in("StartCheck", "starts without the rights that it needs", "if (fault != null) {", "if (false) {",
             QueuegateYarnAuthorizerTest.class),
         in("ClientLink", "hides that state is stale", "if (decision.stale()) {", "if (false) {",
             ClientLinkTest.class),
         in("Settings", "chooses a fallback", "    if (fallback == null) {", "    if (false) {",
             QueuegateYarnAuthorizerTest.class, SettingsTest.class),
-        in("Settings", "reads secrets that others can read",
-            "permissions.contains(PosixFilePermission.OTHERS_READ)\n        || ", "false && ",
-            SettingsTest.class),
+        in("Settings", "reads a token that others can read",
+            "secretFile(Key.TOKEN_FILE)", "text(Key.TOKEN_FILE)", SettingsTest.class),
+        in("Settings", "reads a private key that others can read",
+            "secretFile(Key.TLS_KEY_FILE)", "text(Key.TLS_KEY_FILE)", SettingsTest.class),
         in("Settings", "ignores keys that it does not know", "for (String unknown : texts.keySet()) {",
             "for (String unknown : new String[0]) {", SettingsTest.class));
   }
@@ -108,7 +112,7 @@ class PlantedFaultsTest {
   void withoutAFaultTheTestsPass() throws Exception {
     Planted nothing =
         in("GroupsCopy", "nothing", "private long purgedAt;", "private long purgedAt = 0;",
-            GroupsCopyTest.class, ServersGroupsTest.class, ClientLinkTest.class, QueueDeciderTest.class,
+            GroupsCopyTest.class, ServerGroupsTest.class, ClientLinkTest.class, QueueDeciderTest.class,
             QueuegateYarnAuthorizerTest.class, SettingsTest.class);
     assertEquals(0, nothing.failures(folder));
   }

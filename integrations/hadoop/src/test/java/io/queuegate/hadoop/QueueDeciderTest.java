@@ -32,10 +32,10 @@ class QueueDeciderTest {
   private final Counters counters = new Counters();
 
   private QueueDecider decider(ScriptedLink link, Fallback fallback) {
-    return new QueueDecider(new ServersGroupsGate(link), fallback, 500, counters);
+    return new QueueDecider(new ServerGroupsGate(link), fallback, 500, counters);
   }
 
-  /** What the gate answers; whether the thread may wait; with deny and with an ACL that grants. */
+  /** The gate's answers; whether the thread may wait; the decisions with deny and with an ACL that grants. */
   static Stream<Arguments> answers() {
     List<Answer> late = Arrays.asList(GROUPS_UNKNOWN, ALLOWED);
     List<Answer> lateDenial = Arrays.asList(GROUPS_UNKNOWN, DENIED);
@@ -126,6 +126,19 @@ class QueueDeciderTest {
     decider(ScriptedLink.answering(answer), Fallback.DENY).allows(CHECK, false, YARN_ALLOWS);
     counters.answers.forEach((each, count) -> assertEquals(each == answer ? 1 : 0, count.sum()));
     assertEquals(answer.isDecision() ? 0 : 1, counters.fallbacks.size());
+  }
+
+  @Test
+  void namesOfQueuesAreEscapedAndBoundedInMetrics() {
+    QueueDecider decider = decider(ScriptedLink.answering(UNDECIDED), Fallback.DENY);
+    String name = "root.\n" + String.join("", Collections.nCopies(2_000, "x"));
+    for (int i = 0; i < 2; i++) {
+      decider.allows(new QueueCheck("alice", "", name, Access.SUBMIT), false, YARN_ALLOWS);
+    }
+    assertEquals(1, counters.fallbacks.size());
+    String counted = counters.fallbacks.keySet().iterator().next();
+    assertTrue(counted.startsWith("root.\\u000ax") && counted.length() < 1_100, counted);
+    assertEquals(2, counters.fallbacks.get(counted).sum());
   }
 
   @Test

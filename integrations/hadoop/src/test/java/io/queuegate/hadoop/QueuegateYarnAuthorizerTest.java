@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
+import java.io.IOException;
+import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -92,6 +94,32 @@ class QueuegateYarnAuthorizerTest {
   }
 
   @Test
+  void otherDecisionsOfYarnWaitForGroupsOnThreadsOfCallsOnly() throws InterruptedException {
+    authorizer.init(settings("deny"));
+    ServerGroups mapping = new ServerGroups(link, Duration.ofSeconds(2));
+    AccessControlList ofGroup = new AccessControlList(" dev") {
+      @Override
+      public boolean isUserAllowed(UserGroupInformation user) {
+        try {
+          return mapping.of(user.getShortUserName()).contains("dev");
+        } catch (IOException failed) {
+          return false; // as Hadoop does
+        }
+      }
+    };
+    authorizer.setPermission(Collections.singletonList(new Permission(
+        new PrivilegedEntity(EntityType.QUEUE, "root.a"),
+        Collections.singletonMap(AccessType.APPLICATION_MAX_PRIORITY, ofGroup))), ALICE);
+    AccessRequest priority = request(ALICE, EntityType.QUEUE, AccessType.APPLICATION_MAX_PRIORITY);
+    assertFalse(authorizer.checkPermission(priority));
+    assertEquals(Collections.emptyList(), link.waits);
+    Thread http = new Thread(() -> authorizer.checkPermission(priority), "qtp1-2");
+    http.start();
+    http.join();
+    assertEquals(Collections.singletonList("alice 2000"), link.waits);
+  }
+
+  @Test
   void theFallbackDecidesWithoutALease() {
     link.answers.clear();
     link.answers.add(Answer.UNDECIDED);
@@ -109,6 +137,7 @@ class QueuegateYarnAuthorizerTest {
     authorizer.init(settings("deny"));
     setAcl("*");
     assertFalse(authorizer.checkPermission(submission()));
+    assertEquals(1, link.fallbacks.getAsLong(), "the server learns it");
   }
 
   @Test
@@ -162,8 +191,8 @@ class QueuegateYarnAuthorizerTest {
   }
 
   @Test
-  void needsTheRightToGiveGroupsOnlyIfItGivesThem() {
-    link.faultOfGivenGroups = "planted";
+  void needsTheRightToStateGroupsOnlyIfItStatesThem() {
+    link.faultOfStatedGroups = "planted";
     authorizer.init(settings("deny"));
     Configuration ofHadoop = settings("deny");
     ofHadoop.unset("hadoop.security.group.mapping");
@@ -195,7 +224,7 @@ class QueuegateYarnAuthorizerTest {
   }
 
   @Test
-  void givesHadoopsGroupsWhereItsMappingIsAnother() throws InterruptedException {
+  void statesHadoopsGroupsWhereItsMappingIsAnother() throws InterruptedException {
     Configuration configuration = settings("deny");
     configuration.unset("hadoop.security.group.mapping");
     configuration.set("hadoop.user.group.static.mapping.overrides", "alice=dev,ops");

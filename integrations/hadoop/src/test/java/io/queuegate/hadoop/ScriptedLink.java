@@ -18,7 +18,7 @@ final class ScriptedLink implements GateLink {
   /** The users whose groups were waited for. */
   final List<String> waits = new ArrayList<>();
   final Map<String, List<String>> groups = new HashMap<>();
-  /** What arrives while somebody waits for groups. */
+  /** The groups that arrive while somebody waits. */
   final Map<String, List<String>> lateGroups = new HashMap<>();
   Consumer<String> invalidate = user -> { };
   /** Thrown by each question. */
@@ -26,7 +26,7 @@ final class ScriptedLink implements GateLink {
   boolean isLive = true;
   LongSupplier fallbacks;
   String fault;
-  String faultOfGivenGroups;
+  String faultOfStatedGroups;
 
   static ScriptedLink answering(Answer... answers) {
     ScriptedLink link = new ScriptedLink();
@@ -46,7 +46,7 @@ final class ScriptedLink implements GateLink {
   }
 
   @Override
-  public Answer decideWithServersGroups(QueueCheck check) {
+  public Answer decideWithServerGroups(QueueCheck check) {
     return decide(check, groups.get(check.user));
   }
 
@@ -105,8 +105,8 @@ final class ScriptedLink implements GateLink {
   }
 
   @Override
-  public String fault(boolean givesGroups) {
-    return givesGroups && faultOfGivenGroups != null ? faultOfGivenGroups : fault;
+  public String fault(boolean statesGroups) {
+    return statesGroups && faultOfStatedGroups != null ? faultOfStatedGroups : fault;
   }
 
   @Override

@@ -124,14 +124,17 @@ class SettingsTest {
   @ParameterizedTest
   @ValueSource(strings = {"rw----r--", "rw-r--r--", "rw-----w-"})
   void refusesSecretsThatOthersCanRead(String permissions) throws IOException {
-    Path file = Files.write(folder.resolve("token"), new byte[] {1});
-    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString(permissions));
-    Exception error = assertThrows(IllegalArgumentException.class,
-        () -> Settings.of(with("queuegate.token-file", file.toString())));
-    assertEquals("queuegate.token-file names " + file
-        + ", which other users can read or write: run chmod o= " + file, error.getMessage());
-    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-r-----"));
-    assertEquals(file.toString(), Settings.of(with("queuegate.token-file", file.toString())).tokenFile);
+    Path file = Files.write(folder.resolve("secret"), new byte[] {1});
+    for (String key : new String[] {"queuegate.token-file", "queuegate.tls.key-file"}) {
+      Configuration configuration = with(key, file.toString(),
+          "queuegate.tls.certificate-file", "/c", "queuegate.tls.key-file", file.toString());
+      Files.setPosixFilePermissions(file, PosixFilePermissions.fromString(permissions));
+      Exception error = assertThrows(IllegalArgumentException.class, () -> Settings.of(configuration));
+      assertEquals(key + " names " + file
+          + ", which other users can read or write: run chmod o= " + file, error.getMessage());
+      Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-r-----"));
+      assertEquals(file.toString(), Settings.of(configuration).keyFile);
+    }
   }
 
   @Test

@@ -4,6 +4,7 @@ import static io.trino.spi.StandardErrorCode.GENERIC_INTERNAL_ERROR;
 
 import io.queuegate.Client;
 import io.queuegate.QueuegateException;
+import io.queuegate.internal.LogText;
 import io.queuegate.internal.PropertyNames;
 import io.queuegate.v1.ResolveOutcome;
 import io.queuegate.v1.ResolveUserGroupsResponse;
@@ -15,7 +16,7 @@ import java.util.Set;
 /**
  * Gives Trino the groups of queuegate's resolvers.
  *
- * <p>It asks the server each time, which caches groups, so that an invalidation takes effect at once.
+ * <p>Each lookup asks the server, which caches groups, so an invalidation takes effect at once.
  */
 final class QueuegateGroupProvider implements GroupProvider {
   private final Client client;
@@ -41,7 +42,7 @@ final class QueuegateGroupProvider implements GroupProvider {
     ResolveUserGroupsResponse response;
     try {
       response = client.resolve(user, partition, false);
-    } catch (QueuegateException | IllegalArgumentException error) {
+    } catch (QueuegateException error) {
       throw unavailable(error.getMessage(), error);
     }
     if (response.getOutcome() == ResolveOutcome.RESOLVE_OUTCOME_RESOLVED) {
@@ -56,7 +57,7 @@ final class QueuegateGroupProvider implements GroupProvider {
   private static TrinoException unavailable(String detail, Throwable cause) {
     return new TrinoException(
         GENERIC_INTERNAL_ERROR,
-        "queuegate could not look up the user's groups: " + PropertyNames.in(detail),
+        "queuegate could not look up the user's groups: " + LogText.ofOthers(PropertyNames.in(detail)),
         cause);
   }
 }

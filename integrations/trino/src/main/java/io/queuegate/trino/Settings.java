@@ -2,6 +2,7 @@ package io.queuegate.trino;
 
 import io.queuegate.ClientConfig;
 import io.queuegate.TlsConfig;
+import io.queuegate.internal.SecretFiles;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
@@ -22,7 +23,8 @@ record Settings(ClientConfig client, String partition) {
   /**
    * Reads the settings.
    *
-   * @throws IllegalArgumentException if a property is unknown, missing or invalid; it names the key
+   * @throws IllegalArgumentException if a property is unknown, missing or invalid, or other users can read
+   *     a secret; it names the key
    */
   static Settings of(Map<String, String> config) {
     Map<String, String> left = new HashMap<>(config);
@@ -32,11 +34,8 @@ record Settings(ClientConfig client, String partition) {
           PREFIX + "address must be set, such as queuegate.example.com:50051");
     }
     String partition = take(left, "partition", "default");
-    ClientConfig.Builder client =
-        ClientConfig.builder()
-            .address(address)
-            .timeout(timeout(take(left, "timeout", "2s")))
-            .tokenFile(take(left, "token-file", ""));
+    Duration timeout = timeout(take(left, "timeout", "2s"));
+    String tokenFile = take(left, "token-file", "");
     String tls = take(left, "tls", "");
     String caFile = take(left, "tls.ca-file", "");
     String certificateFile = take(left, "tls.certificate-file", "");
@@ -55,8 +54,14 @@ record Settings(ClientConfig client, String partition) {
       throw new IllegalArgumentException(
           PREFIX + "tls.certificate-file and " + PREFIX + "tls.key-file must be set together");
     }
+    ClientConfig.Builder client =
+        ClientConfig.builder()
+            .address(address)
+            .timeout(timeout)
+            .tokenFile(SecretFiles.checked(PREFIX + "token-file", tokenFile));
     if (hasKeys || tls.equals("true")) {
       TlsConfig encrypted = TlsConfig.defaults().withCaFile(caFile).withServerName(serverName);
+      SecretFiles.checked(PREFIX + "tls.key-file", keyFile);
       client.tls(keyFile.isEmpty() ? encrypted : encrypted.withCertificate(certificateFile, keyFile));
     }
     return new Settings(client.build(), partition);

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.function.BooleanSupplier;
 
 /** Looks users' groups up in queuegate, for the mappings of Hadoop and Spark. */
-final class ServersGroups {
+final class ServerGroups {
   private static final ThreadLocal<Boolean> MUST_NOT_WAIT = new ThreadLocal<>();
 
   private final GateLink link;
@@ -16,16 +16,23 @@ final class ServersGroups {
   /**
    * @param timeout how long a look-up may wait
    */
-  ServersGroups(GateLink link, Duration timeout) {
+  ServerGroups(GateLink link, Duration timeout) {
     this.link = link;
     this.timeout = timeout;
   }
 
-  /** Returns a decision of YARN's own, for which this thread's look-ups do not wait for queuegate. */
-  static boolean withoutWaiting(BooleanSupplier decision) {
+  /**
+   * Returns a decision of YARN itself.
+   *
+   * @param mayWait whether look-ups of this thread may wait for queuegate meanwhile
+   */
+  static boolean decision(BooleanSupplier yarn, boolean mayWait) {
+    if (mayWait) {
+      return yarn.getAsBoolean();
+    }
     MUST_NOT_WAIT.set(true);
     try {
-      return decision.getAsBoolean();
+      return yarn.getAsBoolean();
     } finally {
       MUST_NOT_WAIT.remove();
     }

@@ -14,9 +14,9 @@ import java.util.List;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 
-class ServersGroupsTest {
+class ServerGroupsTest {
   private final ScriptedLink link = new ScriptedLink();
-  private final ServersGroups groups = new ServersGroups(link, Duration.ofSeconds(2));
+  private final ServerGroups groups = new ServerGroups(link, Duration.ofSeconds(2));
 
   @Test
   void copiedGroupsNeedNoWait() throws IOException {
@@ -43,7 +43,7 @@ class ServersGroupsTest {
     link.answers.add(Answer.UNDECIDED);
     link.lateGroups.put("alice", Collections.singletonList("dev"));
     QueueDecider decider =
-        new QueueDecider(new ServersGroupsGate(link), Fallback.YARN_ACL, 500, new Counters());
+        new QueueDecider(new ServerGroupsGate(link), Fallback.YARN_ACL, 500, new Counters());
     QueueCheck check = new QueueCheck("alice", "", "root.a", Access.SUBMIT);
     BooleanSupplier yarn = () -> {
       try {

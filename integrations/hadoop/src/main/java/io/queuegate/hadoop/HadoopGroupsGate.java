@@ -1,11 +1,11 @@
 package io.queuegate.hadoop;
 
 /** Decides with the groups of Hadoop's own group mapping, of which it keeps a copy. */
-final class HadoopsGroupsGate implements QueueGate {
+final class HadoopGroupsGate implements QueueGate {
   private final GateLink link;
   private final GroupsCopy groups;
 
-  HadoopsGroupsGate(GateLink link, GroupsCopy groups) {
+  HadoopGroupsGate(GateLink link, GroupsCopy groups) {
     this.link = link;
     this.groups = groups;
     link.onInvalidation(user -> {

@@ -1,16 +1,16 @@
 package io.queuegate.hadoop;
 
-/** Decides with the groups of queuegate's resolvers, which the gate copies and the server invalidates. */
-final class ServersGroupsGate implements QueueGate {
+/** Decides with the groups of queuegate's resolvers. The gate keeps a copy, which the server invalidates. */
+final class ServerGroupsGate implements QueueGate {
   private final GateLink link;
 
-  ServersGroupsGate(GateLink link) {
+  ServerGroupsGate(GateLink link) {
     this.link = link;
   }
 
   @Override
   public Answer decide(QueueCheck check) {
-    return link.decideWithServersGroups(check);
+    return link.decideWithServerGroups(check);
   }
 
   @Override
