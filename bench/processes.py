@@ -10,12 +10,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from bench.command import CannotMeasure
 
 _START_SECONDS = 120
 _STOP_SECONDS = 30
 _ROOT = Path(__file__).parents[1]
+PRODUCT: Final = ("-P", str(_ROOT / "bench" / "product.py"))
+"""Arguments of any Python, in any directory, that run `queuegate-server`; see `bench.product`."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _CORES = sorted(os.sched_getaffinity(0))
 
@@ -53,7 +56,7 @@ def resident_mib(pid: int | None = None) -> float:
 
 def queuegate(policy: Path | None, transport: str = "grpcio") -> list[str]:
     """Return the command for the product's server on a free port."""
-    command = [sys.executable, "-m", "bench.product", "serve", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, *PRODUCT, "serve", "--listen", "127.0.0.1:0"]
     command += ["--set", f"transport={transport}"]
     return [*command, "--policy", str(policy)] if policy else command
 

@@ -93,7 +93,7 @@ def _webhook(folder: Path) -> Iterator[str]:
     configs.mkdir()
     (configs / "admissionController.accessControl.externalUsers").write_text("^portal$,^livy-")
     (configs / "admissionController.accessControl.externalGroups").write_text("^gateways$")
-    command = [sys.executable, "-m", "bench.product", "admission"]
+    command = [sys.executable, *processes.PRODUCT, "admission"]
     command += ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
     command += ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
     command += ["--configs", str(configs)]
