@@ -1,32 +1,28 @@
 """`changes: delta` with a fake of Microsoft Graph. No tenant was asked."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import trustme
 
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, Changes
-from queuegate_server.identity.resolvers.entra.options import EntraOptions
-from queuegate_server.identity.resolvers.entra.resolver import EntraResolver
+from tests.integration.rest.test_entra import Build, api, options, resolver
 from tests.support.change_sink import Sink, following
 from tests.support.fakes.graph import (
     API,
-    CLIENT,
-    SECRET,
-    TENANT,
     FakeTenant,
     error,
     identity,
 )
-from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
+from tests.support.fakes.rest_api import Reply, Request, RestApi
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-Build = Callable[..., Awaitable[EntraResolver]]
+__all__ = ["api", "options", "resolver"]
+
+SETTINGS = {"changes": "delta", "changes_interval": 1, "repeat_after": 0}
 ALICE, BOB = "alice@example.com", "bob@example.com"
 USER, GROUP = "#microsoft.graph.user", "#microsoft.graph.group"
 FOREIGN = json.dumps(dict.fromkeys(("users", "groups"), "https://evil.example/v1.0/x")).encode()
@@ -50,42 +46,9 @@ def tenant() -> FakeTenant:
 
 
 @pytest.fixture
-def api(tenant: FakeTenant, ca: trustme.CA) -> Iterator[RestApi]:
-    with running_api(tenant.answer, ca) as running:
-        tenant.url = running.url
-        yield running
-
-
-@pytest.fixture
-async def resolver(api: RestApi, ca_file: Path, tmp_path: Path) -> AsyncIterator[Build]:
-    file = tmp_path / "secret"
-    file.write_text(SECRET)
-    file.chmod(0o600)
-    opened: list[EntraResolver] = []
-
-    async def build(**more: Any) -> EntraResolver:
-        given = {
-            "tenant": TENANT,
-            "client_id": CLIENT,
-            "client_secret_file": file,
-            "login_url": api.url,
-            "graph_url": api.url,
-            "ca_file": ca_file,
-            "changes": "delta",
-            "changes_interval": 1,
-            "repeat_after": 0,
-            "connect_timeout": 30,
-            "request_timeout": 30,
-            "lookup_timeout": 60,
-        }
-        built = EntraResolver(EntraOptions.model_validate(given | more))
-        await built.open()
-        opened.append(built)
-        return built
-
-    yield build
-    for built in opened:
-        await built.close()
+def follower(resolver: Build) -> Build:
+    """Build resolvers that follow the tenant's changes."""
+    return lambda **more: resolver(**(SETTINGS | more))
 
 
 @pytest.mark.parametrize(
@@ -117,10 +80,10 @@ def test_who_is_affected(kind: str, item: dict[str, Any], users: set[str] | None
         assert set(changes.ids) == set(map(identity, users))
 
 
-async def test_members_and_users(resolver: Build, tenant: FakeTenant) -> None:
+async def test_members_and_users(follower: Build, tenant: FakeTenant) -> None:
     sink = Sink()
     tenant.changes["groups"].append(changed_group(displayName="before"))
-    async with following(await resolver(user_suffix="@example.com"), sink):
+    async with following(await follower(user_suffix="@example.com"), sink):
         assert sink.reports == []
         tenant.changes["groups"].append(changed_group(member(BOB, **GONE)))
         await sink.until("bob")  # whose account is disabled
@@ -128,17 +91,17 @@ async def test_members_and_users(resolver: Build, tenant: FakeTenant) -> None:
         await sink.until("alice")
 
 
-async def test_a_change_is_repeated(resolver: Build, tenant: FakeTenant) -> None:
+async def test_a_change_is_repeated(follower: Build, tenant: FakeTenant) -> None:
     sink = Sink()
-    async with following(await resolver(repeat_after=1), sink):
+    async with following(await follower(repeat_after=1), sink):
         tenant.changes["groups"].append(changed_group(member(ALICE)))
         await sink.until(ALICE)
         await sink.until(ALICE)
 
 
-async def test_changes_come_in_pages(resolver: Build, tenant: FakeTenant) -> None:
+async def test_changes_come_in_pages(follower: Build, tenant: FakeTenant) -> None:
     sink = Sink()
-    async with following(await resolver(), sink):
+    async with following(await follower(), sink):
         tenant.changes["groups"] += [changed_group(member(ALICE))] * 4
         tenant.changes["groups"].append(changed_group(member(BOB)))
         await sink.until(ALICE, BOB)
@@ -157,35 +120,35 @@ async def test_changes_come_in_pages(resolver: Build, tenant: FakeTenant) -> Non
     ids=["a group is renamed", "a user is unknown", "links are forgotten", "many pages"],
 )
 async def test_other_changes_concern_everybody(
-    resolver: Build, tenant: FakeTenant, change: Callable[[FakeTenant], None]
+    follower: Build, tenant: FakeTenant, change: Callable[[FakeTenant], None]
 ) -> None:
     sink = Sink()
-    async with following(await resolver(), sink):
+    async with following(await follower(), sink):
         change(tenant)
         await sink.until_all()
 
 
-async def test_names_in_any_case_concern_everybody(resolver: Build, tenant: FakeTenant) -> None:
+async def test_names_in_any_case_concern_everybody(follower: Build, tenant: FakeTenant) -> None:
     sink = Sink()
-    async with following(await resolver(user_match="casefold"), sink):
+    async with following(await follower(user_match="casefold"), sink):
         tenant.changes["groups"].append(changed_group(member(ALICE)))
         await sink.until_all()
 
 
-async def test_the_next_follower_continues(resolver: Build, tenant: FakeTenant) -> None:
+async def test_the_next_follower_continues(follower: Build, tenant: FakeTenant) -> None:
     first = Sink()
-    async with following(await resolver(), first):
+    async with following(await follower(), first):
         pass
     tenant.changes["groups"].append(changed_group(member(ALICE)))
     second = Sink(first.position)
-    async with following(await resolver(), second):
+    async with following(await follower(), second):
         await second.until(ALICE)
 
 
 @pytest.mark.parametrize("position", [b"", b"[]", b"{}", b"7", b'{"users": 1}', FOREIGN, b"\xff"])
-async def test_a_position_that_cannot_be_used(resolver: Build, position: bytes) -> None:
+async def test_a_position_that_cannot_be_used(follower: Build, position: bytes) -> None:
     sink = Sink(position)
-    async with following(await resolver(), sink):
+    async with following(await follower(), sink):
         await sink.until_all()
     assert set(json.loads(sink.position or b"")) == {"users", "groups"}
 
@@ -205,16 +168,16 @@ async def test_a_position_that_cannot_be_used(resolver: Build, position: bytes) 
     ],
     ids=str,
 )
-async def test_faults(resolver: Build, api: RestApi, reply: Reply, message: str) -> None:
+async def test_faults(follower: Build, api: RestApi, reply: Reply, message: str) -> None:
     def fault(request: Request) -> Reply | None:
         return reply if request.path.endswith("/delta") else None
 
     api.fault = fault
-    asked = await resolver()
+    asked = await follower()
     assert asked.changes is not None
     with pytest.raises(CannotFollow, match=message):
         await asked.changes(Sink())
 
 
-async def test_off_by_default(resolver: Build) -> None:
-    assert (await resolver(changes="none")).changes is None
+async def test_off_by_default(follower: Build) -> None:
+    assert (await follower(changes="none")).changes is None
