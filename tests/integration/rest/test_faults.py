@@ -1,8 +1,10 @@
 """Faults of a provider: nobody becomes unknown, or loses a group. MATRIX.md lists them."""
 
 import asyncio
+import gc
 import logging
 import time
+import warnings
 from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
@@ -15,6 +17,7 @@ from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from queuegate_server.identity.rest.answers import (
     DEFAULT_PAUSE,
     MAX_BODY_BYTES,
@@ -22,6 +25,7 @@ from queuegate_server.identity.rest.answers import (
     MAX_SMALL_BODY_BYTES,
     MAX_VALUES,
 )
+from queuegate_server.identity.rest.client import CAN_ABORT_SHUTDOWNS
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
@@ -110,6 +114,29 @@ async def test_a_server_that_hangs(resolver: Build, api: RestApi, path: str) -> 
     outcome = await (await resolver(request_timeout=0.2)).resolve("alice")
     assert isinstance(outcome, LookupFailure)
     assert "no answer within 0.2 s (request_timeout)" in outcome.detail
+
+
+@pytest.mark.skipif(not CAN_ABORT_SHUTDOWNS, reason="asyncio shuts TLS down, within 30 s")
+def test_an_abandoned_request_leaves_no_connection(
+    options: Callable[..., KeycloakOptions], api: RestApi
+) -> None:
+    """The server does not take part in the shutdown of TLS."""
+    api.fault = lambda _: Reply(hangs=True)
+
+    async def abandon() -> None:
+        resolver = KeycloakResolver(options())
+        await resolver.open()
+        lookup = asyncio.ensure_future(resolver.resolve("alice"))
+        await asyncio.to_thread(eventually, lambda: bool(api.requests), expected=True)
+        lookup.cancel()
+        await asyncio.gather(lookup, return_exceptions=True)
+        await resolver.close()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        asyncio.run(abandon())
+        gc.collect()
+    assert not caught
 
 
 async def test_a_server_that_is_down(resolver: Build) -> None:
