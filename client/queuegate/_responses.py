@@ -1,17 +1,15 @@
-"""Convert protobuf responses to results.
+"""Convert protobuf responses about access to results. `_server_responses.py` converts all others.
 
 Unknown enum values become UNSPECIFIED. A response that violates the contract raises ServerError and
 never grants access.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from google.protobuf.wrappers_pb2 import Int32Value
-
-from queuegate import _errors, _results, _types
+from queuegate import _errors, _types
 from queuegate._applications import ApplicationExplanation, ApplicationList, ApplicationStep
 from queuegate._types import CheckFailure, Decision
 from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
@@ -22,14 +20,15 @@ from queuegate.policy.reach import SubjectKind
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 _Name = TypeVar("_Name", bound=StrEnum)
-_Change: TypeAlias = policy_pb2.ReloadPolicyResponse | user_groups_pb2.InvalidateUserGroupsResponse
 
 
 class _ProtobufEnum(Protocol):
     def items(self) -> Iterable[tuple[str, int]]: ...
 
 
-def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
+def members_by_number(
+    values: _ProtobufEnum, prefix: str, names: type[_Name]
+) -> Mapping[int, _Name]:
     """Map the values of a protobuf enum to the client's enum members with the same names."""
     return {
         number: names[member]
@@ -38,23 +37,12 @@ def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[in
     }
 
 
-_REASONS: Final = _names(access_pb2.Reason, "REASON_", Reason)
-_STEP_OUTCOMES: Final = _names(access_pb2.StepOutcome, "STEP_OUTCOME_", StepOutcome)
-_ORIGINS: Final = _names(access_pb2.GroupsOrigin, "GROUPS_ORIGIN_", _types.GroupsOrigin)
-_RESOLVE_OUTCOMES: Final = _names(
-    user_groups_pb2.ResolveOutcome, "RESOLVE_OUTCOME_", _results.ResolveOutcome
-)
-_SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _results.Severity)
-_LISTS: Final = _names(access_pb2.ApplicationList, "APPLICATION_LIST_", ApplicationList)
-_SUBJECT_KINDS: Final = _names(access_pb2.SubjectKind, "SUBJECT_KIND_", SubjectKind)
-_REPLICA_STATES: Final = _names(policy_pb2.ReplicaState, "REPLICA_STATE_", _results.ReplicaState)
-_REPLICA_ROLES: Final = _names(policy_pb2.ReplicaRole, "REPLICA_ROLE_", _results.ReplicaRole)
-_ACCESSES: Final = _names(access_pb2.AccessType, "ACCESS_TYPE_", Access)
-_HEALTH: Final = {
-    1: _results.HealthStatus.SERVING,
-    2: _results.HealthStatus.NOT_SERVING,
-    3: _results.HealthStatus.SERVICE_UNKNOWN,
-}
+_REASONS: Final = members_by_number(access_pb2.Reason, "REASON_", Reason)
+_STEP_OUTCOMES: Final = members_by_number(access_pb2.StepOutcome, "STEP_OUTCOME_", StepOutcome)
+_ORIGINS: Final = members_by_number(access_pb2.GroupsOrigin, "GROUPS_ORIGIN_", _types.GroupsOrigin)
+_LISTS: Final = members_by_number(access_pb2.ApplicationList, "APPLICATION_LIST_", ApplicationList)
+_SUBJECT_KINDS: Final = members_by_number(access_pb2.SubjectKind, "SUBJECT_KIND_", SubjectKind)
+ACCESSES: Final = members_by_number(access_pb2.AccessType, "ACCESS_TYPE_", Access)
 
 
 def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
@@ -151,7 +139,7 @@ def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Expla
 def _step(step: access_pb2.ExplainStep) -> _types.Step:
     return _types.Step(
         step.queue,
-        _ACCESSES.get(step.acl),
+        ACCESSES.get(step.acl),
         step.acl_text,
         _STEP_OUTCOMES.get(step.outcome, StepOutcome.UNSPECIFIED),
         step.matched_subject,
@@ -227,7 +215,7 @@ def users(response: access_pb2.ListUsersResponse) -> UserPage:
         ),
         proxies=_grants(response.proxies),
         groups_may_be_asserted=response.groups_may_be_asserted,
-        directory_as_of=_moment(response, "directory_as_of"),
+        directory_as_of=moment(response, "directory_as_of"),
         policy_revision=response.policy_revision,
         evaluated_queue=response.evaluated_queue,
     )
@@ -240,181 +228,14 @@ def _grants(grants: Iterable[access_pb2.AccessGrant]) -> tuple[AccessGrant, ...]
 def _grant(grant: access_pb2.AccessGrant) -> AccessGrant:
     return AccessGrant(
         grant.queue,
-        _ACCESSES.get(grant.acl),
+        ACCESSES.get(grant.acl),
         _SUBJECT_KINDS.get(grant.kind),
         grant.name,
         tuple(grant.nested),
     )
 
 
-def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _results.Resolution:
-    """Return a user's groups."""
-    return _results.Resolution(
-        user=response.user_group.user,
-        groups=tuple(response.user_group.groups),
-        outcome=_RESOLVE_OUTCOMES.get(response.outcome, _results.ResolveOutcome.UNSPECIFIED),
-        resolver=response.resolver,
-        cached=response.cached,
-        stale=response.stale,
-        resolved_at=_moment(response, "resolved_at"),
-        expires_at=_moment(response, "expires_at"),
-        detail=response.detail,
-    )
-
-
-def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
-    """Return a partition's policy."""
-    return _results.PolicyInfo(
-        source=response.source,
-        revision=response.revision,
-        checksum=response.checksum,
-        loaded_at=_moment(response, "loaded_at"),
-        queues=tuple(
-            _results.PolicyQueue(
-                queue.path,
-                queue.submit_acl,
-                queue.admin_acl,
-                tuple(queue.submit_acl_dropped_names),
-                tuple(queue.admin_acl_dropped_names),
-                queue.created_levels,
-            )
-            for queue in response.queues
-        ),
-        resolver=response.resolver,
-        partitions=tuple(response.partitions),
-        diagnostics=_diagnostics(response.diagnostics),
-        reload_failed_at=_moment(response, "reload_failed_at"),
-        reload_diagnostics=_diagnostics(response.reload_diagnostics),
-        templates=tuple(
-            _results.QueueTemplate(
-                template.path,
-                template.kind,
-                template.submit_acl if template.HasField("submit_acl") else None,
-                template.admin_acl if template.HasField("admin_acl") else None,
-            )
-            for template in response.templates
-        ),
-        format=response.format,
-        semantics=response.semantics,
-        unenforced=tuple(_ACCESSES[each] for each in response.unenforced if each in _ACCESSES),
-    )
-
-
-def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadResult:
-    """Return the result of a reload."""
-    return _results.ReloadResult(
-        response.succeeded,
-        response.revision,
-        _diagnostics(response.diagnostics),
-        _cursor(response),
-        tuple(response.waited_out),
-        _stale_gates((response,)),
-    )
-
-
-def fleet(response: policy_pb2.GetFleetResponse) -> _results.FleetInfo:
-    """Return a fleet's replicas."""
-    return _results.FleetInfo(
-        tuple(map(_replica, response.replicas)),
-        response.connected,
-        response.agreed,
-        tuple(response.problems),
-        tuple(map(_gate, response.gates)),
-    )
-
-
-def _gate(gate: policy_pb2.FleetGate) -> _results.FleetGate:
-    has_counts, counts = gate.HasField("counts"), gate.counts
-    return _results.FleetGate(
-        gate.name,
-        gate.caller,
-        gate.agent,
-        gate.replica,
-        gate.stale_millis / 1_000,
-        counts.decided if has_counts else None,
-        counts.stale if has_counts else None,
-        counts.fallbacks if counts.HasField("fallbacks") else None,
-    )
-
-
-def _replica(replica: policy_pb2.FleetReplica) -> _results.Replica:
-    return _results.Replica(
-        replica.name,
-        _REPLICA_STATES.get(replica.state, _results.ReplicaState.UNKNOWN),
-        replica.self,
-        replica.version,
-        replica.lag,
-        replica.policy_revision,
-        replica.policy_checksum,
-        replica.gates,
-        replica.silent_seconds,
-        _REPLICA_ROLES.get(replica.role, _results.ReplicaRole.UNKNOWN),
-        tuple(map(_queue_decisions, replica.queue_decisions)),
-    )
-
-
-def _queue_decisions(row: policy_pb2.QueueDecisions) -> _results.QueueDecisions:
-    return _results.QueueDecisions(
-        row.scheduler, row.mode, row.allowed, row.denied, row.warned, row.failed
-    )
-
-
-def invalidation(
-    responses: Sequence[user_groups_pb2.InvalidateUserGroupsResponse],
-) -> _results.InvalidationResult:
-    """Return the combined result of all requests sent for an invalidation."""
-    return _results.InvalidationResult(
-        sum(response.dropped for response in responses),
-        _cursor(responses[-1]) if responses else None,
-        tuple(dict.fromkeys(name for each in responses for name in each.waited_out)),
-        _stale_gates(responses),
-    )
-
-
-def _stale_gates(responses: Iterable[_Change]) -> tuple[_results.StaleGate, ...]:
-    """Return the gates that may still use old state, each name once with its longest time."""
-    longest: dict[str, float] = {}
-    for response in responses:
-        for gate in response.stale_gates:
-            seconds = gate.remaining_millis / 1_000
-            longest[gate.name] = max(seconds, longest.get(gate.name, 0.0))
-    return tuple(_results.StaleGate(*each) for each in longest.items())
-
-
-def _cursor(
-    response: _Change,
-) -> _results.Cursor | None:
-    if not response.HasField("cursor"):
-        return None
-    return _results.Cursor(response.cursor.epoch, response.cursor.sequence)
-
-
-def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.ValidationResult:
-    """Return the result of a validation."""
-    return _results.ValidationResult(response.valid, _diagnostics(response.diagnostics))
-
-
-def health(response: Int32Value) -> _results.HealthStatus:
-    """Return the health status. Unrecognized numbers map to UNKNOWN, never to SERVING."""
-    return _HEALTH.get(response.value, _results.HealthStatus.UNKNOWN)
-
-
-def _diagnostics(diagnostics: Iterable[policy_pb2.Diagnostic]) -> tuple[_results.Diagnostic, ...]:
-    return tuple(
-        _results.Diagnostic(
-            _SEVERITIES.get(diagnostic.severity, _results.Severity.UNSPECIFIED),
-            diagnostic.line,
-            diagnostic.column,
-            diagnostic.queue,
-            diagnostic.message,
-            diagnostic.remedy,
-            diagnostic.file,
-        )
-        for diagnostic in diagnostics
-    )
-
-
-def _moment(
+def moment(
     response: user_groups_pb2.ResolveUserGroupsResponse
     | policy_pb2.GetPolicyResponse
     | access_pb2.ListUsersResponse,

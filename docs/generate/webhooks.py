@@ -23,7 +23,7 @@ from queuegate_server.admission.queues.registration import (
     queue_configurations,
     webhook_configurations,
 )
-from queuegate_server.admission.queues.yaml_writer import render
+from queuegate_server.admission.yaml_writer import render
 from queuegate_server.settings.admission import Admission, KaiScheduler, QueueChecks
 
 WITHOUT_QUEUES: Final = Path("deploy/admission/base/webhooks.yaml")

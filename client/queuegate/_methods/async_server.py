@@ -7,7 +7,7 @@
 
 from collections.abc import Iterable
 
-from queuegate import _requests, _responses
+from queuegate import _requests, _server_responses
 from queuegate._calls import AsyncCalls
 from queuegate._results import (
     FleetInfo,
@@ -63,7 +63,7 @@ class AsyncServerMethods:
         deadline = self._calls.deadline(timeout)
         method = self._calls.user_groups.ResolveUserGroups
         response = await self._calls.ask(method, request, deadline)
-        return _responses.resolution(response)
+        return _server_responses.resolution(response)
 
     async def invalidate(
         self,
@@ -98,7 +98,7 @@ class AsyncServerMethods:
         requests = _requests.invalidations(users, partition, wait=wait)
         deadline = self._calls.deadline(_WAIT_SECONDS if wait and timeout is None else timeout)
         method = self._calls.user_groups.InvalidateUserGroups
-        return _responses.invalidation(
+        return _server_responses.invalidation(
             [await self._calls.ask(method, request, deadline) for request in requests]
         )
 
@@ -131,7 +131,7 @@ class AsyncServerMethods:
         request = _requests.policy(partition, prefix)
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.policy.GetPolicy, request, deadline)
-        return _responses.policy(response)
+        return _server_responses.policy(response)
 
     async def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
         """Reload the server's configuration. An invalid configuration has no effect.
@@ -156,7 +156,7 @@ class AsyncServerMethods:
         request = _requests.reload(wait=wait)
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.policy.ReloadPolicy, request, deadline)
-        return _responses.reload_result(response)
+        return _server_responses.reload_result(response)
 
     async def get_fleet(self, *, timeout: float | None = None) -> FleetInfo:
         """Return the replicas in the server's fleet.
@@ -178,7 +178,7 @@ class AsyncServerMethods:
         deadline = self._calls.deadline(timeout)
         request = _requests.fleet()
         response = await self._calls.ask(self._calls.policy.GetFleet, request, deadline)
-        return _responses.fleet(response)
+        return _server_responses.fleet(response)
 
     async def validate(
         self,
@@ -214,7 +214,7 @@ class AsyncServerMethods:
         request = _requests.validation(content, format)
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.policy.ValidatePolicy, request, deadline)
-        return _responses.validation(response)
+        return _server_responses.validation(response)
 
     async def check_health(
         self, service: str = "", *, timeout: float | None = None
@@ -246,4 +246,4 @@ class AsyncServerMethods:
             if error.code == "NOT_FOUND":
                 return HealthStatus.SERVICE_UNKNOWN
             raise
-        return _responses.health(response)
+        return _server_responses.health(response)

@@ -5,7 +5,7 @@ Generated from `_methods/async_server.py` by `make blocking`. Do not edit.
 
 from collections.abc import Iterable
 
-from queuegate import _requests, _responses
+from queuegate import _requests, _server_responses
 from queuegate._calls import BlockingCalls
 from queuegate._results import (
     FleetInfo,
@@ -61,7 +61,7 @@ class ServerMethods:
         deadline = self._calls.deadline(timeout)
         method = self._calls.user_groups.ResolveUserGroups
         response = self._calls.ask(method, request, deadline)
-        return _responses.resolution(response)
+        return _server_responses.resolution(response)
 
     def invalidate(
         self,
@@ -96,7 +96,7 @@ class ServerMethods:
         requests = _requests.invalidations(users, partition, wait=wait)
         deadline = self._calls.deadline(_WAIT_SECONDS if wait and timeout is None else timeout)
         method = self._calls.user_groups.InvalidateUserGroups
-        return _responses.invalidation(
+        return _server_responses.invalidation(
             [self._calls.ask(method, request, deadline) for request in requests]
         )
 
@@ -129,7 +129,7 @@ class ServerMethods:
         request = _requests.policy(partition, prefix)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.policy.GetPolicy, request, deadline)
-        return _responses.policy(response)
+        return _server_responses.policy(response)
 
     def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
         """Reload the server's configuration. An invalid configuration has no effect.
@@ -154,7 +154,7 @@ class ServerMethods:
         request = _requests.reload(wait=wait)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.policy.ReloadPolicy, request, deadline)
-        return _responses.reload_result(response)
+        return _server_responses.reload_result(response)
 
     def get_fleet(self, *, timeout: float | None = None) -> FleetInfo:
         """Return the replicas in the server's fleet.
@@ -176,7 +176,7 @@ class ServerMethods:
         deadline = self._calls.deadline(timeout)
         request = _requests.fleet()
         response = self._calls.ask(self._calls.policy.GetFleet, request, deadline)
-        return _responses.fleet(response)
+        return _server_responses.fleet(response)
 
     def validate(
         self,
@@ -212,7 +212,7 @@ class ServerMethods:
         request = _requests.validation(content, format)
         deadline = self._calls.deadline(timeout)
         response = self._calls.ask(self._calls.policy.ValidatePolicy, request, deadline)
-        return _responses.validation(response)
+        return _server_responses.validation(response)
 
     def check_health(self, service: str = "", *, timeout: float | None = None) -> HealthStatus:
         """Return the health of the entire server or of a single service.
@@ -242,4 +242,4 @@ class ServerMethods:
             if error.code == "NOT_FOUND":
                 return HealthStatus.SERVICE_UNKNOWN
             raise
-        return _responses.health(response)
+        return _server_responses.health(response)

@@ -97,7 +97,7 @@ def manifest(
         queue_configurations,
         webhook_configurations,
     )
-    from queuegate_server.admission.queues.yaml_writer import render  # noqa: PLC0415
+    from queuegate_server.admission.yaml_writer import render  # noqa: PLC0415
     from queuegate_server.cli.start_checks import (  # noqa: PLC0415
         absent_policy_files,
         policy_diagnostics,

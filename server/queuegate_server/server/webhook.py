@@ -34,9 +34,9 @@ from queuegate_server.admission.queues.registration import (
 )
 from queuegate_server.admission.queues.reviewer import QueueReviewer
 from queuegate_server.admission.queues.strangers import StrangerLookups
-from queuegate_server.admission.queues.yaml_writer import without_comments
 from queuegate_server.admission.requester_groups import RequesterGroups
 from queuegate_server.admission.server import AdmissionOptions, serve_admission
+from queuegate_server.admission.yaml_writer import without_comments
 from queuegate_server.decisions.core import build_core
 from queuegate_server.fleet.view import WEBHOOK, QueueDecisions
 from queuegate_server.formats.diagnostics import Diagnostic

@@ -13,7 +13,7 @@ import trustme
 
 from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
-from queuegate_server.admission.queues.yaml_writer import without_comments
+from queuegate_server.admission.yaml_writer import without_comments
 from queuegate_server.settings.admission import Admission
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created

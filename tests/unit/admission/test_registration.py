@@ -19,7 +19,7 @@ from queuegate_server.admission.queues.listed_kinds import (
 )
 from queuegate_server.admission.queues.places import FIELDS, POD_KINDS, WORKLOAD_KINDS
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
-from queuegate_server.admission.queues.yaml_writer import COMMENT, render, without_comments
+from queuegate_server.admission.yaml_writer import COMMENT, render, without_comments
 from queuegate_server.cli.admission import admission
 from queuegate_server.settings.admission import Admission
 

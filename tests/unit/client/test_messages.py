@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import queuegate
-from queuegate import Check, _requests, _responses
+from queuegate import Check, _requests, _responses, _server_responses
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 ENUMS: list[tuple[Any, str, type[StrEnum]]] = [
@@ -64,7 +64,7 @@ def test_numbers_of_a_newer_contract_are_unspecified() -> None:
 )
 def test_times(stamp: Timestamp, expected: datetime | None) -> None:
     response = user_groups_pb2.ResolveUserGroupsResponse(resolved_at=stamp)
-    resolution = _responses.resolution(response)
+    resolution = _server_responses.resolution(response)
     assert resolution.resolved_at == expected
     assert resolution.expires_at is None
 
@@ -116,7 +116,7 @@ def test_health_messages_have_the_bytes_of_the_standard(number: int, service: st
     assert _requests.health(service).SerializeToString() == (
         b"\x0a" + bytes([len(service)]) + service.encode() if service else b""
     )
-    status = _responses.health(Int32Value.FromString(bytes([8, number])))
+    status = _server_responses.health(Int32Value.FromString(bytes([8, number])))
     assert bool(status) is (number == 1)
     assert (
         str(status) == ["unknown", "serving", "not_serving", "service_unknown", "unknown"][number]

@@ -4,6 +4,7 @@ from typing import Final
 
 from queuegate import Resolution
 from queuegate import _responses as responses
+from queuegate import _server_responses as server_responses
 from queuegate.cli.render import UNRESOLVED, grant_words
 from queuegate.v1 import access_pb2, user_groups_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
@@ -67,7 +68,7 @@ async def forget(visit: Visit) -> Url:
 async def _resolution(visit: Visit, user: str, partition: str) -> Resolution:
     request = user_groups_pb2.ResolveUserGroupsRequest(user=user, partition=partition)
     data = await visit.services.user_groups.ResolveUserGroups(request.SerializeToString())
-    return responses.resolution(user_groups_pb2.ResolveUserGroupsResponse.FromString(data))
+    return server_responses.resolution(user_groups_pb2.ResolveUserGroupsResponse.FromString(data))
 
 
 async def _queues(visit: Visit, user: str, partition: str) -> tuple[list[dict[str, str]], str]:
