@@ -31,7 +31,8 @@ public interface LocalGate {
 
   /**
    * Returns whether the server still has to answer a request for a user's groups. If not, {@link #groups}
-   * returns null because the server could not resolve them, or because the gate has no policy.
+   * returns null because the server could not resolve them or answers nothing at the moment, or because
+   * the gate has no policy.
    *
    * @param partition the name of the partition
    * @param user the name of the user

@@ -45,6 +45,11 @@ final class Decider {
     return session.confirmedAt();
   }
 
+  /** Returns when the oldest ping was sent that is in flight; {@link Clock#FOREVER} if none is. */
+  long unansweredSince() {
+    return session.unansweredSince();
+  }
+
   /** Returns the number of decisions from old state, without a lease. */
   long decidedStale() {
     return decidedStale.sum();

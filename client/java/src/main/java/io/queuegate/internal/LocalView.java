@@ -13,6 +13,9 @@ import java.util.function.LongSupplier;
 
 /** Reads the state of a gate without waiting. */
 final class LocalView implements LocalGate {
+  /** After how long without an answer to a ping, other answers are not awaited either. */
+  static final long SILENCE = TimeUnit.MILLISECONDS.toNanos(500);
+
   private final Replica replica;
   private final Wants wants;
   private final Decider decider;
@@ -74,7 +77,9 @@ final class LocalView implements LocalGate {
   @Override
   public boolean awaitsGroups(String partition, String user) {
     Replica.PartitionPolicy local = replica.find(replica.state(), partition);
-    return local != null && wants.isPending(new Users.Key(local.name, user));
+    return local != null
+        && wants.isPending(new Users.Key(local.name, user))
+        && clock.getAsLong() - decider.unansweredSince() < SILENCE;
   }
 
   @Override

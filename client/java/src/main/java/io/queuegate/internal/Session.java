@@ -49,6 +49,7 @@ final class Session {
 
   private volatile long leaseUntil = Clock.NEVER;
   private volatile long confirmedAt = Clock.NEVER; // when the lease started
+  private volatile long unansweredSince = Clock.FOREVER; // when the oldest ping in flight was sent
   private long pingInterval = TimeUnit.SECONDS.toNanos(1);
   private boolean isOpen; // whether the server has accepted the stream
   private long lease;
@@ -98,6 +99,11 @@ final class Session {
     return confirmedAt;
   }
 
+  /** Returns when the oldest ping was sent that is in flight; {@link Clock#FOREVER} if none is. */
+  long unansweredSince() {
+    return unansweredSince;
+  }
+
   /** Returns when the lease expires; {@link Clock#NEVER} without a lease. */
   long leaseUntil() {
     return leaseUntil;
@@ -110,7 +116,7 @@ final class Session {
   /** Resets the state of a stream, and returns the first message of a new one. */
   SyncRequest open() {
     isOpen = false;
-    pings.clear();
+    dropPings();
     replica.dropParts();
     wants.clear();
     SyncOpen.Builder message =
@@ -148,6 +154,7 @@ final class Session {
       pings.removeFirst();
     }
     pings.addLast(new long[] {++lastPing, now});
+    unansweredSince = pings.getFirst()[1];
     SyncPing ping = SyncPing.newBuilder().setId(lastPing).setCounts(counts.get()).build();
     return SyncRequest.newBuilder().setPing(ping).build();
   }
@@ -198,7 +205,7 @@ final class Session {
 
   /** Gives up the stream's lease, and returns the message that releases it. */
   SyncRequest release(long now) {
-    pings.clear();
+    dropPings();
     leaseUntil = now < Clock.FOREVER ? Math.min(leaseUntil, now) : Clock.NEVER;
     return SyncRequest.newBuilder().setRelease(SyncRelease.getDefaultInstance()).build();
   }
@@ -278,6 +285,12 @@ final class Session {
         confirmedAt = Math.max(confirmedAt, first[1]);
       }
     }
+    unansweredSince = pings.isEmpty() ? Clock.FOREVER : pings.getFirst()[1];
+  }
+
+  private void dropPings() {
+    pings.clear();
+    unansweredSince = Clock.FOREVER;
   }
 
   /**

@@ -118,6 +118,24 @@ class LocalViewTest {
   }
 
   @Test
+  void nobodyAwaitsASilentServer() {
+    view.groups("default", "sam");
+    w.session.ping(w.now);
+    w.now += LocalView.SILENCE - 1;
+    assertTrue(view.awaitsGroups("default", "sam"));
+    w.session.ping(w.now);
+    w.now++;
+    assertFalse(view.awaitsGroups("default", "sam"), "a later ping changes nothing");
+    w.renew();
+    assertTrue(view.awaitsGroups("default", "sam"));
+    w.session.ping(w.now);
+    w.now += LocalView.SILENCE;
+    w.session.open();
+    view.groups("default", "sam");
+    assertTrue(view.awaitsGroups("default", "sam"), "a new stream");
+  }
+
+  @Test
   void aListenerLearnsOfInvalidations() {
     List<String> heard = new ArrayList<>();
     view.onInvalidation("default", heard::add);
