@@ -8,21 +8,29 @@ what this one could not.
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 from queuegate_server.identity.resolver import ChangeSink
 
 MAX_REPEATED: Final = 10_000
 """The maximum number of users to invalidate again. If there are more, all users are."""
 
+_SHARE: Final = 1 / 8
+"""Reports within this share of `repeat_after` are repeated together, so that a storm of reports
+does not add up to as many repetitions."""
 
-class _Repetition(NamedTuple):
+
+@dataclass(slots=True)
+class _Repetition:
     """Users to invalidate again."""
 
+    ends_at: float
+    """When it takes no more users."""
     due_at: float
-    users: Collection[str] | None
+    users: set[str] | None = field(default_factory=set)
     """None for all users."""
-    position: bytes
+    position: bytes = b""
 
 
 class RepeatedReports:
@@ -53,24 +61,33 @@ class RepeatedReports:
         `position` is the newest one that is covered.
         """
         self._invalidate(users)
-        is_final = not self._repeat_after or (users is not None and not users)
-        if is_final and not self._repetitions:
+        if self._repeat_after and (users is None or users):
+            self._repeat_later(users)
+        if self._repetitions:
+            self._repetitions[-1].position = position
+            self._sink.reached()
+        else:
             self._sink.reached(position)
-            return
-        self._sink.reached()
-        held = sum(len(each.users or ()) for each in self._repetitions)
-        if users is not None and held + len(users) > MAX_REPEATED:
-            users = None
-        due_at = self._clock() + self._repeat_after
-        self._repetitions.append(_Repetition(due_at, users, position))
+
+    def _repeat_later(self, users: Collection[str] | None) -> None:
+        now, repetitions = self._clock(), self._repetitions
+        if not repetitions or now >= repetitions[-1].ends_at:
+            repetitions.append(_Repetition(now + self._repeat_after * _SHARE, now))
+        last = repetitions[-1]
+        last.due_at = now + self._repeat_after
+        waiting = sum(len(each.users or ()) for each in repetitions)
+        if users is None or last.users is None or waiting + len(users) > MAX_REPEATED:
+            last.users = None
+        else:
+            last.users.update(users)
 
     def repeat(self) -> None:
         """Repeat the reports that are due."""
         now = self._clock()
         while self._repetitions and self._repetitions[0].due_at <= now:
-            _, users, position = self._repetitions.popleft()
-            self._invalidate(users)
-            self._sink.reached(position)
+            due = self._repetitions.popleft()
+            self._invalidate(due.users)
+            self._sink.reached(due.position)
 
     def _invalidate(self, users: Collection[str] | None) -> None:
         if users is None:

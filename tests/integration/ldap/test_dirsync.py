@@ -8,6 +8,7 @@ import pytest
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.dirsync import (
     BASE,
@@ -22,6 +23,7 @@ from tests.support.fakes.ldap_server import fake_directory
 
 GROUP = [b"group"]
 USER = [b"user"]
+MANY = [f"user{number}" for number in range(MAX_AFFECTED + 1)]
 Change = Callable[[ChangingDomain], None]
 
 
@@ -88,6 +90,7 @@ async def test_members_that_join_and_leave(
     "change",
     [
         lambda domain: domain.change(group_dn("g1"), kind=GROUP, name=[b"other"]),
+        lambda domain: domain.change(f"CN=g1,OU=Other,{BASE}", kind=GROUP, name=[b"g1"]),
         lambda domain: domain.change(group_dn("g1"), kind=GROUP, cn=[b"other"]),
         lambda domain: domain.change(
             f"CN=g1\\0ADEL:1,CN=Deleted Objects,{BASE}", kind=GROUP, isDeleted=[b"TRUE"]
@@ -96,10 +99,12 @@ async def test_members_that_join_and_leave(
         lambda domain: domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("zoe").encode()]),
         lambda domain: domain.change(group_dn("g1"), kind=GROUP, added=[b"no DN"]),
         lambda domain: domain.change(
-            group_dn("g1"), kind=GROUP, added=[user_dn(f"u{n}").encode() for n in range(1_001)]
+            group_dn("g1"),
+            kind=GROUP,
+            added=[user_dn(name).encode() for name in MANY],
         ),
     ],
-    ids=["renamed", "named", "deleted", "nested", "unknown", "unreadable", "many"],
+    ids=["renamed", "moved", "named", "deleted", "nested", "unknown", "unreadable", "many"],
 )
 async def test_other_changes_concern_everybody(
     domain: ChangingDomain, build: Callable[..., LdapResolver], change: Change
@@ -140,7 +145,14 @@ async def test_users(domain: ChangingDomain, build: Callable[..., LdapResolver])
         await sink.until("dan")
         domain.change(user_dn("dan"), kind=USER, sAMAccountName=[b"dean"])
         await sink.until_all()
+        domain.change(f"CN=dan,OU=Other,{BASE}", kind=USER, name=[b"dan"])
+        await sink.until_all()
         domain.change(f"CN=x,CN=Deleted Objects,{BASE}", kind=USER, isDeleted=[b"TRUE"])
+        await sink.until_all()
+        for name in MANY:
+            domain.change(
+                user_dn(name), kind=USER, objectClass=USER, sAMAccountName=[name.encode()]
+            )
         await sink.until_all()
 
 

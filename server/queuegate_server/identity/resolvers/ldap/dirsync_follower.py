@@ -51,7 +51,7 @@ _MAX_VALUES: Final = 100_000
 _NEW: Final = "objectClass"
 """An attribute that never changes, so that it is sent only for new entries."""
 _RENAMED: Final = "name"
-"""An attribute that changes with the first component of the DN."""
+"""An attribute that changes when an entry is renamed or moved."""
 _DELETED: Final = "isDeleted"
 _ADVICE: Final = (
     "grant the bind account the right Replicating Directory Changes, and use a domain controller "
@@ -152,13 +152,12 @@ class GroupChanges:
 
     def add(self, entry: LdapEntry, affected: Affected) -> None:
         """Add who is affected by an entry."""
-        if entry.values(_DELETED):
+        if _has_moved(entry):
             affected.is_all = True
             return
         if not self._below.contains_entry(entry.dn):
             return
-        is_new = bool(entry.values(_NEW))
-        if not is_new and any(map(entry.values, (*self._names, _RENAMED))):
+        if not entry.values(_NEW) and any(map(entry.values, self._names)):
             affected.is_all = True
         for name in self._ranges:
             for value in entry.values(name):
@@ -197,16 +196,21 @@ class UserChanges:
 
     def add(self, entry: LdapEntry, affected: Affected) -> None:
         """Add who is affected by an entry."""
-        if entry.values(_DELETED):
+        if _has_moved(entry):
             affected.is_all = True
         elif self._below.contains_entry(entry.dn):
             if entry.values(_NEW):
-                affected.names.update(self._users.names(entry))
-            elif any(map(entry.values, (*self._names, _RENAMED))):
+                affected.add(Affected(names={*self._users.names(entry)}))
+            elif any(map(entry.values, self._names)):
                 affected.is_all = True  # the former name is unknown
             else:
                 key = repr(normalize(parse_dn(entry.dn) or []))
                 affected.add(Affected(dns={key: entry.dn}))
+
+
+def _has_moved(entry: LdapEntry) -> bool:
+    """Return whether an entry was deleted, renamed or moved, and may have been below the base."""
+    return bool(entry.values(_DELETED) or (entry.values(_RENAMED) and not entry.values(_NEW)))
 
 
 def dirsync_control(cookie: bytes) -> RequestControl:

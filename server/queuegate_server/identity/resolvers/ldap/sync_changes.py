@@ -54,7 +54,8 @@ class Affected:
         self.dns |= other.dns
         self.listed |= other.listed
         self.names |= other.names
-        self.is_all |= other.is_all or len(self.dns) + len(self.listed) > MAX_AFFECTED
+        count = len(self.dns) + len(self.listed) + len(self.names)
+        self.is_all |= other.is_all or count > MAX_AFFECTED
 
 
 class _Group(NamedTuple):

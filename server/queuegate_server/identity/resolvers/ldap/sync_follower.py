@@ -113,15 +113,10 @@ class SyncFollower:
         for stream in streams:
             await stream.is_loaded.wait()
         self._content.is_loading = False
-        before = self._sink.position
-        if before is not None:
-            cookies = decode_position(before, url)
-            for stream in streams:
-                cookie = cookies.get(stream.name)
-                if cookie is None or await _has_changed(connection, stream.query, cookie):
-                    self._sink.invalidate_all()
-                    break
-        self._sink.reached(_position(url, streams))
+        self._reporter.reports.report(
+            None if await self._has_changed(connection, url, streams) else (),
+            _position(url, streams),
+        )
         beat_at = time.monotonic()
         while True:
             if time.monotonic() >= beat_at:
@@ -137,6 +132,19 @@ class SyncFollower:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, min(beat_at, due_at) - time.monotonic())):
                     await self._wake.wait()
+
+    async def _has_changed(
+        self, connection: LdapConnection, url: str, streams: "Sequence[_Stream]"
+    ) -> bool:
+        """Return whether anything may have changed since the known position, if there is one."""
+        if self._sink.position is None:
+            return False
+        cookies = decode_position(self._sink.position, url)
+        for stream in streams:
+            cookie = cookies.get(stream.name)
+            if cookie is None or await _has_changed(connection, stream.query, cookie):
+                return True
+        return False
 
     async def _test(self, connection: LdapConnection, url: str) -> None:
         """Check that the server responds and that lookups use it. Raises LdapFault."""
