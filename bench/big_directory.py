@@ -27,6 +27,10 @@ _MONITOR: Final = f"""\
 database monitor
 access to * by dn.exact={ADMIN} read by * none
 """
+_SYNCPROV: Final = f"""\
+overlay syncprov
+limits dn.exact="{SERVICE}" size=unlimited
+"""
 _SEARCHES: Final = "cn=Search,cn=Operations,cn=Monitor"
 
 
@@ -45,13 +49,17 @@ class BigDirectory(NamedTuple):
     load_seconds: float
     ca_file: Path
     password_file: Path
+    is_followed: bool = False
+    """Whether the resolver follows the directory's changes."""
 
     def resolver(self) -> str:
         """Return the settings of a resolver for it, as a line of YAML."""
+        changes = "syncrepl" if self.is_followed else "none"
         return (
             f'{{type: ldap, urls: ["{self.slapd.url}"], ca_file: {self.ca_file}, '
             f"bind_dn: '{SERVICE}', bind_password_file: {self.password_file}, "
-            f"user_base: '{PEOPLE}', group_base: '{GROUPS}', groups_from: member_of}}"
+            f"user_base: '{PEOPLE}', group_base: '{GROUPS}', groups_from: member_of, "
+            f"changes: {changes}}}"
         )
 
     def searches(self) -> int:
@@ -89,15 +97,48 @@ def parent(number: int) -> int | None:
     return number + 1 if number % DEPTH < DEPTH - 1 else None
 
 
+class Member:
+    """A user who may be in the first group."""
+
+    def __init__(self, directory: BigDirectory, number: int) -> None:
+        self.name = user(number)
+        self.is_in = 0 in groups_of(number, directory.size)
+        self._dn = f"uid={self.name},{PEOPLE}".encode()
+        self._connection = directory.administrator()
+
+    def move(self) -> None:
+        """Move the user into or out of the group."""
+        self.is_in = not self.is_in
+        change = ldap.MOD_ADD if self.is_in else ldap.MOD_DELETE
+        dn = f"cn={group(0)},{GROUPS}"
+        self._connection.modify_s(dn, [(change, "member", [self._dn])])
+
+    def close(self) -> None:
+        """Close the connection that makes the changes."""
+        self._connection.unbind_s()
+
+
 @contextmanager
-def big_directory(folder: Path, size: Size) -> Iterator[BigDirectory]:
-    """Generate, load and serve a directory, and stop it at the end."""
+def big_directory(folder: Path, size: Size, *, is_followed: bool = False) -> Iterator[BigDirectory]:
+    """Generate, load and serve a directory, and stop it at the end.
+
+    With `is_followed`, it reports changes, and its resolver follows them.
+    """
     ca = trustme.CA()
     text = "".join(_ldif(size))
     start = time.perf_counter()
-    with running_slapd(folder / "slapd", ca, "", load=text, more_database=_MONITOR) as slapd:
+    with running_slapd(
+        folder / "slapd",
+        ca,
+        "",
+        load=text,
+        more_globals="moduleload syncprov" if is_followed else "",
+        more_database=_SYNCPROV + _MONITOR if is_followed else _MONITOR,
+    ) as slapd:
         seconds = time.perf_counter() - start
-        yield BigDirectory(slapd, size, seconds, slapd.folder / "ca.pem", slapd.folder / "password")
+        password_file = slapd.folder / "password"
+        ca_file = slapd.folder / "ca.pem"
+        yield BigDirectory(slapd, size, seconds, ca_file, password_file, is_followed)
 
 
 def _ldif(size: Size) -> Iterator[str]:

@@ -8,14 +8,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-import ldap
-
-from bench.big_directory import BigDirectory, Size, big_directory, group, groups_of, user
+from bench.big_directory import BigDirectory, Member, Size, big_directory
 from bench.command import CannotMeasure, Scale, main
 from bench.replicas import NAMES, QUEUE, running_replicas
 from bench.results import Part, Table, Target
 from queuegate import aio
-from tests.support.servers.slapd import GROUPS, PEOPLE
 
 _SIZE: Final = Size(1_000, 50)
 _GOAL_MS: Final = 50.0
@@ -48,26 +45,6 @@ def measure(scale: Scale, folder: Path) -> Part:
     return Part([table], [Target(what, goal, f"{reached:.1f} ms", reached < _GOAL_MS)])
 
 
-class _Member:
-    """A user who may be in the first group."""
-
-    def __init__(self, directory: BigDirectory, number: int) -> None:
-        self.name = user(number)
-        self.is_in = 0 in groups_of(number, directory.size)
-        self._dn = f"uid={self.name},{PEOPLE}".encode()
-        self._connection = directory.administrator()
-
-    def move(self) -> None:
-        """Move the user into or out of the group."""
-        self.is_in = not self.is_in
-        change = ldap.MOD_ADD if self.is_in else ldap.MOD_DELETE
-        dn = f"cn={group(0)},{GROUPS}"
-        self._connection.modify_s(dn, [(change, "member", [self._dn])])
-
-    def close(self) -> None:
-        self._connection.unbind_s()
-
-
 async def _measure(
     directory: BigDirectory, addresses: Sequence[str], times: int
 ) -> tuple[list[float], list[float]]:
@@ -82,7 +59,7 @@ async def _measure(
         while (await first.invalidate(wait=True)).waited_out:
             pass  # until no lease from earlier server processes is left
         for number in range(times):
-            member = _Member(directory, number % _SIZE.users)
+            member = Member(directory, number % _SIZE.users)
             for wait, found in ((False, effect), (True, waited)):
                 for client in (first, *others):
                     await _until(client, member)
@@ -101,11 +78,11 @@ async def _measure(
     return effect, waited
 
 
-async def _is_new(client: aio.Client, member: _Member) -> bool:
+async def _is_new(client: aio.Client, member: Member) -> bool:
     return (await client.check(member.name, QUEUE)).allowed == member.is_in
 
 
-async def _until(client: aio.Client, member: _Member) -> None:
+async def _until(client: aio.Client, member: Member) -> None:
     """Ask until the answer reflects the user's current groups."""
     end = time.monotonic() + _LIMIT
     while not await _is_new(client, member):

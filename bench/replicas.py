@@ -12,7 +12,7 @@ import yaml
 from bench.big_directory import BigDirectory, group
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
-from tests.support.servers.admin_port import LISTEN, ops_address, value
+from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
 from tests.support.servers.queuegate_server import ADMIN, running_server
 from tests.support.servers.redis_server import running_redis
 
@@ -34,14 +34,21 @@ _folders = itertools.count()
 
 
 class Replica(NamedTuple):
-    """A server, and the address of its metrics."""
+    """A server, the address of its metrics, and its process."""
 
     address: str
     ops: str
+    pid: int
 
     def count(self, metric: str, *labels: str) -> int:
         """Return the sum of a metric over these label values."""
         return int(value(self.ops, metric, *labels))
+
+    @property
+    def state_of_changes(self) -> str:
+        """Return `following` or, if another replica follows the directory, `standby`."""
+        _, details = get_json(self.ops, "/readyz")
+        return str(details["resolvers"]["changes"][0]["state"])
 
     def reads(self, result: str) -> int:
         """Return the number of questions to Redis about a user that ended with a result."""
@@ -52,7 +59,9 @@ class Replica(NamedTuple):
 def running_replicas(
     folder: Path, directory: BigDirectory, names: Sequence[str] = NAMES, **options: str
 ) -> Iterator[list[Replica]]:
-    """Run the replicas of a fleet with some options, entered once they share groups."""
+    """Run the replicas of a fleet with some options, entered once they share groups,
+    and one of them follows the directory if it can be followed.
+    """
     own = folder / f"fleet-{next(_folders)}"
     own.mkdir()
     secret = own / "secret"
@@ -67,6 +76,9 @@ def running_replicas(
         ]
         for each in started:
             eventually(partial(each.count, "queuegate_fleet_groups_available"), 1)
+        if directory.is_followed:
+            states = ["following", *["standby"] * (len(names) - 1)]
+            eventually(lambda: sorted(each.state_of_changes for each in started), states)
         yield started
 
 
@@ -100,4 +112,4 @@ def _running(
     with running_server("--config", config, *ADMIN, *LISTEN) as server:
         if fleet is not None:
             server.wait_for_log("following the fleet")
-        yield Replica(server.address, ops_address(server))
+        yield Replica(server.address, ops_address(server), server.process.pid)

@@ -38,6 +38,7 @@ _PARTS: Final = (
     "fleet_effect",
     "fleet_hits",
     "fleet_moves",
+    "source_effect",
     "outage",
     "overload",
     "gate",

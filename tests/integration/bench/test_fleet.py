@@ -33,7 +33,8 @@ def test_searches_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "targets"), [("fleet_effect", 1), ("fleet_hits", 3), ("fleet_moves", 1)]
+    ("name", "targets"),
+    [("fleet_effect", 1), ("fleet_hits", 3), ("fleet_moves", 1), ("source_effect", 1)],
 )
 def test_times_are_measured(name: str, targets: int, tmp_path: Path) -> None:
     part = measured(name, tmp_path)
