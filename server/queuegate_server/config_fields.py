@@ -42,7 +42,7 @@ def check_with(parse: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def check_file(check: Callable[[bytes], None]) -> AfterValidator:
+def check_file(check: Callable[[bytes], object]) -> AfterValidator:
     """Return a validator for file paths. `check` raises ValueError for invalid contents.
 
     If the validation context is a set, missing files are accepted and added to it.

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -14,7 +13,7 @@ import pytest
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509 import Certificate
 from cryptography.x509.oid import NameOID
 
@@ -27,6 +26,7 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 from queuegate_server.identity.resolvers.entra.options import CLOUDS, EntraOptions
 from queuegate_server.identity.resolvers.entra.resolver import EntraResolver
 from tests.support.atomic_files import replace
+from tests.support.fakes.assertions import PSS, pem, verified
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.graph import (
     API,
@@ -318,13 +318,8 @@ def certificate_of(path: Path, key: Any = None, *, with_key: bool = True) -> Cer
         .not_valid_after(now + timedelta(days=1))
         .sign(own, hashes.SHA256())
     )
-    content = (key or own).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    pem = built.public_bytes(serialization.Encoding.PEM)
-    replace(path, (pem + (content if with_key else b"")).decode())
+    certificate = built.public_bytes(serialization.Encoding.PEM).decode()
+    replace(path, certificate + (pem(key or own) if with_key else ""))
     return built
 
 
@@ -336,22 +331,15 @@ async def test_a_certificate(
     certificate = certificate_of(file)
 
     def accepts(assertion: str) -> bool:
-        parts = assertion.split(".")
-        header, claims, signature = (
-            base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in parts
-        )
-        der = certificate.public_bytes(serialization.Encoding.DER)
-        thumbprint = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
-        if json.loads(header) != {"alg": "PS256", "typ": "JWT", "x5t#S256": thumbprint}:
-            return False
-        given = json.loads(claims)
-        assert given["iss"] == given["sub"] == CLIENT
-        assert given["aud"] == f"{tenant.url}/{TENANT}/oauth2/v2.0/token"
-        assert given["nbf"] <= time.time() <= given["exp"] <= time.time() + 600
         public = certificate.public_key()
         assert isinstance(public, rsa.RSAPublicKey)
-        pss = padding.PSS(padding.MGF1(hashes.SHA256()), 32)
-        public.verify(signature, ".".join(parts[:2]).encode(), pss, hashes.SHA256())
+        header, given = verified(assertion, public, PSS)
+        der = certificate.public_bytes(serialization.Encoding.DER)
+        thumbprint = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
+        assert header == {"alg": "PS256", "typ": "JWT", "x5t#S256": thumbprint}
+        assert given["iss"] == given["sub"] == CLIENT
+        assert given["aud"] == f"{tenant.url}/{TENANT}/oauth2/v2.0/token"
+        assert given["iat"] <= time.time() <= given["exp"] <= time.time() + 600
         return True
 
     tenant.accepts = accepts

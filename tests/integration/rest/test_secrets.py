@@ -13,7 +13,9 @@ import trustme
 import yaml
 
 import queuegate
+from tests.support.atomic_files import replace
 from tests.support.fakes import graph, keycloak, okta
+from tests.support.fakes.assertions import key_in
 from tests.support.fakes.graph import FakeTenant
 from tests.support.fakes.keycloak import FakeRealm
 from tests.support.fakes.okta import FakeOrganization
@@ -21,18 +23,26 @@ from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
 from tests.support.servers.admin_port import get, ops_address
 from tests.support.servers.queuegate_server import running_server
 
-KINDS = ("keycloak", "entra", "okta")
+KINDS = ("keycloak", "entra", "okta", "okta_app")
 SECRETS = {
     "keycloak": (keycloak.SECRET, keycloak.TOKEN),
     "entra": (graph.SECRET, graph.TOKEN),
     "okta": (okta.TOKEN,),
+    "okta_app": (okta.ACCESS_TOKEN,),
+}
+FILES = {
+    "keycloak": "client_secret_file",
+    "entra": "client_secret_file",
+    "okta": "token_file",
+    "okta_app": "private_key_file",
 }
 HTML = "text/html"
 
 
 def credentials(request: Request) -> str:
     """Return all that the request contains that is secret."""
-    return f"{request.headers.get('Authorization', '')} {request.form.get('client_secret', '')}"
+    own = (request.form.get(key, "") for key in ("client_secret", "client_assertion"))
+    return " ".join((request.headers.get("Authorization", ""), *own))
 
 
 def in_error(status: int, *keys: str) -> Callable[[Request], Reply]:
@@ -67,14 +77,16 @@ REPEATS: dict[str, Callable[[Request], Reply]] = {
 @contextmanager
 def running_providers(ca: trustme.CA) -> Iterator[Mapping[str, RestApi]]:
     realm, tenant, organization = FakeRealm(), FakeTenant(), FakeOrganization()
+    organization.accepts = lambda _: True
     realm.join("alice")
     with (
         running_api(realm.answer, ca) as keycloak_api,
         running_api(tenant.answer, ca) as entra_api,
         running_api(organization.answer, ca) as okta_api,
+        running_api(organization.answer, ca) as app_api,
     ):
         tenant.url, organization.url = entra_api.url, okta_api.url
-        yield dict(zip(KINDS, (keycloak_api, entra_api, okta_api), strict=True))
+        yield dict(zip(KINDS, (keycloak_api, entra_api, okta_api, app_api), strict=True))
 
 
 def settings(providers: Mapping[str, RestApi], ca_file: Path, folder: Path) -> Path:
@@ -89,14 +101,22 @@ def settings(providers: Mapping[str, RestApi], ca_file: Path, folder: Path) -> P
             "client_id": graph.CLIENT,
         },
         "okta": {"url": urls["okta"]},
+        "okta_app": {"url": urls["okta_app"], "client_id": okta.CLIENT},
     }
     policies = []
     for kind, options in given.items():
         secret = folder / f"{kind}-secret"
-        secret.write_text(SECRETS[kind][0])
+        if kind == "okta_app":
+            key_in(secret)
+        else:
+            replace(secret, SECRETS[kind][0])
         secret.chmod(0o600)
-        options["token_file" if kind == "okta" else "client_secret_file"] = str(secret)
-        options |= {"type": kind, "ca_file": str(ca_file), "breaker_failures": 10_000}
+        options[FILES[kind]] = str(secret)
+        options |= {
+            "type": kind.partition("_")[0],
+            "ca_file": str(ca_file),
+            "breaker_failures": 10_000,
+        }
         options["auth_retry_after"] = "50ms"
         policy = folder / f"{kind}.yaml"
         policy.write_text(
@@ -149,9 +169,12 @@ def test_secrets_that_a_provider_repeats(ca: trustme.CA, ca_file: Path, tmp_path
                 assert status in {200, 503}, path  # 503: the groups of the user are unknown
                 shown.append(text)
             assert all(api.requests for api in providers.values())
+            forms = [each.form for each in providers["okta_app"].requests]
+            assertions = {each["client_assertion"] for each in forms if each}
         shown += [json.dumps(server.logs), (tmp_path / "audit.log").read_text()]
     assert len(shown) > len(REPEATS)
-    for secrets in SECRETS.values():
+    assert assertions
+    for secrets in (*SECRETS.values(), assertions):
         for secret in secrets:
             assert not [text for text in shown if secret in text]
 

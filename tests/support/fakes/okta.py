@@ -4,7 +4,7 @@ No organization was asked.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
@@ -12,6 +12,8 @@ from urllib.parse import quote, unquote
 from tests.support.fakes.rest_api import Reply, Request
 
 TOKEN = "api-token-of-the-account"
+ACCESS_TOKEN = "access-token-of-the-application"
+CLIENT = "0oa1b2c3d4"
 API = "/api/v1"
 
 Item = dict[str, Any]
@@ -30,6 +32,11 @@ class FakeOrganization:
     member_of: dict[str, list[str]] = field(default_factory=dict)
     """The ids of the groups of a user, by the user's id."""
     token: str = TOKEN
+    accepts: Callable[[str], bool] = lambda _: False
+    """Whether an assertion vouches for the application."""
+    grants: frozenset[str] = frozenset({"okta.users.read", "okta.groups.read"})
+    """The scopes of the application."""
+    requires_dpop: bool = False
     pages_of_groups: int = 1000
     """How many of a user's groups a page has."""
 
@@ -53,8 +60,16 @@ class FakeOrganization:
 
     def answer(self, request: Request) -> Reply:
         """Return the answer to a request."""
-        if request.headers.get("Authorization") != f"SSWS {self.token}":
+        if request.path == "/oauth2/v1/token":
+            return self._token(request.form)
+        if request.headers.get("Authorization") not in {
+            f"SSWS {self.token}",
+            f"Bearer {ACCESS_TOKEN}",
+        }:
             return error(401, "E0000011")
+        return self._found(request)
+
+    def _found(self, request: Request) -> Reply:
         parts = [unquote(part) for part in request.path.removeprefix(f"{API}/").split("/")]
         match parts:
             case [("users" | "groups") as kind]:
@@ -70,6 +85,19 @@ class FakeOrganization:
                 members = [user for user, groups in self.member_of.items() if key in groups]
                 return self._page([self.users[user] for user in members], request)
         return _one(None)
+
+    def _token(self, form: Mapping[str, str]) -> Reply:
+        is_assertion = form.get("client_assertion_type", "").endswith(":jwt-bearer")
+        if not is_assertion or not self.accepts(form.get("client_assertion", "")):
+            text = "The client_assertion JWT kid is invalid."
+            return Reply(401, {"error": "invalid_client", "error_description": text})
+        if self.requires_dpop:
+            text = "The DPoP proof JWT header is missing."
+            return Reply(400, {"error": "invalid_dpop_proof", "error_description": text})
+        if not self.grants.issuperset(form["scope"].split(" ")):
+            return Reply(400, {"error": "invalid_scope"})
+        body = {"access_token": ACCESS_TOKEN, "expires_in": 3600, "token_type": "Bearer"}
+        return Reply(200, body | {"scope": form["scope"]})
 
     def _by_login(self, key: str) -> Item | None:
         """Return a user by login, or by the part before the `@`, in any case."""

@@ -40,8 +40,25 @@ CAN_ABORT_SHUTDOWNS: Final = sys.version_info < (3, 12, 8)
 where it takes up to 30 s if the server does not answer."""
 _UNAUTHORIZED: Final = 401
 _BAD_REQUEST: Final = 400
-_REJECTIONS: Final = frozenset({"invalid_client", "unauthorized_client", "invalid_grant"})
-"""Errors of a token endpoint (RFC 6749, 5.2) that the same credentials would cause again."""
+_SECRETS: Final = ("client_secret", "client_assertion")
+"""Parameters of a request for a token that messages must not contain."""
+_CREDENTIALS_ADVICE: Final = (
+    "check the client's name and secret, and that it may use client credentials"
+)
+_DPOP_ADVICE: Final = (
+    "queuegate does not support DPoP: turn off Require Demonstrating Proof of Possession for the "
+    "application"
+)
+_REJECTIONS: Final = {
+    "invalid_client": _CREDENTIALS_ADVICE,
+    "unauthorized_client": _CREDENTIALS_ADVICE,
+    "invalid_grant": _CREDENTIALS_ADVICE,
+    "invalid_scope": "grant the client the scopes that the page about this resolver lists",
+    "invalid_dpop_proof": _DPOP_ADVICE,
+    "use_dpop_nonce": _DPOP_ADVICE,
+}
+"""Errors of a token endpoint (RFC 6749, 5.2; RFC 9449, 5 and 8) that the same credentials would
+cause again, with the advice about each."""
 
 
 class RestClient:
@@ -124,16 +141,16 @@ class RestClient:
             credentials.drop(header)
         raise AssertionError
 
-    async def token(self, url: URL, form: Mapping[str, str], secret: str) -> AccessToken:
+    async def token(self, url: URL, form: Mapping[str, str]) -> AccessToken:
         """Request an access token. Raises RequestFault.
 
         Args:
             url: The token endpoint.
             form: The parameters of the request.
-            secret: The secret among them, which messages must not contain.
         """
+        secrets = tuple(form[key] for key in _SECRETS if key in form)
         with self._timed("token") as step:
-            answer = await self._send("token", "POST", url, secrets=(secret,), form=form)
+            answer = await self._send("token", "POST", url, secrets=secrets, form=form)
             token = _token_in(answer)
             step.detail = f"valid for {token.lifetime:g} s"
             return token
@@ -260,14 +277,11 @@ def _token_in(answer: HttpAnswer) -> AccessToken:
         except RequestFault:
             body = None
         if isinstance(body, dict):
-            code = body.get("error")
+            code = str(body.get("error"))
             reasons = (answer.quoted(body.get(key)) for key in _REASONS)
             detail = ": ".join(filter(None, ("token", *reasons)))
             fault = RejectedCredentials if code in _REJECTIONS else RequestFault
-            raise fault(
-                f"{detail} ({answer.status})",
-                "check the client's name and secret, and that it may use client credentials",
-            )
+            raise fault(f"{detail} ({answer.status})", _REJECTIONS.get(code, _CREDENTIALS_ADVICE))
     try:
         check_answer(answer)
     except NotFound as fault:

@@ -60,10 +60,6 @@ def parse_secret(content: bytes) -> str:
     return text
 
 
-def _check_secret(content: bytes) -> None:
-    parse_secret(content)
-
-
 def _check_suffix(text: str) -> str:
     if text and (not text.isprintable() or " " in text or text[0].isalnum()):
         raise ValueError("is not a suffix: write it like @example.com")
@@ -73,7 +69,7 @@ def _check_suffix(text: str) -> str:
 Address = Annotated[str, check_with(parse_address)]
 ProxyAddress = Annotated[str, check_with(_parse_proxy)]
 ReadableFile = Annotated[Path, check_file(check_not_empty)]
-SecretFile = Annotated[Path, check_file(_check_secret)]
+SecretFile = Annotated[Path, check_file(parse_secret)]
 NameSuffix = Annotated[str, AfterValidator(_check_suffix), Field(max_length=255)]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from queuegate_server.config_fields import Duration, check_file
-from queuegate_server.identity.resolvers.entra.assertion import check_certificate
+from queuegate_server.identity.rest.assertion import parse_certificate
 from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
@@ -38,7 +38,7 @@ CLOUDS: Final[Mapping[str, CloudAddresses]] = {
 }
 
 TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=255)]
-CertificateFile = Annotated[Path, check_file(check_certificate)]
+CertificateFile = Annotated[Path, check_file(parse_certificate)]
 ClientName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=64)]
 
 

@@ -4,23 +4,23 @@ The requests are described in the reference of Microsoft Graph 1.0. A cast to gr
 header ConsistencyLevel and `$count`, and reads an index that follows changes with a delay.
 """
 
-import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from yarl import URL
 
-from queuegate_server.config_fields import MIB
-from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
-from queuegate_server.identity.resolvers.entra.assertion import signed_assertion
 from queuegate_server.identity.resolvers.entra.delta import DeltaQueries
 from queuegate_server.identity.resolvers.entra.options import EntraOptions
 from queuegate_server.identity.rest.answers import text_field
+from queuegate_server.identity.rest.assertion import (
+    assertion_form,
+    bearer_form,
+    parse_certificate,
+)
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
 from queuegate_server.identity.rest.following import follow
@@ -46,8 +46,6 @@ _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")
 """The characters of user principal names, and of those of guests."""
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_JWT_BEARER: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-"""The type of an assertion (RFC 7523, 2.2)."""
 _EVENTUAL: Final = {"ConsistencyLevel": "eventual"}
 
 _USER_FIELDS: Final = {
@@ -298,32 +296,20 @@ class Tenant(Provider):
             "grant_type": "client_credentials",
             "client_id": self._options.client_id,
             "scope": self._scope,
+            **await self._authentication(),
         }
-        if self._options.client_secret_file is not None:
-            secret = await secret_in(self._options.client_secret_file, "client_secret_file")
-            form["client_secret"] = secret
-        else:
-            secret = await self._assertion()
-            form |= {"client_assertion": secret, "client_assertion_type": _JWT_BEARER}
-        return await self._client.token(self._token_url, form, secret)
+        return await self._client.token(self._token_url, form)
 
-    async def _assertion(self) -> str:
-        """Return what vouches for the application. Raises RequestFault."""
-        options = self._options
+    async def _authentication(self) -> Mapping[str, str]:
+        """Return parameters that authenticate the application. Raises RequestFault."""
+        options, file = self._options, self._credential
+        if options.client_secret_file is not None:
+            return {"client_secret": await secret_in(file, "client_secret_file")}
         if options.federated_token_file is not None:
-            return await secret_in(options.federated_token_file, "federated_token_file")
-
-        def sign() -> str:
-            content = read_regular(self._credential, MIB)
-            return signed_assertion(content, options.client_id, str(self._token_url), time.time())
-
-        try:
-            return await asyncio.to_thread(sign)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise RequestFault(
-                f"certificate_file cannot be used: {reason}", "correct the file"
-            ) from None
+            return bearer_form(await secret_in(file, "federated_token_file"))
+        return await assertion_form(
+            file, "certificate_file", parse_certificate, options.client_id, str(self._token_url)
+        )
 
 
 def _literal(text: str) -> str:

@@ -280,4 +280,4 @@ class Realm(Provider):
             "client_id": self._options.client_id,
             "client_secret": secret,
         }
-        return await self._client.token(self._token_url, form, secret)
+        return await self._client.token(self._token_url, form)

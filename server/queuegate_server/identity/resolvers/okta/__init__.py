@@ -1,1 +1,1 @@
-"""Groups from Okta, read from its management API with an API token."""
+"""Groups from Okta, read from its management API with an API token or as a service app."""

@@ -1,9 +1,12 @@
 """Settings for the `okta` resolver."""
 
-from typing import Literal, Self
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from queuegate_server.config_fields import check_file
+from queuegate_server.identity.rest.assertion import parse_private_key
 from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
@@ -12,14 +15,23 @@ from queuegate_server.identity.rest.options import (
     problem,
 )
 
+PrivateKeyFile = Annotated[Path, check_file(parse_private_key)]
+Identifier = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=255)]
+
 
 class OktaOptions(RestOptions):
     """Settings for the `okta` resolver. Durations in seconds."""
 
     url: Address
     """The address of the Okta organization, such as https://example.okta.com."""
-    token_file: SecretFile
+    token_file: SecretFile | None = None
     """A file with an API token, read again when it changes."""
+    client_id: Identifier | None = None
+    """The ID of an application of the type API Services, instead of an API token."""
+    private_key_file: PrivateKeyFile | None = None
+    """A PEM file with the application's RSA key, read again for every token."""
+    key_id: Identifier | None = None
+    """The ID (kid) of the key in Okta, which an application with several keys needs."""
     group_name: Literal["name", "id"] = "name"
     """What groups are called by. Names must be unique in the organization."""
     groups: Literal["all", "okta"] = "all"
@@ -28,7 +40,13 @@ class OktaOptions(RestOptions):
     """The number of entries per page."""
 
     @model_validator(mode="after")
-    def _check_encryption(self) -> Self:
+    def _check_combination(self) -> Self:
         if parse_address(self.url).scheme != "https":
             raise problem("the token would be sent without encryption: use https://")
+        if (self.token_file is None) == (self.private_key_file is None):
+            raise problem("set either token_file or private_key_file")
+        if (self.client_id is None) != (self.private_key_file is None):
+            raise problem("client_id and private_key_file belong together: set both or neither")
+        if self.key_id is not None and self.private_key_file is None:
+            raise problem("key_id needs private_key_file")
         return self

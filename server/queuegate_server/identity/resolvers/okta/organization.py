@@ -1,5 +1,6 @@
 """Lookups in an organization of Okta, as the reference of its management API describes them."""
 
+import functools
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -11,6 +12,7 @@ from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
 from queuegate_server.identity.rest.answers import text_field
+from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
 from queuegate_server.identity.rest.names import (
@@ -26,10 +28,12 @@ from queuegate_server.identity.rest.names import (
     spelled,
     too_many_groups,
 )
+from queuegate_server.identity.rest.options import version_of
 from queuegate_server.identity.rest.paging import items_of, linked_pages
 from queuegate_server.identity.rest.resolver import Provider
-from queuegate_server.identity.rest.tokens import FileToken
+from queuegate_server.identity.rest.tokens import AccessToken, Credentials, FileToken, TokenCache
 
+_SCOPES: Final = ("okta.users.read", "okta.groups.read")
 _ABSENT_CODE: Final = "E0000007"
 _NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?(?:\s*[;,]|\s*$)')
 """The next page in a header Link (RFC 8288)."""
@@ -48,10 +52,30 @@ class Organization(Provider):
         self._client = client
         self._api = f"{options.url.rstrip('/')}/api/v1"
         self._below = URL(f"{self._api}/", encoded=True).raw_path
-        self.credentials = FileToken(
-            options.token_file, "token_file", "SSWS", options.auth_retry_after, clock
-        )
+        self.credentials = self._credentials(clock)
         self._unique = UniqueNames(self._ids_of, clock)
+
+    def _credentials(self, clock: Callable[[], float]) -> Credentials:
+        options = self._options
+        if options.token_file is not None:
+            return FileToken(
+                options.token_file, "token_file", "SSWS", options.auth_retry_after, clock
+            )
+        assert options.client_id is not None  # noqa: S101 - checked by the settings
+        assert options.private_key_file is not None  # noqa: S101
+        client, file = options.client_id, options.private_key_file
+        url = URL(f"{options.url.rstrip('/')}/oauth2/v1/token", encoded=True)
+        parse = functools.partial(parse_private_key, key_id=options.key_id)
+
+        async def token() -> AccessToken:
+            form = {
+                "grant_type": "client_credentials",
+                "scope": " ".join(_SCOPES),
+                **await assertion_form(file, "private_key_file", parse, client, str(url)),
+            }
+            return await self._client.token(url, form)
+
+        return TokenCache(token, lambda: version_of(file), options.auth_retry_after, clock)
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""

@@ -25,5 +25,7 @@ class OktaResolver(RestResolver[OktaOptions]):
         """Prepare for lookups, without sending requests."""
         for contradiction, _ in self.options.contradictions().values():
             _LOG.warning("%s", contradiction)
-        warn_of_mode(self.options.token_file, PUBLIC)
+        for file in (self.options.token_file, self.options.private_key_file):
+            if file is not None:
+                warn_of_mode(file, PUBLIC)
         await super().open()
