@@ -1,4 +1,7 @@
-"""A realm of Keycloak behind a fake API, and resolvers for it that are closed at the end."""
+"""Resolvers for a fake API, which are closed at the end.
+
+The API is a realm of Keycloak; tests of another provider have their own `api`, `kind` and `given`.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -7,13 +10,15 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
+from queuegate_server.identity.rest.resolver import RestResolver
+from tests.conformance.identity.test_resolvers import PATIENT
+from tests.conformance.identity.test_resolvers import secret_file as write_secret
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import CLIENT, SECRET, FakeRealm, User
 from tests.support.fakes.rest_api import RestApi, running_api
 
-Build = Callable[..., Awaitable[KeycloakResolver]]
+Build = Callable[..., Awaitable[RestResolver[Any]]]
 
 
 @pytest.fixture
@@ -52,42 +57,46 @@ def api(realm: FakeRealm, ca: trustme.CA) -> Iterator[RestApi]:
 
 @pytest.fixture
 def secret_file(tmp_path: Path) -> Path:
-    file = tmp_path / "secret"
-    file.write_text(f"{SECRET}\n")
-    file.chmod(0o600)
-    return file
+    return Path(write_secret(tmp_path, f"{SECRET}\n"))
 
 
 @pytest.fixture
-def options(api: RestApi, ca_file: Path, secret_file: Path) -> Callable[..., KeycloakOptions]:
+def kind() -> Any:
+    """The type of the resolvers."""
+    return KeycloakResolver
+
+
+@pytest.fixture
+def given(api: RestApi, secret_file: Path) -> dict[str, Any]:
+    """The settings without which no resolver can ask the fake."""
+    return {
+        "url": api.url,
+        "realm": "corp",
+        "client_id": CLIENT,
+        "client_secret_file": secret_file,
+    }
+
+
+@pytest.fixture
+def options(kind: Any, given: dict[str, Any], ca_file: Path) -> Callable[..., Any]:
     """Build options for the fake; arguments override them."""
 
-    def build(**more: Any) -> KeycloakOptions:
-        given = {
-            "url": api.url,
-            "ca_file": ca_file,
-            "realm": "corp",
-            "client_id": CLIENT,
-            "client_secret_file": secret_file,
-            # A busy machine must not decide the outcome.
-            "connect_timeout": 30,
-            "request_timeout": 30,
-            "lookup_timeout": 60,
-        }
-        return KeycloakOptions.model_validate(given | more)
+    def build(**more: Any) -> Any:
+        # A busy machine must not decide the outcome.
+        return kind.Options.model_validate({"ca_file": ca_file, **PATIENT, **given, **more})
 
     return build
 
 
 @pytest.fixture
 async def resolver(
-    options: Callable[..., KeycloakOptions], clock: ManualClock
+    kind: Any, options: Callable[..., Any], clock: ManualClock
 ) -> AsyncIterator[Build]:
     """Build and open resolvers, whose clock stands still; they are closed at the end."""
-    opened: list[KeycloakResolver] = []
+    opened: list[RestResolver[Any]] = []
 
-    async def build(**more: Any) -> KeycloakResolver:
-        built = KeycloakResolver(options(**more), clock)
+    async def build(**more: Any) -> RestResolver[Any]:
+        built: RestResolver[Any] = kind(options(**more), clock)
         await built.open()
         opened.append(built)
         return built

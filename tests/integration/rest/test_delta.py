@@ -8,7 +8,8 @@ import pytest
 
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, Changes
-from tests.integration.rest.test_entra import Build, api, options, resolver
+from tests.integration.rest.conftest import Build
+from tests.integration.rest.test_entra import api, given, kind
 from tests.support.change_sink import Sink, following
 from tests.support.fakes.graph import (
     API,
@@ -20,7 +21,7 @@ from tests.support.fakes.rest_api import Reply, Request, RestApi
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-__all__ = ["api", "options", "resolver"]
+__all__ = ["api", "given", "kind"]
 
 SETTINGS = {"changes": "delta", "changes_interval": 1, "repeat_after": 0}
 ALICE, BOB = "alice@example.com", "bob@example.com"

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolvers.entra.options import CLOUDS, EntraOptions
 from queuegate_server.identity.resolvers.entra.resolver import EntraResolver
+from tests.conformance.identity.test_resolvers import secret_file
+from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.fakes.assertions import PSS, pem, verified
 from tests.support.fakes.clock import ManualClock
@@ -43,7 +45,6 @@ from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-Build = Callable[..., Awaitable[EntraResolver]]
 ALICE, BOB, CAROL = (f"{name}@example.com" for name in ("alice", "bob", "carol"))
 
 
@@ -67,44 +68,19 @@ def api(tenant: FakeTenant, ca: trustme.CA) -> Iterator[RestApi]:
 
 
 @pytest.fixture
-def options(api: RestApi, ca_file: Path, tmp_path: Path) -> Callable[..., EntraOptions]:
-    file = tmp_path / "secret"
-    file.write_text(f"{SECRET}\n")
-    file.chmod(0o600)
-
-    def build(**more: Any) -> EntraOptions:
-        given = {
-            "tenant": TENANT,
-            "client_id": CLIENT,
-            "client_secret_file": file,
-            "login_url": api.url,
-            "graph_url": api.url,
-            "ca_file": ca_file,
-            # A busy machine must not decide the outcome.
-            "connect_timeout": 30,
-            "request_timeout": 30,
-            "lookup_timeout": 60,
-        }
-        return EntraOptions.model_validate(given | more)
-
-    return build
+def kind() -> type[EntraResolver]:
+    return EntraResolver
 
 
 @pytest.fixture
-async def resolver(
-    options: Callable[..., EntraOptions], clock: ManualClock
-) -> AsyncIterator[Build]:
-    opened: list[EntraResolver] = []
-
-    async def build(**more: Any) -> EntraResolver:
-        built = EntraResolver(options(**more), clock)
-        await built.open()
-        opened.append(built)
-        return built
-
-    yield build
-    for built in opened:
-        await built.close()
+def given(api: RestApi, tmp_path: Path) -> dict[str, Any]:
+    return {
+        "tenant": TENANT,
+        "client_id": CLIENT,
+        "client_secret_file": secret_file(tmp_path, SECRET),
+        "login_url": api.url,
+        "graph_url": api.url,
+    }
 
 
 @pytest.mark.parametrize(

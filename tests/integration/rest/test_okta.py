@@ -1,7 +1,7 @@
 """Users, groups, names and members of an organization, behind a fake of Okta's API."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
 from queuegate_server.identity.resolvers.okta.resolver import OktaResolver
+from tests.conformance.identity.test_resolvers import secret_file
+from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.okta import TOKEN, FakeOrganization, error
@@ -20,7 +22,6 @@ from tests.support.fakes.rest_api import Reply, RestApi, running_api
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-Build = Callable[..., Awaitable[OktaResolver]]
 ALICE, BOB = "alice@example.com", "bob@example.com"
 
 
@@ -44,42 +45,17 @@ def api(organization: FakeOrganization, ca: trustme.CA) -> Iterator[RestApi]:
 
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
-    file = tmp_path / "token"
-    file.write_text(f"{TOKEN}\n")
-    file.chmod(0o600)
-    return file
+    return Path(secret_file(tmp_path, TOKEN))
 
 
 @pytest.fixture
-def options(api: RestApi, ca_file: Path, token_file: Path) -> Callable[..., OktaOptions]:
-    def build(**more: Any) -> OktaOptions:
-        given = {
-            "url": api.url,
-            "token_file": token_file,
-            "ca_file": ca_file,
-            # A busy machine must not decide the outcome.
-            "connect_timeout": 30,
-            "request_timeout": 30,
-            "lookup_timeout": 60,
-        }
-        return OktaOptions.model_validate(given | more)
-
-    return build
+def kind() -> type[OktaResolver]:
+    return OktaResolver
 
 
 @pytest.fixture
-async def resolver(options: Callable[..., OktaOptions], clock: ManualClock) -> AsyncIterator[Build]:
-    opened: list[OktaResolver] = []
-
-    async def build(**more: Any) -> OktaResolver:
-        built = OktaResolver(options(**more), clock)
-        await built.open()
-        opened.append(built)
-        return built
-
-    yield build
-    for built in opened:
-        await built.close()
+def given(api: RestApi, token_file: Path) -> dict[str, Any]:
+    return {"url": api.url, "token_file": token_file}
 
 
 @pytest.mark.parametrize(
