@@ -93,7 +93,8 @@ def warn_of_mode(path: Path, forbidden: int) -> None:
     with contextlib.suppress(OSError):
         if path.stat().st_mode & forbidden:
             _LOG.warning(
-                "any account on this machine can read or change this file:"
-                " remove the permission (chmod o-rw)",
+                "any account on this machine can read or change %s: remove the permission "
+                "(chmod o-rw)",
+                path,
                 extra={"file": str(path)},
             )

@@ -20,8 +20,12 @@ _RFC_5280: Final = (
 )
 _SELF_SIGNED: Final = "add the root certificate of the server's chain to ca_file"
 _NAME: Final = (
-    "use a name from the certificate in urls, or set tls_server_name to one; names are those in "
-    "subjectAltName, and the common name is ignored"
+    "use a name from the certificate in {address}; names are those in subjectAltName, and the "
+    "common name is ignored"
+)
+_NO_CA: Final = (
+    "ca_file (or, if it is not set, this machine's trust store) lacks the CA that signed the "
+    "certificate"
 )
 _WEAK: Final = "have it reissued with a key of 2048 bits or more, signed with SHA-256"
 _ADVICE: Final = {
@@ -31,9 +35,9 @@ _ADVICE: Final = {
     10: "renew the server's certificate, or the CA's in ca_file",
     18: _SELF_SIGNED,
     19: _SELF_SIGNED,
-    20: "ca_file lacks the CA that signed the certificate; if that is an intermediate CA, let the "
-    "server send its certificate as well, or add it to ca_file",
-    21: "ca_file lacks the CA that signed the certificate, or the server sends no intermediate CA",
+    20: f"{_NO_CA}; if that is an intermediate CA, let the server send its certificate as well, or "
+    "add it to ca_file",
+    21: f"{_NO_CA}, or the server sends no intermediate CA",
     62: _NAME,
     64: _NAME,
     66: _WEAK,
@@ -46,9 +50,14 @@ _ADVICE: Final = {
 """Advice by OpenSSL error code (x509_vfy.h)."""
 
 
-def certificate_advice(code: int) -> str:
-    """Return advice on fixing a verification error, given OpenSSL's error code."""
-    return _ADVICE.get(code, _OTHER_ADVICE)
+def certificate_advice(code: int, address: str) -> str:
+    """Return advice on fixing a verification error.
+
+    Args:
+        code: OpenSSL's error code.
+        address: The settings that name the server.
+    """
+    return _ADVICE.get(code, _OTHER_ADVICE).format(address=address)
 
 
 def tls_context(
@@ -65,7 +74,8 @@ def tls_context(
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise ValueError(
-            f"ca_file {ca_file} contains no certificates: {openssl_reason(error)}"
+            f"ca_file {ca_file} contains no certificates ({openssl_reason(error)}): write them in "
+            "PEM format"
         ) from None
     # Set the flags explicitly, because Python's defaults vary: 3.13 added VERIFY_X509_STRICT.
     context.verify_flags = VERIFY_FLAGS

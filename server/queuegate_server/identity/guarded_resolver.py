@@ -93,7 +93,7 @@ class Timeout:
             async with asyncio.timeout(self._seconds):
                 return await self._source.resolve(user)
         except TimeoutError:
-            detail = f"no answer within {self._seconds:g} s"
+            detail = f"no answer within {self._seconds:g} s (lookup_timeout)"
             _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, detail)
             return LookupFailure(detail)
 

@@ -62,6 +62,15 @@ class ResolverOptions(Section):
         return {}
 
 
+def unused(options: ResolverOptions, cause: str, *keys: str) -> dict[str, tuple[str, str]]:
+    """Return a message and a remedy for each setting that is given although it has no effect."""
+    return {
+        key: (f"{key} has no effect, because {cause}", "delete this setting, or set changes")
+        for key in keys
+        if key in options.model_fields_set
+    }
+
+
 def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(names) == 1:
         raise ValueError(f"a chain needs at least two resolvers, and this one has only {names[0]}")

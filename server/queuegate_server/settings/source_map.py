@@ -52,6 +52,9 @@ _MESSAGES: Final = {
     "less_than_equal": "must be at most {le}",
     "missing": "is required",
     "string_pattern_mismatch": "must match the pattern {pattern}",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must not be empty",
+    "too_long": "must have at most {max_length} items",
     "too_short": "must not be empty",
 }
 """Messages by pydantic error type. They never quote values from files or variables, because a

@@ -31,7 +31,7 @@ def expired(ca: trustme.CA) -> trustme.LeafCert:
         (
             lambda ca: trustme.CA().issue_cert("127.0.0.1"),
             "unable to get local issuer",
-            "ca_file lacks the CA that signed the certificate",
+            "lacks the CA that signed the certificate",
         ),
         (expired, "certificate has expired", "renew the server's certificate"),
     ],

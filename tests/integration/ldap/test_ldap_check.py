@@ -261,6 +261,27 @@ def test_validate_compares_the_limits(tmp_path: Path, ca_file: Path, password_fi
         )
 
 
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        ("none", ["changes_interval", "repeat_after"]),
+        ("syncrepl", ["changes_interval"]),
+        ("dirsync", []),
+    ],
+)
+def test_validate_names_settings_without_an_effect(
+    tmp_path: Path, ca_file: Path, password_file: Path, changes: str, keys: list[str]
+) -> None:
+    more = f"    changes: {changes}\n    changes_interval: 1s\n    repeat_after: 1s\n"
+    config = settings(tmp_path, ca_file, password_file, "ldaps://a", more=more)
+    done = CliRunner().invoke(validate, ["--settings", str(config)])
+    assert done.exit_code == 0
+    expected = [f"{key} has no effect, because changes is {changes}" for key in keys]
+    found = [line for line in done.output.splitlines() if "has no effect" in line]
+    assert len(found) == len(expected)
+    assert all(text in line for text, line in zip(expected, found, strict=True))
+
+
 def test_a_referral_names_its_server(
     tmp_path: Path, ca: trustme.CA, ca_file: Path, password_file: Path
 ) -> None:

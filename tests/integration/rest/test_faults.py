@@ -140,9 +140,31 @@ def test_an_abandoned_request_leaves_no_connection(
 
 
 async def test_a_server_that_is_down(resolver: Build) -> None:
-    outcome = await (await resolver(url=f"https://127.0.0.1:{free_port()}")).resolve("alice")
+    address = f"127.0.0.1:{free_port()}"
+    for settings, peer, advice in (
+        ({"url": f"https://{address}"}, address, "check the address, the port"),
+        ({"proxy": f"http://{address}"}, f"the proxy {address}", "check proxy"),
+    ):
+        outcome = await (await resolver(**settings)).resolve("alice")
+        assert isinstance(outcome, LookupFailure)
+        assert f"cannot connect to {peer}: Connection refused ({advice}" in outcome.detail
+    unknown = await resolver(proxy="http://proxy.invalid:3128")
+    outcome = await unknown.resolve("alice")
     assert isinstance(outcome, LookupFailure)
-    assert "Connect call failed" in outcome.detail or "cannot connect to" in outcome.detail
+    assert "cannot connect to the proxy proxy.invalid:3128: " in outcome.detail
+    assert "(check proxy)" in outcome.detail
+
+
+async def test_a_port_that_expects_tls(resolver: Build, api: RestApi) -> None:
+    plain = api.url.replace("https:", "http:")
+    for settings, advice in (
+        ({"url": plain, "allow_plaintext": True}, "whether the port expects https://"),
+        ({"proxy": plain}, "whether proxy is a proxy"),
+    ):
+        outcome = await (await resolver(**settings)).resolve("alice")
+        assert isinstance(outcome, LookupFailure)
+        assert "ended the connection" in outcome.detail
+        assert advice in outcome.detail
 
 
 async def test_certificates(
@@ -160,6 +182,7 @@ async def test_certificates(
     outcome = await renamed.resolve("alice")
     assert isinstance(outcome, LookupFailure)
     assert "certificate is not valid" in outcome.detail
+    assert "use a name from the certificate in the address;" in outcome.detail
     replace(file, ca.cert_pem.bytes().decode())
     clock.advance(60)
     assert await asked.resolve("alice") == ALICE
@@ -297,7 +320,7 @@ async def test_a_rejected_secret_is_not_sent_again_until_it_changes(
     assert await asked.resolve("alice") == ALICE
 
 
-@pytest.mark.parametrize("content", ["", "\n", "two\nlines", "\0", "é", "x" * 20_000])
+@pytest.mark.parametrize("content", ["", "\n", "two\nlines", "\0", "é", "x" * 20_000, "s ", " s"])
 async def test_a_secret_file_that_becomes_unusable(
     resolver: Build, secret_file: Path, content: str
 ) -> None:
@@ -359,7 +382,11 @@ async def test_secrets_that_the_server_repeats_are_hidden(
         ({"url": "ftp://id.example.com"}, "is not an address"),
         ({"url": "https://id.example.com/?a=b"}, "query or fragment"),
         ({"url": "http://id.example.com"}, "without encryption"),
-        ({"realm": "a/b"}, "pattern"),
+        ({"url": "https://id.example.com/realms/corp"}, "write Keycloak's address alone"),
+        ({"url": "https://id.example.com/auth/admin/"}, "write Keycloak's address alone"),
+        ({"realm": "a/b"}, "is not a realm: write its name"),
+        ({"realm": "corp\n"}, "is not a realm: write its name"),
+        ({"proxy": "proxy:3128"}, "is not a proxy: write it like http://proxy"),
         ({"proxy": "http://user:pass@proxy:3128"}, "must not contain a user or password"),
         ({"proxy": "https://proxy:3128"}, "is not a proxy"),
         ({"user_suffix": "example.com"}, "is not a suffix"),
@@ -373,6 +400,13 @@ def test_settings_that_cannot_work(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         options(**settings)
+
+
+def test_settings_without_an_effect(options: Callable[..., KeycloakOptions]) -> None:
+    assert not options(changes="admin_events", changes_interval=1).contradictions()
+    message, remedy = options(changes_interval=1).contradictions()["changes_interval"]
+    assert message == "changes_interval has no effect, because changes is none"
+    assert "set changes" in remedy
 
 
 async def test_a_proxy(

@@ -74,8 +74,26 @@ def test_a_fault_comes_with_advice(config: Path, api: RestApi) -> None:
     status, output = run(config, "corp", "alice")
     assert status == 1
     assert "FAIL  user" in output
-    assert "HTTP 403 Forbidden (403)\n        advice: grant the client the rights" in output
+    assert (
+        "HTTP 403 Forbidden (403)\n        advice: grant the client the role view-users" in output
+    )
     assert "lookup failed: user: HTTP 403 Forbidden" in output
+
+
+def test_a_secret_that_others_may_read(
+    config: Path, secret_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret_file.chmod(0o644)
+    assert run(config, "corp", "alice")[0] == 0
+    assert f"any account on this machine can read or change {secret_file}: remove" in caplog.text
+
+
+def test_a_lookup_that_takes_too_long(config: Path, api: RestApi) -> None:
+    api.fault = lambda _: Reply(hangs=True)
+    status, output = run(config, "--set", "resolvers.corp.lookup_timeout=300ms", "corp", "alice")
+    assert status == 1
+    assert "abandoned, because the lookup took too long" in output
+    assert "lookup failed: no answer within 0.3 s (lookup_timeout)" in output
 
 
 def test_names_in_the_directory_cannot_steer_the_terminal(config: Path, api: RestApi) -> None:

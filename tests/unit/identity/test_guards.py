@@ -86,10 +86,12 @@ async def test_a_lookup_that_takes_too_long_is_given_up(caplog: pytest.LogCaptur
     directory = FakeDirectory(sue=("g",))
     directory.hold.clear()
     source = Timeout("corp", 0.01, ExceptionContainment("corp", directory))
-    assert await source.resolve("s\tue") == LookupFailure("no answer within 0.01 s")
+    assert await source.resolve("s\tue") == LookupFailure(
+        "no answer within 0.01 s (lookup_timeout)"
+    )
     assert directory.cancelled == 1
     assert [record.getMessage() for record in caplog.records] == [
-        r"resolver 'corp' cannot look up 's\tue': no answer within 0.01 s"
+        r"resolver 'corp' cannot look up 's\tue': no answer within 0.01 s (lookup_timeout)"
     ]
 
 

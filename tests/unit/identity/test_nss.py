@@ -156,7 +156,7 @@ HUNG = """
 def test_a_lookup_that_hangs_for_ever_holds_up_neither_others_nor_the_end() -> None:
     """The call hangs inside the C library, where nothing in this process can end it."""
     assert run(HUNG).splitlines() == [
-        "no answer within 2 s",
+        "no answer within 2 s (lookup_timeout)",
         "an earlier lookup of the user is still hanging",
         "KnownUser",
         "True",

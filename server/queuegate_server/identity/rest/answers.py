@@ -61,11 +61,15 @@ def requested_pause(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def check_answer(answer: HttpAnswer) -> None:
+def check_answer(answer: HttpAnswer, right: str = "") -> None:
     """Raise a fault unless the answer is a success.
 
     Raises NotFound for 404 only if the body is JSON, because a proxy or an incorrect address
     answers 404 as well.
+
+    Args:
+        answer: The answer.
+        right: The right that the request needs, for messages.
     """
     status, what = answer.status, answer.what
     if status == 200:  # noqa: PLR2004 - the only success of the requests that are sent
@@ -86,7 +90,7 @@ def check_answer(answer: HttpAnswer) -> None:
         raise NotFound(f"{what}: {reason or 'not found'} (404)", reason)
     advice = {
         401: "check the client's credentials",
-        403: "grant the client the rights that the page about this resolver lists",
+        403: f"grant the client {right or 'the rights that the page about this resolver lists'}",
     }.get(status, "")
     raise RequestFault(f"{what}: {reason or 'the server refused or failed'} ({status})", advice)
 

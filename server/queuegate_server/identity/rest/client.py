@@ -1,6 +1,9 @@
 """Sends requests to an identity provider over bounded connections, with deadlines."""
 
 import asyncio
+import errno
+import os
+import socket
 import ssl
 import sys
 import time
@@ -114,6 +117,8 @@ class RestClient:
         url: URL,
         credentials: Credentials,
         headers: Mapping[str, str] | None = None,
+        *,
+        right: str = "",
     ) -> tuple[Any, Mapping[str, str]]:
         """Return the JSON at an address, and the answer's headers. Raises RequestFault.
 
@@ -122,6 +127,7 @@ class RestClient:
             url: The address, already encoded.
             credentials: What authorizes the request. If the API rejects it, it is renewed once.
             headers: Further headers.
+            right: The right that the request needs, for messages.
         """
         for is_last in (False, True):
             header = await credentials.header()
@@ -135,7 +141,7 @@ class RestClient:
                 )
                 step.detail = f"{answer.status}, {len(answer.body)} bytes"
                 if answer.status != _UNAUTHORIZED or is_last:
-                    check_answer(answer)
+                    check_answer(answer, right)
                     return await _decode(answer), answer.headers
                 step.fault = "the server rejected the token (401)"
             credentials.drop(header)
@@ -151,7 +157,7 @@ class RestClient:
         secrets = tuple(form[key] for key in _SECRETS if key in form)
         with self._timed("token") as step:
             answer = await self._send("token", "POST", url, secrets=secrets, form=form)
-            token = _token_in(answer)
+            token = _token_in(answer, self.options.issuer_settings)
             step.detail = f"valid for {token.lifetime:g} s"
             return token
 
@@ -211,7 +217,7 @@ class RestClient:
             step.is_throttled = isinstance(fault, Throttled)
             raise
         except BaseException as error:
-            step.fault = f"abandoned: {type(error).__name__}"
+            step.fault = _abandonment(error)
             raise
         finally:
             step.seconds = time.perf_counter() - start
@@ -245,7 +251,7 @@ class RestClient:
             if isinstance(cause, ssl.SSLCertVerificationError):
                 return RequestFault(
                     f"{what}: the server's certificate is not valid: {cause.verify_message}",
-                    certificate_advice(cause.verify_code),
+                    certificate_advice(cause.verify_code, "the address"),
                 )
         if isinstance(error, aiohttp.ClientSSLError):
             return RequestFault(
@@ -257,20 +263,50 @@ class RestClient:
                 f"{what}: the proxy refused the connection ({error.status})", "check proxy"
             )
         if isinstance(error, aiohttp.ClientConnectorError):
-            reason = quoted(error.os_error.strerror) or type(error.os_error).__name__
+            is_proxy = self.options.proxy is not None
+            peer = f"{'the proxy ' if is_proxy else ''}{quoted(error.host)}:{error.port}"
             return RequestFault(
-                f"{what}: cannot connect to {quoted(error.host)}:{error.port}: {reason}",
-                "check the address, the port, and any firewalls and proxies",
+                f"{what}: cannot connect to {peer}: {_os_reason(error.os_error)}",
+                "check proxy" if is_proxy else "check the address, the port, and any firewalls",
             )
-        if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
-            return RequestFault(f"{what}: the server ended the connection within its answer")
+        if isinstance(error, _BROKEN):
+            return RequestFault(
+                f"{what}: the server ended the connection within its answer",
+                "check whether the port expects https:// or http://"
+                + (", and whether proxy is a proxy" if self.options.proxy else ""),
+            )
         return RequestFault(f"{what}: the answer is not valid HTTP: {type(error).__name__}")
 
 
+def _abandonment(error: BaseException) -> str:
+    """Return why a request was not completed."""
+    if isinstance(error, asyncio.CancelledError):
+        return "abandoned, because the lookup took too long or ended"
+    return f"abandoned: {type(error).__name__}"
+
+
+def _os_reason(error: OSError) -> str:
+    """Return why a connection failed. asyncio puts addresses into the error's text."""
+    if isinstance(error, socket.gaierror):
+        return quoted(error.strerror) or "the name cannot be resolved"
+    if error.errno is not None and error.errno in errno.errorcode:
+        return os.strerror(error.errno)
+    return quoted(error.strerror) or type(error).__name__
+
+
+_BROKEN: Final = (
+    aiohttp.ClientPayloadError,
+    aiohttp.ServerDisconnectedError,
+    aiohttp.ClientOSError,
+)
 _REASONS: Final = ("error", "error_description")
 
 
-def _token_in(answer: HttpAnswer) -> AccessToken:
+def _token_in(answer: HttpAnswer, settings: str) -> AccessToken:
+    """Return the token in an answer. `settings` are those that the endpoint's address depends on.
+
+    Raises RequestFault.
+    """
     if answer.status in {_BAD_REQUEST, _UNAUTHORIZED}:
         try:
             body = decoded_small(answer)
@@ -285,7 +321,7 @@ def _token_in(answer: HttpAnswer) -> AccessToken:
     try:
         check_answer(answer)
     except NotFound as fault:
-        raise RequestFault(fault.detail, "check the address in the settings") from None
+        raise RequestFault(fault.detail, f"check {settings}") from None
     return parse_token(decoded_small(answer))
 
 

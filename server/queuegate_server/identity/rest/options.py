@@ -1,10 +1,11 @@
 """Settings common to the resolvers for identity providers, validated without network access."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
@@ -19,7 +20,7 @@ from queuegate_server.config_fields import (
 )
 from queuegate_server.files.safe_open import file_status, read_regular
 from queuegate_server.identity.certificates import check_authorities, tls_context
-from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.options import ResolverOptions, unused
 from queuegate_server.identity.rest.faults import RequestFault
 
 MAX_SECRET_BYTES: Final = 16_384
@@ -47,8 +48,11 @@ def parse_address(text: str) -> URL:
 
 
 def _parse_proxy(text: str) -> None:
-    url = parse_address(text)
-    if url.scheme != "http" or url.raw_path not in {"", "/"}:
+    is_usable = "://" in text
+    if is_usable:
+        url = parse_address(text)
+        is_usable = url.scheme == "http" and url.raw_path in {"", "/"}
+    if not is_usable:
         raise ValueError("is not a proxy: write it like http://proxy.example.com:3128")
 
 
@@ -57,6 +61,8 @@ def parse_secret(content: bytes) -> str:
     text = content.decode("ascii", "replace").removesuffix("\n").removesuffix("\r")
     if not text or not text.isprintable() or not text.isascii() or len(content) > MAX_SECRET_BYTES:
         raise ValueError("the file contains no secret: write it as one line of ASCII")
+    if text != text.strip():
+        raise ValueError("the secret begins or ends with a blank: delete the blank")
     return text
 
 
@@ -64,6 +70,20 @@ def _check_suffix(text: str) -> str:
     if text and (not text.isprintable() or " " in text or text[0].isalnum()):
         raise ValueError("is not a suffix: write it like @example.com")
     return text
+
+
+def in_form(pattern: str, form: str) -> AfterValidator:
+    """Return a validator for texts that match a pattern. `form` says how to write them.
+
+    Unlike with pydantic's own check, the message does not show the pattern.
+    """
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(form)
+        return text
+
+    return AfterValidator(check)
 
 
 Address = Annotated[str, check_with(parse_address)]
@@ -76,6 +96,8 @@ NameSuffix = Annotated[str, AfterValidator(_check_suffix), Field(max_length=255)
 class RestOptions(ResolverOptions):
     """Settings common to the resolvers for identity providers. Durations in seconds."""
 
+    issuer_settings: ClassVar = "the address in the settings"
+    """The settings that the address of the token endpoint depends on, for messages."""
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
     """How long one lookup may take, including the requests for a token."""
     # Connections.
@@ -116,7 +138,9 @@ class RestOptions(ResolverOptions):
         return self
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
-        """Return a message and a remedy for each timeout that cannot end before the lookup's."""
+        """Return a message and a remedy for each timeout that cannot end before the lookup's, and
+        for each setting that has no effect.
+        """
         result: dict[str, tuple[str, str]] = {}
         for key in ("connect_timeout", "request_timeout"):
             value: float = getattr(self, key)
@@ -126,6 +150,8 @@ class RestOptions(ResolverOptions):
                     f"({self.lookup_timeout:g} s), so a lookup times out before its cause is known"
                 )
                 result[key] = message, "raise lookup_timeout, or lower this setting"
+        if not self.follows:
+            result |= unused(self, "changes is none", "changes_interval", "repeat_after")
         return result
 
     def tls_context(self) -> ssl.SSLContext:

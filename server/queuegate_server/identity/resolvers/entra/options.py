@@ -12,6 +12,7 @@ from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
     SecretFile,
+    in_form,
     parse_address,
     problem,
 )
@@ -37,14 +38,25 @@ CLOUDS: Final[Mapping[str, CloudAddresses]] = {
     ),
 }
 
-TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=255)]
+_TENANT: Final = r"^[A-Za-z0-9][A-Za-z0-9.-]*$"
+_CLIENT: Final = r"^[A-Za-z0-9-]+$"
+TenantName = Annotated[
+    str,
+    Field(max_length=255, json_schema_extra={"pattern": _TENANT}),
+    in_form(_TENANT, "is not a tenant: write its ID, or a domain like example.com"),
+]
 CertificateFile = Annotated[Path, check_file(parse_certificate)]
-ClientName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=64)]
+ClientName = Annotated[
+    str,
+    Field(max_length=64, json_schema_extra={"pattern": _CLIENT}),
+    in_form(_CLIENT, "is not the ID of an application: copy Application (client) ID"),
+]
 
 
 class EntraOptions(RestOptions):
     """Settings for the `entra` resolver. Durations in seconds."""
 
+    issuer_settings = "tenant, cloud and login_url"
     tenant: TenantName
     """The tenant's ID, or one of its domains."""
     client_id: ClientName

@@ -1,27 +1,44 @@
 """Settings for the `keycloak` resolver."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from queuegate_server.config_fields import Duration
 from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
     SecretFile,
+    in_form,
     parse_address,
     problem,
 )
 
+
+def _check_url(text: str) -> str:
+    parts = parse_address(text).raw_path.split("/")
+    if "realms" in parts or parts[-1] == "admin":
+        raise ValueError(
+            "is the address of a realm or of the admin console: write Keycloak's address alone"
+        )
+    return text
+
+
+_REALM: Final = r"^[^\s/?#%\\.][^\s/?#%\\]*$"
 ClientName = Annotated[str, Field(min_length=1, max_length=255)]
-RealmName = Annotated[str, Field(pattern=r"^[^\s/?#%\\.][^\s/?#%\\]*$", max_length=255)]
+RealmName = Annotated[
+    str,
+    Field(max_length=255, json_schema_extra={"pattern": _REALM}),
+    in_form(_REALM, "is not a realm: write its name, without blanks and slashes"),
+]
 
 
 class KeycloakOptions(RestOptions):
     """Settings for the `keycloak` resolver. Durations in seconds."""
 
-    url: Address
+    issuer_settings = "url and realm"
+    url: Annotated[Address, AfterValidator(_check_url)]
     """Keycloak's address, with any relative path: https://id.example.com or https://…/auth."""
     realm: RealmName
     """The realm of the users and groups, and of the client."""

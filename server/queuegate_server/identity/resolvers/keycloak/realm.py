@@ -14,7 +14,7 @@ from yarl import URL
 
 from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
+from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
@@ -41,6 +41,7 @@ from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
 
 RIGHTS_SECONDS: Final = 60.0
 """How long the API is known to show users."""
+UNVERIFIED: Final = NoSuchUser("the user's email address is not verified")
 _MAX_FOUND: Final = 1000
 """The maximum number of groups that may contain a name that is searched."""
 _NAME_SEARCHES: Final = 8
@@ -84,7 +85,7 @@ class Realm(Provider):
         if user.get("enabled") is not True:
             return DISABLED
         if key == "email" and user.get("emailVerified") is not True:
-            return ABSENT
+            return UNVERIFIED
         try:
             return KnownUser(await self._groups_of(text_field(user, "id", "user")))
         except NotFound:
@@ -132,7 +133,7 @@ class Realm(Provider):
     async def _require_events(self) -> None:
         """Raise RequestFault unless the realm records admin events."""
         url = URL(f"{self._api}/events/config", encoded=True)
-        body, _ = await self._client.get("event settings", url, self.credentials)
+        body = await self._get("event settings", url, "view-events")
         if not isinstance(body, dict) or body.get("adminEventsEnabled") is not True:
             raise RequestFault(
                 "the realm does not record admin events",
@@ -143,13 +144,13 @@ class Realm(Provider):
         url = address(f"{self._api}/admin-events", {"first": str(first), "max": str(size)})
         types = "".join(f"&resourceTypes={kind}" for kind in TYPES)
         url = URL(f"{url}{types}", encoded=True)
-        body, _ = await self._client.get("events", url, self.credentials)
+        body = await self._get("events", url, "view-events")
         return items_of(body, "events")
 
     async def _name_of(self, key: str) -> str | None:
         """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
         url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
-        user, _ = await self._client.get("user", url, self.credentials)
+        user = await self._get("user", url, "view-users")
         found = user.get(self._options.user_name) if isinstance(user, dict) else None
         return listed_name(found, self._options) if isinstance(found, str) else None
 
@@ -254,8 +255,14 @@ class Realm(Provider):
 
     async def _list(self, what: str, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
         url = address(self._api + path, {**query, "briefRepresentation": "true"})
-        body, _ = await self._client.get(what, url, self.credentials)
-        return items_of(body, what)
+        role = "query-groups" if path == "/groups" else "view-users"
+        return items_of(await self._get(what, url, role), what)
+
+    async def _get(self, what: str, url: URL, role: str) -> Any:
+        """Return the JSON at an address that only clients with a role of realm-management get."""
+        right = f"the role {role} of realm-management"
+        body, _ = await self._client.get(what, url, self.credentials, right=right)
+        return body
 
     def _pages(
         self,

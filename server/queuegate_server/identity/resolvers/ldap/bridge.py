@@ -242,7 +242,7 @@ class Bridge(_End):
         except ssl.SSLCertVerificationError as error:
             raise ServerFault(
                 f"the server's certificate is not valid: {error.verify_message}",
-                certificate_advice(error.verify_code),
+                certificate_advice(error.verify_code, "urls, or set tls_server_name to one"),
             ) from None
         except ssl.SSLError as error:
             raise ServerFault(

@@ -19,7 +19,7 @@ from queuegate_server.identity.certificates import (
     openssl_reason,
     tls_context,
 )
-from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.options import ResolverOptions, unused
 from queuegate_server.identity.resolvers.ldap.defaults import (
     DEFAULT_SECRETS,
     TRIMMED_FILE,
@@ -285,8 +285,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
         """Return a message and a remedy for each contradictory option: a timeout that leaves no
-        time for failover within `lookup_timeout`, or a member attribute that does not contain the
-        required DNs.
+        time for failover within `lookup_timeout`, a member attribute that does not contain the
+        required DNs, or a setting that has no effect.
         """
         remedy = "raise lookup_timeout, or lower this setting"
         result: dict[str, tuple[str, str]] = {}
@@ -302,6 +302,10 @@ class LdapOptions(GroupOptions, ResolverOptions):
         if self.groups_from == "member_dn" and "memberuid" in map(str.lower, self.member_attribute):
             message = "memberUid lists the names of users, but groups_from is member_dn"
             result["member_attribute"] = message, "set groups_from: member_uid, or preset: posix"
+        if self.changes != "dirsync":
+            result |= unused(self, f"changes is {self.changes}", "changes_interval")
+        if self.changes == "none":
+            result |= unused(self, "changes is none", "repeat_after")
         return result
 
     @property
