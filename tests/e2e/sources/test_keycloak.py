@@ -1,7 +1,7 @@
 """What the resolver finds in a real Keycloak, and what the fake has to be like."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from tests.e2e.sources import realms
 from tests.integration.ldap.who_can import SEED, compare, policy_of
+from tests.support.change_sink import Sink, following
 from tests.support.maven import BUILD_SECONDS
 from tests.support.servers.keycloak import Keycloak
 from tests.support.servers.queuegate_server import running_server
@@ -129,6 +130,86 @@ async def test_names(resolver: Build) -> None:
     by_email = await resolver(user_name="email", user_suffix="@example.com")
     assert await by_email.resolve("dave") == KnownUser(())
     assert isinstance(await by_email.resolve("eve"), NoSuchUser)  # not verified
+
+
+@pytest.fixture
+def named(corp: Keycloak) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A realm whose users have an attribute. The function changes the realm's user profile."""
+    users = [
+        realms.user(name, "/ops", attributes={"unixName": names})
+        for name, names in (
+            ("ann", ["al", "ally"]),
+            ("ben", ["AL"]),
+            ("cid", ["same"]),
+            ("dan", ["same"]),
+            ("eve", ["a b:c"]),
+            ("fay", ["x\\y"]),
+        )
+    ]
+    realm = realms.realm(
+        "named",
+        [realms.group("ops")],
+        [*users, realms.user("gus", "/ops")],
+        (*realms.RIGHTS, "view-events"),
+    )
+    corp.add_realm(realm | {"adminEventsEnabled": True})
+    profile = corp.admin("GET", "/admin/realms/named/users/profile")
+
+    def change(more: Mapping[str, Any]) -> None:
+        attributes = [*profile["attributes"], *more.get("attributes", ())]
+        body = {**profile, **more, "attributes": attributes}
+        corp.admin("PUT", "/admin/realms/named/users/profile", body)
+
+    yield change
+    corp.admin("DELETE", "/admin/realms/named")
+
+
+def declared(**permissions: list[str]) -> Mapping[str, Any]:
+    attribute = {"name": "unixName", "multivalued": True, "permissions": permissions}
+    return {"attributes": [attribute]}
+
+
+async def test_users_by_attribute(
+    resolver: Build, named: Callable[[Mapping[str, Any]], None], corp: Keycloak
+) -> None:
+    settings = {"realm": "named", "user_name": "attribute", "user_attribute": "unixName"}
+    for profile, detail in (
+        ({}, "does not show"),
+        (declared(), "does not show"),
+        (declared(view=["user"], edit=["user"]), "users may edit"),
+        ({"unmanagedAttributePolicy": "ENABLED"}, "users may edit"),
+        ({"unmanagedAttributePolicy": "ADMIN_VIEW"}, ""),
+        ({"unmanagedAttributePolicy": "ADMIN_EDIT"}, ""),
+        (declared(view=["admin"]), ""),
+        (declared(view=["admin"], edit=["admin"]), ""),
+    ):
+        named(profile)
+        outcome = await (await resolver(**settings)).resolve("al")
+        if detail:
+            assert isinstance(outcome, LookupFailure), profile
+            assert detail in outcome.detail
+        else:
+            assert outcome == KnownUser(("/ops",)), profile
+    asked = await resolver(**settings, changes="admin_events", changes_interval=0.2)
+    for name in ("ally", "AL", "a b:c"):
+        assert await asked.resolve(name) == KnownUser(("/ops",))
+    for name in ("ann", "Ally", "all", "x\\y", "a b:c username:ann", "b:c", 'x" username:"ann'):
+        assert isinstance(await asked.resolve(name), NoSuchUser), name
+    folding = await resolver(**settings, user_match="casefold")
+    for asks, name in ((asked, "same"), (folding, "al")):
+        outcome = await asks.resolve(name)
+        assert isinstance(outcome, LookupFailure)
+        assert "several users" in outcome.detail
+    listing = MemberListing(["/ops"])
+    await asked.members(listing)
+    names = {"al", "ally", "AL", "same", "a b:c"}
+    assert set(listing.groups["/ops"].users) == names
+    assert set(await asked.all_users(100)) == names
+    sink = Sink()
+    async with following(asked, sink):
+        [user] = corp.admin("GET", "/admin/realms/named/users?username=ann&exact=true")
+        corp.admin("PUT", f"/admin/realms/named/users/{user['id']}", {**user, "enabled": False})
+        await sink.until("al", "ally")
 
 
 async def test_members(resolver: Build) -> None:

@@ -131,6 +131,16 @@ async def test_names_are_those_of_callers(resolver: Build, realm: FakeRealm) -> 
         await sink.until("dave")
 
 
+async def test_names_are_attributes(resolver: Build, realm: FakeRealm) -> None:
+    sink = Sink()
+    realm.users["alice"].attributes = {"unixName": ["al", "ally"]}
+    names = {"user_name": "attribute", "user_attribute": "unixName"}
+    async with following(await resolver(**SETTINGS, **names), sink):
+        realm.record("UPDATE", "USER", "users/id-of-carol")  # has no such name
+        realm.record("UPDATE", "USER", "users/id-of-alice")
+        await sink.until("al", "ally")
+
+
 async def test_the_next_follower_continues(resolver: Build, realm: FakeRealm) -> None:
     realm.record(*JOIN)
     first = Sink()

@@ -146,6 +146,120 @@ async def test_users_by_email(resolver: Build, realm: FakeRealm) -> None:
     assert "several users" in outcome.detail
 
 
+@pytest.fixture
+def named(realm: FakeRealm) -> FakeRealm:
+    """A realm whose users have the attribute unixName, except erin."""
+    for user, *names in (
+        ("alice", "al", "ally"),
+        ("bob", "bo"),
+        ("carol", "Carl X:1"),
+        ("dave", 'd"v', "d\\v"),
+    ):
+        realm.users[user].attributes = {"unixName": names, "other": ["al"]}
+    realm.users["erin"] = User(attributes={"other": ["al"]})
+    return realm
+
+
+ATTRIBUTE = {"user_name": "attribute", "user_attribute": "unixName"}
+
+
+async def test_users_by_attribute(resolver: Build, named: FakeRealm, api: RestApi) -> None:
+    asked = await resolver(**ATTRIBUTE)
+    for name in ("al", "ally"):
+        assert await asked.resolve(name) == KnownUser(("/eng/backend/db", "/ops"))
+    assert await asked.resolve("Carl X:1") == KnownUser(("/sales/backend",))
+    for name, detail in (
+        ("alice", "no such user"),
+        ("AL", "spells the name differently"),
+        ("carl x:1", "spells the name differently"),
+        ("bo", "disabled"),
+        ('d"v', "quotes or backslashes"),
+        ("d\\v", "quotes or backslashes"),
+        ('x" other:"al', "quotes or backslashes"),
+        ("x other:al", "no such user"),
+    ):
+        outcome = await asked.resolve(name)
+        assert isinstance(outcome, NoSuchUser), name
+        assert detail in outcome.detail
+    assert sum("profile" in request.path for request in api.requests) == 1
+    folding = await resolver(**ATTRIBUTE, user_match="casefold")
+    assert isinstance(await folding.resolve("AL"), KnownUser)
+    suffixed = await resolver(**ATTRIBUTE, user_suffix=":1")
+    assert isinstance(await suffixed.resolve("Carl X"), KnownUser)
+
+
+async def test_an_attribute_that_several_users_share(resolver: Build, named: FakeRealm) -> None:
+    asked = await resolver(**ATTRIBUTE)
+    folding = await resolver(**ATTRIBUTE, user_match="casefold")
+    named.users["mallory"] = User(attributes={"unixName": ["AL", "bo"]})
+    assert isinstance(await asked.resolve("al"), KnownUser)
+    for resolves, name in ((folding, "al"), (asked, "bo")):
+        outcome = await resolves.resolve(name)
+        assert isinstance(outcome, LookupFailure)
+        assert "several users have this unixName (make it unique" in outcome.detail
+    for number in range(100):
+        named.users[f"m{number}"] = User(attributes={"unixName": ["aL"]})
+    assert isinstance(await asked.resolve("al"), LookupFailure)
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        ({}, "does not show"),
+        ({"unmanagedAttributePolicy": "ENABLED"}, "users may edit"),
+        ({"unmanagedAttributePolicy": "ADMIN_VIEW"}, ""),
+        ({"unmanagedAttributePolicy": "ADMIN_EDIT"}, ""),
+        ({"attributes": [{"name": "unixName"}]}, "does not show"),
+        ({"attributes": [{"name": "unixName", "permissions": {"edit": ["admin"]}}]}, ""),
+        (
+            {"attributes": [{"name": "unixName", "permissions": {"view": ["user", "admin"]}}]},
+            "",
+        ),
+        (
+            {
+                "attributes": [
+                    {"name": "unixName", "permissions": {"view": ["admin"], "edit": ["user"]}}
+                ],
+                "unmanagedAttributePolicy": "ADMIN_EDIT",
+            },
+            "users may edit",
+        ),
+        ({"attributes": [{"name": "unixName", "permissions": {"view": ["user"]}}]}, "not show"),
+    ],
+    ids=str,
+)
+async def test_an_attribute_must_be_shown_and_protected(
+    resolver: Build, named: FakeRealm, profile: dict[str, object], message: str
+) -> None:
+    named.profile = profile
+    asked = await resolver(**ATTRIBUTE)
+    outcome = await asked.resolve("al")
+    listing = MemberListing(["/ops"])
+    await asked.members(listing)
+    if not message:
+        assert isinstance(outcome, KnownUser)
+        assert list(listing.groups["/ops"].users) == ["al", "ally"]
+        return
+    assert isinstance(outcome, LookupFailure)
+    assert message in outcome.detail
+    assert message in listing.groups["/ops"].missing
+    with pytest.raises(CannotListUsers, match=message):
+        await asked.all_users(100)
+
+
+async def test_an_attribute_that_an_answer_leaves_out(resolver: Build, api: RestApi) -> None:
+    user = {"id": "id-of-alice", "username": "alice", "enabled": True}
+    api.fault = lambda request: Reply(200, [user]) if "q" in request.query else None
+    outcome = await (await resolver(**ATTRIBUTE)).resolve("al")
+    assert isinstance(outcome, LookupFailure)
+    assert "does not show the unixName" in outcome.detail
+
+
+async def test_all_users_by_attribute(resolver: Build, named: FakeRealm) -> None:
+    names = await (await resolver(**ATTRIBUTE)).all_users(100)
+    assert set(names) == {"al", "ally", "Carl X:1"}
+
+
 async def test_another_spelling_that_is_accepted(resolver: Build) -> None:
     asked = await resolver(user_match="casefold")
     assert await asked.resolve("ALICE") == KnownUser(("/eng/backend/db", "/ops"))

@@ -91,6 +91,54 @@ async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> No
     assert detail in outcome.detail
 
 
+ATTRIBUTE = {"user_name": "attribute", "user_attribute": "unixName"}
+
+
+async def test_users_by_attribute(resolver: Build, organization: FakeOrganization) -> None:
+    organization.add_user("erin@example.com", "data", unixName="erin")
+    organization.add_user("frank@example.com", unixName='f"\\ or a/b?:')
+    organization.add_user("gina@example.com", unixName="gina", status="SUSPENDED")
+    organization.add_user("mallory@example.com", unixName="ERIN")
+    organization.add_user("nobody@example.com", "data", unixName=None)
+    asked = await resolver(**ATTRIBUTE)
+    assert await asked.resolve("erin") == KnownUser(("data",))
+    assert await asked.resolve('f"\\ or a/b?:') == KnownUser(())
+    for name, detail in (
+        (ALICE, "no such user"),
+        ("00u0", "no such user"),
+        ('x" or status eq "ACTIVE', "no such user"),
+        ("Erin", "spells the name differently"),
+        ("gina", "disabled"),
+    ):
+        outcome = await asked.resolve(name)
+        assert isinstance(outcome, NoSuchUser), name
+        assert detail in outcome.detail
+    folding = await resolver(**ATTRIBUTE, user_match="casefold")
+    organization.add_user("harry@example.com", unixName="erin", status="DEPROVISIONED")
+    for resolves in (folding, asked):
+        outcome = await resolves.resolve("erin")
+        assert isinstance(outcome, LookupFailure)
+        assert "several users have this unixName (make it unique" in outcome.detail
+
+
+async def test_people_by_attribute(resolver: Build, organization: FakeOrganization) -> None:
+    organization.add_user("erin@example.com", "data", unixName="erin")
+    organization.add_user("nobody@example.com", "data", unixName=None)
+    asked = await resolver(**ATTRIBUTE)
+    listing = MemberListing(["data"])
+    await asked.members(listing)
+    assert list(listing.groups["data"].users) == ["erin"]
+    assert list(await asked.all_users(100)) == ["erin"]
+
+
+async def test_an_attribute_that_is_no_text(resolver: Build, api: RestApi) -> None:
+    user = {"id": "00u0", "status": "ACTIVE", "profile": {"login": ALICE, "unixName": ["al"]}}
+    api.fault = lambda request: Reply(200, [user]) if "search" in request.query else None
+    outcome = await (await resolver(**ATTRIBUTE)).resolve("al")
+    assert isinstance(outcome, LookupFailure)
+    assert "no usable unixName" in outcome.detail
+
+
 @pytest.mark.parametrize(
     ("status", "is_known"),
     [
@@ -253,6 +301,9 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
         ({"url": "http://example.okta.com"}, "without encryption"),
         ({"url": "https://a:b@example.okta.com"}, "user or password"),
         ({"token_file": __file__}, "no secret"),
+        ({"user_name": "attribute"}, "set both or neither"),
+        ({"user_attribute": "unixName"}, "set both or neither"),
+        ({"user_name": "attribute", "user_attribute": 'a eq "b"'}, "variable name"),
     ],
     ids=str,
 )

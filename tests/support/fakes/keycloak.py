@@ -3,6 +3,7 @@
 `tests/e2e/sources` asks a real Keycloak the same.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ class User:
     enabled: bool = True
     email: str = ""
     verified: bool = True
+    attributes: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -36,6 +38,10 @@ class FakeRealm:
     token: str = TOKEN
     lifetime: int = 300
     shows_users: bool = True
+    profile: dict[str, Any] = field(
+        default_factory=lambda: {"attributes": [], "unmanagedAttributePolicy": "ADMIN_EDIT"}
+    )
+    """Who may edit and view attributes of users."""
     records: bool = True
     """Whether admin events are recorded."""
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -72,6 +78,8 @@ class FakeRealm:
         found = self._single(parts) or self._items(parts, request)
         if isinstance(found, Reply):
             return found
+        if request.query.get("briefRepresentation") == "true":
+            found = [{key: item[key] for key in item if key != "attributes"} for item in found]
         first, most = int(request.query.get("first", 0)), int(request.query["max"])
         return Reply(200, found[first : first + most])
 
@@ -87,6 +95,8 @@ class FakeRealm:
         match parts:
             case ["events", "config"]:
                 return Reply(200, {"eventsEnabled": False, "adminEventsEnabled": self.records})
+            case ["users", "profile"]:
+                return Reply(200, self.profile)
             case ["users", key] if (name := key.removeprefix("id-of-")) in self.users:
                 return Reply(200, self._user(name))
         return None
@@ -127,6 +137,8 @@ class FakeRealm:
                 continue
             if "email" in query and user.email != query["email"].lower():
                 continue
+            if "q" in query and not _has_attribute(user, query["q"]):
+                continue
             yield self._user(name)
 
     def _user(self, name: str) -> dict[str, Any]:
@@ -137,6 +149,7 @@ class FakeRealm:
             "enabled": user.enabled,
             **({"email": user.email} if user.email else {}),
             "emailVerified": user.verified,
+            **({"attributes": user.attributes} if user.attributes else {}),
         }
 
     def _group(self, path: tuple[str, ...]) -> dict[str, Any]:
@@ -151,3 +164,10 @@ def _is_found(name: str, request: Request) -> bool:
     if request.query.get("exact") == "true":
         return name == wanted
     return wanted.lower() in name.lower()
+
+
+def _has_attribute(user: User, query: str) -> bool:
+    """Return whether a user has an attribute with a quoted value, in any case."""
+    found = re.fullmatch(r'([^:" ]+):"([^"\\]*)"', query)
+    assert found, query
+    return found[2].lower() in map(str.lower, user.attributes.get(found[1], ()))

@@ -49,10 +49,12 @@ class FakeOrganization:
         }
         return f"00g{key}"
 
-    def add_user(self, login: str, *groups: str, status: str = "ACTIVE") -> None:
+    def add_user(
+        self, login: str, *groups: str, status: str = "ACTIVE", **profile: str | None
+    ) -> None:
         """Add a user, and the groups if they are new."""
         key = f"00u{len(self.users)}"
-        self.users[key] = {"id": key, "status": status, "profile": {"login": login}}
+        self.users[key] = {"id": key, "status": status, "profile": {"login": login, **profile}}
         for group in groups:
             if f"00g{group}" not in self.groups:
                 self.add_group(group)
@@ -133,8 +135,11 @@ def _matching(items: dict[str, Item], request: Request) -> list[Item]:
     text = request.query.get("filter") or request.query.get("search")
     if text is None:
         return list(items.values())
-    key = "login" if "profile.login" in text else "name"
-    literals = re.findall(rf'profile\.{key} eq "((?:[^"\\]|\\.)*)"', text)
-    assert literals, text
-    wanted = {re.sub(r"\\(.)", r"\1", literal).lower() for literal in literals}
-    return [item for item in items.values() if item["profile"][key].lower() in wanted]
+    terms = re.findall(r'profile\.(\w+) eq "((?:[^"\\]|\\.)*)"', text)
+    assert terms, text
+    wanted = {(key, re.sub(r"\\(.)", r"\1", literal).lower()) for key, literal in terms}
+    return [
+        item
+        for item in items.values()
+        if any((item["profile"].get(key) or "").lower() == value for key, value in wanted)
+    ]

@@ -42,7 +42,7 @@ class ChangeQuery(Protocol):
 async def follow(
     query: ChangeQuery,
     sink: ChangeSink,
-    name_of: Callable[[str], Awaitable[str | None]],
+    names_of: Callable[[str], Awaitable[Collection[str]]],
     *,
     interval: float,
     repeat_after: float,
@@ -53,8 +53,8 @@ async def follow(
     Args:
         query: What the provider is asked.
         sink: Receives the changes.
-        name_of: Returns the name of a user, as callers know it, by the id; None if callers cannot
-            know the user. Raises NotFound or another RequestFault.
+        names_of: Returns the names by which callers know a user, if any, by the id. Raises NotFound
+            or another RequestFault.
         interval: The pause between two questions, in seconds.
         repeat_after: When a change is reported again, in seconds, because the lookup after the
             first report may have got old groups.
@@ -69,11 +69,9 @@ async def follow(
         names: dict[str, None] = {}
         for key in affected.ids:
             try:
-                name = await name_of(key)
+                names.update(dict.fromkeys(await names_of(key)))
             except NotFound:
                 return None  # the name of a deleted user is unknown
-            if name is not None:
-                names[name] = None
         return names
 
     reports = RepeatedReports(sink, repeat_after)

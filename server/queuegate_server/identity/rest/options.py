@@ -190,6 +190,14 @@ async def version_of(file: Path | None) -> object:
         return error.errno
 
 
+def check_user_attribute(user_name: str, user_attribute: str | None) -> None:
+    """Raise an error unless `user_attribute` is set exactly if `user_name` asks for it."""
+    if (user_name == "attribute") != (user_attribute is not None):
+        raise problem(
+            "user_name: attribute and user_attribute belong together: set both or neither"
+        )
+
+
 def problem(message: str) -> PydanticCustomError:
     """Return the error for settings that do not fit together."""
     return PydanticCustomError("rest", "{message}", {"message": message})

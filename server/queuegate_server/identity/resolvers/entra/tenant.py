@@ -139,7 +139,7 @@ class Tenant(Provider):
         await follow(
             DeltaQueries(self._api, selected, self._changes),
             sink,
-            self._name_of_user,
+            self._names_of_user,
             interval=options.changes_interval,
             repeat_after=options.repeat_after,
             is_vague=options.user_match == "casefold",
@@ -150,11 +150,12 @@ class Tenant(Provider):
         body, _ = await self._client.get("changes", url, self.credentials, headers)
         return body
 
-    async def _name_of_user(self, key: str) -> str | None:
+    async def _names_of_user(self, key: str) -> Collection[str]:
         """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
         user = await self._get("user", address(f"{self._api}/users/{segment(key)}", _USER_QUERY))
         found = user.get(self._user_field) if isinstance(user, dict) else None
-        return listed_name(found, self._options) if isinstance(found, str) else None
+        name = listed_name(found, self._options) if isinstance(found, str) else None
+        return () if name is None else (name,)
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._options.user_name == "sam_account_name":

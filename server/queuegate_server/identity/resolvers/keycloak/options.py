@@ -10,6 +10,7 @@ from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
     SecretFile,
+    check_user_attribute,
     in_form,
     parse_address,
     problem,
@@ -26,12 +27,27 @@ def _check_url(text: str) -> str:
 
 
 _REALM: Final = r"^[^\s/?#%\\.][^\s/?#%\\]*$"
+_ATTRIBUTE: Final = r"^[A-Za-z0-9._-]+$"
+"""The names that Keycloak accepts."""
+AttributeName = Annotated[
+    str,
+    Field(max_length=255, json_schema_extra={"pattern": _ATTRIBUTE}),
+    in_form(_ATTRIBUTE, "is not an attribute: write a name of letters, digits, '.', '_' and '-'"),
+]
 ClientName = Annotated[str, Field(min_length=1, max_length=255)]
 RealmName = Annotated[
     str,
     Field(max_length=255, json_schema_extra={"pattern": _REALM}),
     in_form(_REALM, "is not a realm: write its name, without blanks and slashes"),
 ]
+
+
+_PROPERTIES: Final = frozenset(
+    {"username", "email", "firstName", "lastName", "emailVerified", "enabled"}
+)
+"""Properties of users, which Keycloak searches with other rules than attributes."""
+_PARAMETERS: Final = "keycloak."
+"""Parameters of Keycloak's own searches begin with this."""
 
 
 class KeycloakOptions(RestOptions):
@@ -49,8 +65,12 @@ class KeycloakOptions(RestOptions):
     allow_plaintext: bool = False
     """Whether the address may be http://, so that the secret and the groups are sent without
     encryption."""
-    user_name: Literal["username", "email"] = "username"
-    """What callers call a user by. Of email addresses, only verified ones count."""
+    user_name: Literal["username", "email", "attribute"] = "username"
+    """What callers call a user by. email: only verified addresses count; attribute: the values of
+    user_attribute."""
+    user_attribute: AttributeName | None = None
+    """With attribute: the user attribute that contains the names, such as unixName. Only
+    administrators may edit it, and each value must be unique in the realm."""
     group_name: Literal["path", "name"] = "path"
     """path: the group's path, such as /eng/backend; name: its last part, which must be unique in
     the realm."""
@@ -75,6 +95,12 @@ class KeycloakOptions(RestOptions):
             raise problem(
                 "name_case: lower cannot be used with group_name: path, because different groups "
                 "can have paths that differ only in case"
+            )
+        check_user_attribute(self.user_name, self.user_attribute)
+        attribute = self.user_attribute or ""
+        if attribute in _PROPERTIES or attribute.startswith(_PARAMETERS):
+            raise problem(
+                f"user_attribute: {attribute} is not an attribute that can be searched for"
             )
         return self
 

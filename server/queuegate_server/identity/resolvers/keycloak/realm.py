@@ -18,6 +18,7 @@ from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser
 from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
+from queuegate_server.identity.resolvers.keycloak.user_names import UNSEARCHABLE, UserNames
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
@@ -28,8 +29,6 @@ from queuegate_server.identity.rest.names import (
     OTHER_SPELLING,
     UniqueNames,
     address,
-    is_same,
-    listed_name,
     segment,
     spelled,
     too_many_groups,
@@ -40,7 +39,7 @@ from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
 
 RIGHTS_SECONDS: Final = 60.0
-"""How long the API is known to show users."""
+"""How long the API is known to show users, and names to be protected."""
 UNVERIFIED: Final = NoSuchUser("the user's email address is not verified")
 _MAX_FOUND: Final = 1000
 """The maximum number of groups that may contain a name that is searched."""
@@ -68,23 +67,22 @@ class Realm(Provider):
         )
         self._unique = UniqueNames(self._paths_of, clock)
         self._shows_users_until = -math.inf
+        self._protects_names_until = -math.inf
+        self._names = UserNames(options)
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
-        key = self._options.user_name
-        users = await self._list("user", "/users", {key: name, "exact": "true", "max": "3"})
-        same = [
-            each for each in users if is_same(text_field(each, key, "user"), name, self._options)
-        ]
-        if not same:
+        if not self._names.is_searchable(name):
+            return UNSEARCHABLE
+        await self._require_protection()
+        users = await self._list("user", "/users", self._names.query(name))
+        user = self._names.with_name(users, name)
+        if user is None:
             await self._require_users()
             return OTHER_SPELLING if users else ABSENT
-        if len(same) > 1:
-            raise RequestFault(f"several users have this {key}", "make it unique in the realm")
-        (user,) = same
         if user.get("enabled") is not True:
             return DISABLED
-        if key == "email" and user.get("emailVerified") is not True:
+        if self._options.user_name == "email" and user.get("emailVerified") is not True:
             return UNVERIFIED
         try:
             return KnownUser(await self._groups_of(text_field(user, "id", "user")))
@@ -93,6 +91,7 @@ class Realm(Provider):
 
     async def members(self, listing: MemberListing) -> None:
         """List group members, with those of the groups below if `parents` is set."""
+        await self._require_protection()
         for name in listing.pending:
             path_name = name if self._options.group_name == "name" else leaf(name)
             if not path_name:
@@ -109,6 +108,7 @@ class Realm(Provider):
 
     async def users(self, limit: int) -> Collection[str]:
         """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
+        await self._require_protection()
         names = await super().users(limit)
         if not names:
             await self._require_users()
@@ -116,7 +116,7 @@ class Realm(Provider):
 
     def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
         """Return all users, page by page."""
-        return self._pages("users", "/users", {})
+        return self._pages("users", "/users", self._names.representation)
 
     async def follow(self, sink: ChangeSink) -> None:
         """Follow the realm's changes until cancelled. Raises CannotFollow."""
@@ -124,7 +124,7 @@ class Realm(Provider):
         await follow(
             AdminEvents(self._require_events, self._events),
             sink,
-            self._name_of,
+            self._names_of,
             interval=options.changes_interval,
             repeat_after=options.changes_interval,
             is_vague=options.user_match == "casefold",
@@ -147,12 +147,11 @@ class Realm(Provider):
         body = await self._get("events", url, "view-events")
         return items_of(body, "events")
 
-    async def _name_of(self, key: str) -> str | None:
-        """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+    async def _names_of(self, key: str) -> Collection[str]:
+        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
         url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
         user = await self._get("user", url, "view-users")
-        found = user.get(self._options.user_name) if isinstance(user, dict) else None
-        return listed_name(found, self._options) if isinstance(found, str) else None
+        return self._names.listed(user if isinstance(user, dict) else {})
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
         by_name = self._options.group_name == "name"
@@ -223,7 +222,9 @@ class Realm(Provider):
         self, listing: MemberListing, name: str, group: Mapping[str, Any], above: tuple[str, ...]
     ) -> None:
         key = segment(text_field(group, "id", "groups"))
-        async for page in self._pages("members", f"/groups/{key}/members", {}, listing):
+        async for page in self._pages(
+            "members", f"/groups/{key}/members", self._names.representation, listing
+        ):
             async for user in in_steps(self.listed(page)):
                 listing.add(name, user, above)
         if not self._options.parents:
@@ -237,10 +238,8 @@ class Realm(Provider):
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Return the names by which callers know users, without those whom they cannot know."""
         for user in users:
-            found = user.get(self._options.user_name)
-            name = listed_name(found, self._options) if isinstance(found, str) else None
-            if name is not None and user.get("enabled") is True:
-                yield name
+            if user.get("enabled") is True:
+                yield from self._names.listed(user)
 
     async def _require_users(self) -> None:
         """Raise RequestFault if the API shows no users at all."""
@@ -253,8 +252,16 @@ class Realm(Provider):
             )
         self._shows_users_until = self._clock() + RIGHTS_SECONDS
 
+    async def _require_protection(self) -> None:
+        """Raise RequestFault if names are attributes that users may edit, or that are not shown."""
+        if self._options.user_attribute is None or self._clock() < self._protects_names_until:
+            return
+        url = URL(f"{self._api}/users/profile", encoded=True)
+        self._names.check_profile(await self._get("user profile", url, "view-users"))
+        self._protects_names_until = self._clock() + RIGHTS_SECONDS
+
     async def _list(self, what: str, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
-        url = address(self._api + path, {**query, "briefRepresentation": "true"})
+        url = address(self._api + path, {"briefRepresentation": "true", **query})
         role = "query-groups" if path == "/groups" else "view-users"
         return items_of(await self._get(what, url, role), what)
 

@@ -1,7 +1,7 @@
 """Settings for the `okta` resolver."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,12 +11,20 @@ from queuegate_server.identity.rest.options import (
     Address,
     RestOptions,
     SecretFile,
+    check_user_attribute,
+    in_form,
     parse_address,
     problem,
 )
 
 PrivateKeyFile = Annotated[Path, check_file(parse_private_key)]
 Identifier = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=255)]
+_ATTRIBUTE: Final = r"^[A-Za-z][A-Za-z0-9_]*$"
+AttributeName = Annotated[
+    str,
+    Field(max_length=255, json_schema_extra={"pattern": _ATTRIBUTE}),
+    in_form(_ATTRIBUTE, "is not an attribute: write its variable name, such as unixName"),
+]
 
 
 class OktaOptions(RestOptions):
@@ -32,6 +40,12 @@ class OktaOptions(RestOptions):
     """A PEM file with the application's RSA key, read again for every token."""
     key_id: Identifier | None = None
     """The ID (kid) of the key in Okta, which an application with several keys needs."""
+    user_name: Literal["login", "attribute"] = "login"
+    """What callers call a user by. login: the Okta username; attribute: the value of
+    user_attribute."""
+    user_attribute: AttributeName | None = None
+    """With attribute: the variable name of the attribute of Okta's user profile that contains the
+    names, such as unixName. Users must not be able to edit it, and each value must be unique."""
     group_name: Literal["name", "id"] = "name"
     """What groups are called by. Names must be unique in the organization."""
     groups: Literal["all", "okta"] = "all"
@@ -49,4 +63,5 @@ class OktaOptions(RestOptions):
             raise problem("client_id and private_key_file belong together: set both or neither")
         if self.key_id is not None and self.private_key_file is None:
             raise problem("key_id needs private_key_file")
+        check_user_attribute(self.user_name, self.user_attribute)
         return self

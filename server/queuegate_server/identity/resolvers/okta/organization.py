@@ -34,6 +34,7 @@ from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, FileToken, TokenCache
 
 _SCOPES: Final = ("okta.users.read", "okta.groups.read")
+_LOGIN: Final = "login"
 _ABSENT_CODE: Final = "E0000007"
 _NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?(?:\s*[;,]|\s*$)')
 """The next page in a header Link (RFC 8288)."""
@@ -54,6 +55,7 @@ class Organization(Provider):
         self._below = URL(f"{self._api}/", encoded=True).raw_path
         self.credentials = self._credentials(clock)
         self._unique = UniqueNames(self._ids_of, clock)
+        self._user_field = options.user_attribute or _LOGIN
 
     def _credentials(self, clock: Callable[[], float]) -> Credentials:
         options = self._options
@@ -83,7 +85,7 @@ class Organization(Provider):
             user = await self._user(name)
             if user is None:
                 return ABSENT
-            if not is_same(_profile_field(user, "login", "user"), name, self._options):
+            if not self._has_name(user, name):
                 return OTHER_SPELLING
             status = user.get("status")
             if status in _DISABLED:
@@ -115,6 +117,8 @@ class Organization(Provider):
         return self._pages("users", "/users", {})
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
+        if self._user_field != _LOGIN:
+            return await self._user_with(name)
         if "/" in name or "?" in name:  # which Okta does not accept in a path, even if encoded
             query = {"filter": f"profile.login eq {_literal(name)}", "limit": "2"}
             body, _ = await self._get("user", address(f"{self._api}/users", query))
@@ -122,6 +126,26 @@ class Organization(Provider):
             return found[0] if found else None
         body, _ = await self._get("user", URL(f"{self._api}/users/{segment(name)}", encoded=True))
         return body if isinstance(body, dict) else {}
+
+    async def _user_with(self, name: str) -> Mapping[str, Any] | None:
+        """Return the user whose attribute has a value, or else one with another spelling."""
+        query = {"search": f"profile.{self._user_field} eq {_literal(name)}"}
+        same, other = None, None
+        async for page in self._pages("user", "/users", query):
+            for user in page:
+                if not self._has_name(user, name):
+                    other = user
+                elif same is not None:
+                    raise RequestFault(
+                        f"several users have this {self._user_field}",
+                        "make it unique in the organization, also among deactivated users",
+                    )
+                else:
+                    same = user
+        return same or other
+
+    def _has_name(self, user: Mapping[str, Any], name: str) -> bool:
+        return is_same(_profile_field(user, self._user_field, "user"), name, self._options)
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
         names: dict[str, str] = {}
@@ -191,7 +215,9 @@ class Organization(Provider):
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Return the names by which callers know users, without those whom they cannot know."""
         for user in users:
-            name = listed_name(_profile_field(user, "login", "users"), self._options)
+            if self._user_field != _LOGIN and _is_unset(user, self._user_field):
+                continue
+            name = listed_name(_profile_field(user, self._user_field, "users"), self._options)
             if name is not None and user.get("status") in _ENABLED:
                 yield name
 
@@ -221,6 +247,11 @@ class Organization(Provider):
 
 def _profile_field(item: Mapping[str, Any], key: str, what: str) -> str:
     return text_field(item.get("profile"), key, what)
+
+
+def _is_unset(user: Mapping[str, Any], key: str) -> bool:
+    profile = user.get("profile")
+    return isinstance(profile, dict) and not profile.get(key)
 
 
 def _literal(text: str) -> str:
