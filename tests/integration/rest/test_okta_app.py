@@ -11,15 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
-from tests.integration.rest.test_okta import (
-    ALICE,
-    Build,
-    api,
-    options,
-    organization,
-    resolver,
-    token_file,
-)
+from tests.integration.rest.conftest import Build
+from tests.integration.rest.test_okta import ALICE, api, given, kind, organization, token_file
 from tests.support.atomic_files import replace
 from tests.support.fakes.assertions import key_in, pem, verified
 from tests.support.fakes.clock import ManualClock
@@ -28,7 +21,7 @@ from tests.support.fakes.rest_api import Reply, RestApi
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-__all__ = ["api", "options", "organization", "resolver", "token_file"]
+__all__ = ["api", "given", "kind", "organization", "token_file"]
 
 GROUPS = KnownUser(("Everyone", "data", "gpu"))
 
