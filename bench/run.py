@@ -34,6 +34,7 @@ _PARTS: Final = (
     "batch",
     "h2",
     "directory",
+    "source_lookup",
     "fleet_searches",
     "fleet_effect",
     "fleet_hits",

@@ -1,6 +1,7 @@
 """Faults of a provider: nobody becomes unknown, or loses a group. MATRIX.md lists them."""
 
 import asyncio
+import dataclasses
 import gc
 import logging
 import time
@@ -137,6 +138,29 @@ def test_an_abandoned_request_leaves_no_connection(
         asyncio.run(abandon())
         gc.collect()
     assert not caught
+
+
+async def test_an_idle_connection_is_used_again(
+    resolver: Build, api: RestApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("aiohttp.connector.monotonic", lambda: now)
+    asked = await resolver()
+    for idle, connections in ((0, 1), (50, 1), (60, 2)):
+        now += idle
+        assert await asked.resolve("alice") == ALICE
+        assert api.connections == connections
+
+
+async def test_a_connection_that_ends_while_it_is_idle(
+    resolver: Build, api: RestApi, realm: FakeRealm
+) -> None:
+    """The next request is sent again on another one."""
+    api.fault = lambda request: dataclasses.replace(realm.answer(request), cut=MAX_BODY_BYTES)
+    asked = await resolver()
+    for _ in range(10):
+        assert await asked.resolve("alice") == ALICE
+    assert api.connections > 10
 
 
 async def test_a_server_that_is_down(resolver: Build) -> None:

@@ -54,6 +54,8 @@ class RestApi:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.requests: list[Request] = []
+        self.connections = 0
+        """How many clients have connected."""
         self.fault: Callable[[Request], Reply | None] = lambda _: None
         """Returns the reply to send instead of the usual one, if any."""
         self.url = ""
@@ -115,6 +117,10 @@ def running_api(answer: Answer, ca: trustme.CA | None = None, port: int = 0) -> 
     class Server(ThreadingHTTPServer):
         request_queue_size = 256
         daemon_threads = True
+
+        def get_request(self) -> tuple[Any, Any]:
+            api.connections += 1
+            return super().get_request()
 
         def handle_error(self, *_: Any) -> None:
             """Ignore clients that have gone."""

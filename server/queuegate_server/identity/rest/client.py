@@ -36,7 +36,9 @@ from queuegate_server.identity.rest.options import RestOptions, version_of
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, parse_token
 
 _CHUNK_BYTES: Final = 64 * 1024
-_KEEPALIVE_SECONDS: Final = 15.0
+_KEEPALIVE_SECONDS: Final = 55.0
+"""How long an idle connection is kept. A new one with TLS takes longer than the rest of a lookup.
+Many proxies and load balancers end connections that were idle for 60 s."""
 _TLS_CHECK_SECONDS: Final = 10.0
 CAN_ABORT_SHUTDOWNS: Final = sys.version_info < (3, 12, 8)
 """Abort the TLS shutdown of an abandoned request after 2 s. aiohttp refuses to in later Pythons,
