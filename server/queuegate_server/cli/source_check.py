@@ -23,8 +23,6 @@ from queuegate_server.identity.resolver import (
     Following,
     KnownUser,
     LookupFailure,
-    Outcome,
-    Resolver,
 )
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.rest.options import RestOptions
@@ -74,33 +72,31 @@ async def _check_all(resolvers: dict[str, ConfiguredResolver], user: str) -> boo
 async def _check(name: str, configured: ConfiguredResolver, user: str) -> bool | None:
     """Ask a resolver. Return whether it knows the user; None if it fails."""
     click.echo(f"resolver {name} ({configured.type}), user {user!r}")
-    found: bool | None
-    if isinstance(configured.options, LdapOptions):
-        found = await check_ldap(configured.options, user)
-    else:
-        outcome = await _look_up(name, configured, user)
-        show_outcome(outcome)
-        found = None if isinstance(outcome, LookupFailure) else isinstance(outcome, KnownUser)
-    return found if await _check_changes(name, configured) else None
-
-
-async def _look_up(name: str, configured: ConfiguredResolver, user: str) -> Outcome:
     options = configured.options
     if isinstance(options, ChainOptions):
         raise TypeError("chains cannot be nested")
     build = registry.resolver_type(configured.type)
-    resolver: Resolver
-    if isinstance(options, RestOptions):
-        resolver = build(options, observe=show_step)  # type: ignore[call-arg]
-    else:
-        resolver = build(options)
+    observe = {"observe": show_step} if isinstance(options, RestOptions) else {}
+    resolver = build(options, **observe)
+    changes: Following | None = getattr(resolver, "changes", None)
+    found: bool | None = None
+    if isinstance(options, LdapOptions):
+        found = await check_ldap(options, user)
+        if changes is None:
+            return found
     guarded = GuardedResolver(name, resolver, options)
     try:
         await guarded.open()
     except Exception as error:
-        return LookupFailure(f"the resolver cannot be opened: {type(error).__name__}: {error}")
+        message = f"the resolver cannot be opened: {type(error).__name__}: {error}"
+        show_outcome(LookupFailure(message))
+        return None
     try:
-        return await guarded.resolve(user)
+        if not isinstance(options, LdapOptions):
+            outcome = await guarded.resolve(user)
+            show_outcome(outcome)
+            found = None if isinstance(outcome, LookupFailure) else isinstance(outcome, KnownUser)
+        return found if changes is None or await _can_follow(changes) else None
     finally:
         await guarded.close()
 
@@ -124,29 +120,8 @@ class _Confirmation:
         self.is_followed.set()
 
 
-async def _check_changes(name: str, configured: ConfiguredResolver) -> bool:
-    """Return whether the source can be followed, if the settings ask for it."""
-    options = configured.options
-    if isinstance(options, ChainOptions):
-        raise TypeError("chains cannot be nested")
-    resolver = registry.resolver_type(configured.type)(options)
-    changes: Following | None = getattr(resolver, "changes", None)
-    if changes is None:
-        return True
-    guarded = GuardedResolver(name, resolver, options)
-    try:
-        await guarded.open()
-        fault = await _follow(changes)
-    except Exception as error:
-        fault = f"the resolver cannot be opened: {type(error).__name__}: {error}"
-    finally:
-        await guarded.close()
-    click.echo(f"  changes: {printable(fault) if fault else 'can be followed'}")
-    return not fault
-
-
-async def _follow(changes: Following) -> str:
-    """Follow a source until that is confirmed. Return why it is impossible, or "" if it is not."""
+async def _can_follow(changes: Following) -> bool:
+    """Follow a source until that is confirmed, show the result, and return whether it succeeds."""
     sink = _Confirmation()
     following = asyncio.ensure_future(changes(sink))
     confirmed = asyncio.create_task(sink.is_followed.wait())
@@ -155,9 +130,14 @@ async def _follow(changes: Following) -> str:
     )
     for task in (following, confirmed):
         task.cancel()
-    outcome, _ = await asyncio.gather(following, confirmed, return_exceptions=True)
+    error, _ = await asyncio.gather(following, confirmed, return_exceptions=True)
     if confirmed in done:
-        return ""
-    if isinstance(outcome, CannotFollow):
-        return f"cannot be followed: {outcome}"
-    return f"not followed within {FOLLOW_SECONDS:g} s"
+        result = "can be followed"
+    elif following not in done:
+        result = f"not followed within {FOLLOW_SECONDS:g} s"
+    elif isinstance(error, CannotFollow):
+        result = f"cannot be followed: {printable(str(error))}"
+    else:
+        result = f"cannot be followed: the resolver failed: {type(error).__name__}"
+    click.echo(f"  changes: {result}")
+    return confirmed in done

@@ -15,13 +15,14 @@ from typing import Final, NamedTuple
 
 from queuegate_server.identity.resolver import CannotFollow, Following
 from queuegate_server.identity.shared import FollowerLease
+from queuegate_server.runtime.single_flight import is_being_cancelled
 from queuegate_server.throttling import TokenBucket
 
 _LOG = logging.getLogger(__name__)
 
 MAX_USERS_PER_SECOND: Final = 1_000
-"""The maximum number of users reported per second. If there are more, all users are
-invalidated."""
+"""The maximum number of users reported per second, and of those whose invalidation waits for an
+earlier one. If there are more, all users are invalidated."""
 ALL_INTERVAL: Final = 1.0
 """The minimum number of seconds between invalidations of all users."""
 MIN_PAUSE: Final = 1.0
@@ -35,6 +36,8 @@ MAX_SILENCE: Final = 300.0
 MAX_POSITION_BYTES: Final = 16 * 1024
 RETRY_SECONDS: Final = 1.0
 """The pause before an invalidation that has failed unexpectedly is retried."""
+CLOSE_SECONDS: Final = 3.0
+"""How long `close` waits for the resolver to stop and the lease to be released."""
 
 
 def _do_nothing() -> None:
@@ -97,7 +100,7 @@ class _Reports:
                 return
             if user in self._users:
                 continue
-            if not self._bucket.acquire():
+            if len(self._users) >= MAX_USERS_PER_SECOND or not self._bucket.acquire():
                 self.invalidate_all()
                 return
             self._users[user] = None
@@ -176,9 +179,8 @@ class ChangeFollower:
         """Stop following."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._tasks and not self._is_standby:
-            await self.lease.release(self._reports.position)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
         self._tasks = []
 
     @property
@@ -206,8 +208,6 @@ class ChangeFollower:
         while True:
             error = await self._follow()
             self._note_failure(error)
-            # Let another replica try.
-            await self.lease.release(self._reports.position)
             pause = min(MIN_PAUSE * 2.0 ** (self._failures_in_row - 1), MAX_PAUSE)
             spread = random.uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311 - no secret
             await self.sleep(pause * spread)
@@ -217,15 +217,17 @@ class ChangeFollower:
         try:
             position = await self.lease.acquire(self._stand_by)
             self._end_standby()
-            await self._follow_from(position)
+            try:
+                await self._follow_from(position)
+            finally:
+                await self.lease.release(self._reports.position)  # let another replica try
         except CannotFollow as error:
             return str(error)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+        except (Exception, asyncio.CancelledError) as error:
+            if is_being_cancelled():
                 raise
-            return "the resolver cancelled its own task"
-        except Exception as error:
+            if isinstance(error, asyncio.CancelledError):
+                return "the resolver cancelled its own task"
             _LOG.error("resolver %r failed to follow its source", self.name, exc_info=error)
             return f"the resolver failed: {type(error).__name__}"
         return "the resolver stopped following its source"
@@ -308,7 +310,9 @@ class ChangeFollower:
             try:
                 if not await self.invalidate(users):
                     self._lost.set()
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if is_being_cancelled():
+                    raise
                 # Nothing may be lost, so later reports wait.
                 _LOG.error("cannot apply changes of resolver %r", self.name, exc_info=error)
                 await self.sleep(RETRY_SECONDS)

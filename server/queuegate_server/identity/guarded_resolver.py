@@ -23,6 +23,7 @@ from queuegate_server.identity.resolver import (
     Resolver,
     Source,
 )
+from queuegate_server.runtime.single_flight import is_being_cancelled
 from queuegate_server.throttling import TokenBucket
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ class ExceptionContainment:
         try:
             outcome: object = await self._source.resolve(user)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_being_cancelled():
                 raise
             # The source cancelled one of its own tasks; this lookup was not cancelled.
             return self._fault(user, error)

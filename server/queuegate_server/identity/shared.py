@@ -69,12 +69,9 @@ class OwnSource:
         """Return the position at which this process stopped, if any."""
         return self._position
 
-    async def keep(self, position: Callable[[], bytes | None]) -> None:
-        """Keep the position until cancelled."""
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            self._position = position()
+    async def keep(self, position: Callable[[], bytes | None]) -> None:  # noqa: ARG002 - part of the interface
+        """Do nothing until cancelled."""
+        await asyncio.get_running_loop().create_future()
 
     async def release(self, position: bytes | None) -> None:
         """Keep the position."""

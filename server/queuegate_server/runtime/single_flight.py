@@ -99,7 +99,7 @@ class SingleFlight(Generic[T]):
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task.cancelled() and not _is_being_cancelled():
+            if task.cancelled() and not is_being_cancelled():
                 raise FlightCancelled from None
             raise
 
@@ -152,6 +152,7 @@ class SingleFlight(Generic[T]):
             task.exception()  # mark as retrieved, because all callers may be gone
 
 
-def _is_being_cancelled() -> bool:
+def is_being_cancelled() -> bool:
+    """Return whether the current task, rather than something that it waits for, is cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

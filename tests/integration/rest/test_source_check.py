@@ -9,7 +9,9 @@ import yaml
 from click.testing import CliRunner
 
 from queuegate_server.cli.source_check import source_check
+from queuegate_server.identity.resolver import ChangeSink
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.realm import Realm
 from tests.support.fakes.keycloak import SECRET, TOKEN, FakeRealm
 from tests.support.fakes.rest_api import Reply, RestApi
 
@@ -59,6 +61,17 @@ def test_whether_changes_can_be_followed(config: Path, realm: FakeRealm) -> None
     status, output = run(config, *asks, "corp", "alice")
     assert status == 1
     assert "changes: cannot be followed: the realm does not record admin events" in output
+
+
+def test_a_resolver_that_fails_to_follow(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def follow(realm: Realm, sink: ChangeSink) -> None:
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(Realm, "follow", follow)
+    asks = ("--set", "resolvers.corp.changes=admin_events")
+    status, output = run(config, *asks, "corp", "alice")
+    assert status == 1
+    assert output.endswith("changes: cannot be followed: the resolver failed: KeyError\n")
 
 
 def test_an_unknown_user(config: Path) -> None:

@@ -1,6 +1,7 @@
 """Followers of changes: reports are merged, bounded and never lost; resolvers are restarted."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
@@ -44,7 +45,7 @@ class Follower:
         self.source = Source()
         self.invalidated: list[tuple[str, ...]] = []
         self.pauses: list[float] = []
-        self.fault: Exception | None = None
+        self.fault: BaseException | None = None
         self.reaches_all = True
         self.may_apply = asyncio.Event()
         self.may_apply.set()
@@ -147,6 +148,18 @@ async def test_a_storm_invalidates_everybody_at_most_once_a_second(corp: Followe
     assert corp.clock() - began >= 5 * following.ALL_INTERVAL
 
 
+async def test_more_users_than_may_wait_are_everybody(corp: Follower) -> None:
+    corp.may_apply.clear()
+    corp.sink.invalidate(["ann"])
+    await settle()
+    for number in range(following.MAX_USERS_PER_SECOND + 1):
+        corp.clock.advance(1)
+        corp.sink.invalidate([f"user{number}"])
+    corp.may_apply.set()
+    await settle()
+    assert corp.invalidated == [("ann",), ALL]
+
+
 async def test_a_failed_resolver_is_restarted_at_its_position_with_back_off(
     corp: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,8 +228,11 @@ async def test_a_silent_resolver_is_restarted(
     assert "has not been confirmed to be followed" in corp.follower.last_error[1]
 
 
-async def test_an_invalidation_that_fails_is_repeated_before_later_ones(corp: Follower) -> None:
-    corp.fault = OSError("no more memory")
+@pytest.mark.parametrize("fault", [OSError("no more memory"), asyncio.CancelledError()], ids=repr)
+async def test_an_invalidation_that_fails_is_repeated_before_later_ones(
+    corp: Follower, fault: BaseException
+) -> None:
+    corp.fault = fault
     corp.sink.invalidate(["ann"])
     corp.sink.reached(b"1")
     await settle()
@@ -247,6 +263,27 @@ async def test_a_report_that_did_not_reach_all_processes_comes_again(corp: Follo
     assert corp.sink.position == b"3"
 
 
+async def test_a_resolver_that_does_not_stop_is_left_behind(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "CLOSE_SECONDS", 0.01)
+    stop = asyncio.Event()
+
+    async def changes(sink: ChangeSink) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await stop.wait()
+        await stop.wait()
+
+    corp = Follower(clock)
+    follower = ChangeFollower("corp", changes, corp.follower.invalidate, clock, OwnSource())
+    follower.start()
+    await settle()
+    async with asyncio.timeout(5):
+        await follower.close()
+    stop.set()
+    await settle()
+
+
 class Lease:
     """A lease that a test gives and takes."""
 
@@ -255,6 +292,7 @@ class Lease:
         self.lost = asyncio.Event()
         self.position: bytes | None = b"5"
         self.released: list[bytes | None] = []
+        self.fault: Exception | None = None
 
     async def acquire(self, wait: Callable[[], None]) -> bytes | None:
         if not self.is_free.is_set():
@@ -271,6 +309,27 @@ class Lease:
 
     async def release(self, position: bytes | None) -> None:
         self.released.append(position)
+        if self.fault is not None:
+            raise self.fault
+
+
+async def test_a_lease_that_cannot_be_released_is_a_failure(clock: ManualClock) -> None:
+    corp, lease = Follower(clock), Lease()
+    lease.is_free.set()
+    lease.fault = KeyError("secret")
+    follower = ChangeFollower(
+        "corp", corp.source.changes, corp.follower.invalidate, clock, lease, corp.follower.sleep
+    )
+    follower.start()
+    await settle()
+    corp.source.end.set_result(None)
+    await settle()
+    assert follower.last_error is not None
+    assert follower.last_error[1] == "the resolver failed: KeyError"
+    assert len(corp.source.positions) == 2
+    lease.fault = None
+    await follower.close()
+    assert corp.source.end.cancelled()
 
 
 async def test_only_the_holder_of_the_lease_follows(clock: ManualClock) -> None:
