@@ -10,6 +10,7 @@ import pytest
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.driver import MAX_REPLY_BYTES, MAX_REPLY_DEPTH, MAX_REPLY_ITEMS
 from tests.integration.fleet.test_connection import connected
+from tests.support.fakes.tcp_server import running_tcp
 
 TOO_LARGE = {
     "a string": b"$%d\r\n" % (1 << 40),
@@ -26,20 +27,17 @@ async def answering(*replies: bytes) -> AsyncIterator[str]:
     """Answer each command with the next reply; the first ones are those of a new connection."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while (line := await reader.readline()).startswith(b"*"):
-                words = []
-                for _ in range(int(line[1:])):
-                    length = int((await reader.readline())[1:])
-                    words.append((await reader.readexactly(length + 2))[:-2])
-                is_setup = words[0] in (b"CLIENT", b"SELECT", b"HELLO")
-                writer.write(b"+OK\r\n" if is_setup else replies[0])
-                await writer.drain()
-        writer.close()
+        while (line := await reader.readline()).startswith(b"*"):
+            words = []
+            for _ in range(int(line[1:])):
+                length = int((await reader.readline())[1:])
+                words.append((await reader.readexactly(length + 2))[:-2])
+            is_setup = words[0] in (b"CLIENT", b"SELECT", b"HELLO")
+            writer.write(b"+OK\r\n" if is_setup else replies[0])
+            await writer.drain()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with running_tcp(serve) as port:
+        yield f"redis://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("reply", TOO_LARGE.values(), ids=TOO_LARGE)

@@ -15,6 +15,7 @@ import trustme
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, FakeDirectory, Search, fake_directory
+from tests.support.fakes.tcp_server import running_tcp
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd
 
@@ -160,26 +161,23 @@ async def test_row_25_max_groups_below_the_page_size(resolver: Build, big_direct
 async def test_row_27_referrals_are_not_followed(resolver: Build, own_directory: Slapd) -> None:
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(writer)
-        writer.close()
 
     asked: list[asyncio.StreamWriter] = []
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    for base in (PEOPLE, GROUPS):
-        own_directory.add(
-            entries.entry(
-                f"ou=elsewhere,{base}",
-                ("objectClass", "referral"),
-                ("objectClass", "extensibleObject"),
-                ("ou", "elsewhere"),
-                ("ref", f"ldap://127.0.0.1:{port}/{base}"),
+    async with running_tcp(silent) as port:
+        for base in (PEOPLE, GROUPS):
+            own_directory.add(
+                entries.entry(
+                    f"ou=elsewhere,{base}",
+                    ("objectClass", "referral"),
+                    ("objectClass", "extensibleObject"),
+                    ("ou", "elsewhere"),
+                    ("ref", f"ldap://127.0.0.1:{port}/{base}"),
+                )
             )
-        )
-    for given in ({}, {"groups_from": "member_of"}):
-        start = time.monotonic()
-        assert await (await resolver(own_directory, **given)).resolve("bob") == BOB
-        assert time.monotonic() - start < 25
-    server.close()
+        for given in ({}, {"groups_from": "member_of"}):
+            start = time.monotonic()
+            assert await (await resolver(own_directory, **given)).resolve("bob") == BOB
+            assert time.monotonic() - start < 25
     assert asked == []
 
 

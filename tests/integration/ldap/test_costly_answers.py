@@ -29,6 +29,7 @@ from tests.support.fakes.hostile_directory import (
     page,
     result,
 )
+from tests.support.fakes.tcp_server import running_tcp
 from tests.support.servers.slapd import GROUPS, PEOPLE
 
 GIVEN: dict[str, Any] = {
@@ -266,15 +267,13 @@ async def test_an_answer_before_tls_in_tiny_pieces(
                 await writer.drain()
                 await asyncio.sleep(0)
 
-    server = await asyncio.start_server(pieces, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    opened = await resolver(
-        f"ldap://127.0.0.1:{port}", **(GIVEN | {"start_tls": True}), connect_timeout=3
-    )
-    async with bounded_steps():
-        outcome = await opened.resolve("bob")
+    async with running_tcp(pieces) as port:
+        opened = await resolver(
+            f"ldap://127.0.0.1:{port}", **(GIVEN | {"start_tls": True}), connect_timeout=3
+        )
+        async with bounded_steps():
+            outcome = await opened.resolve("bob")
     assert isinstance(outcome, LookupFailure)
-    server.close()
 
 
 async def test_twenty_thousand_users_are_listed_in_steps(resolver: Build) -> None:

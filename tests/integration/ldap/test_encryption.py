@@ -16,6 +16,7 @@ from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, until_found
 from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.fakes.tcp_proxy import proxy_to
+from tests.support.fakes.tcp_server import running_tcp
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import SUFFIX, Slapd, running_slapd
 
@@ -115,15 +116,12 @@ async def test_port_that_speaks_no_ldap(resolver: Build) -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
         await reader.read()
-        writer.close()
 
-    server = await asyncio.start_server(greet, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    for scheme, part in (("ldap", "does not speak LDAP"), ("ldaps", "TLS")):
-        outcome = await (await resolver(f"{scheme}://127.0.0.1:{port}")).resolve("bob")
-        assert isinstance(outcome, LookupFailure)
-        assert part in outcome.detail
-    server.close()
+    async with running_tcp(greet) as port:
+        for scheme, part in (("ldap", "does not speak LDAP"), ("ldaps", "TLS")):
+            outcome = await (await resolver(f"{scheme}://127.0.0.1:{port}")).resolve("bob")
+            assert isinstance(outcome, LookupFailure)
+            assert part in outcome.detail
 
 
 async def test_client_certificate(

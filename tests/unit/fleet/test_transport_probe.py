@@ -11,6 +11,7 @@ import pytest
 from queuegate_server.fleet import transport_probe
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.listeners import HostPort
+from tests.support.fakes.tcp_server import running_tcp
 
 
 async def test_hanging_lookups_leave_the_threads_of_asyncio_alone(
@@ -48,10 +49,7 @@ async def test_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(b"+PONG\r\n")
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with running_tcp(answer) as port:
         mistake = await transport_probe.transport_mistake([HostPort("localhost", port)], tls=True)
     assert "does not speak TLS" in mistake
