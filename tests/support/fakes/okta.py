@@ -4,10 +4,12 @@ No organization was asked.
 """
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 
 from tests.support.fakes.rest_api import Reply, Request
 
@@ -37,6 +39,10 @@ class FakeOrganization:
     grants: frozenset[str] = frozenset({"okta.users.read", "okta.groups.read"})
     """The scopes of the application."""
     requires_dpop: bool = False
+    log: list[Item] = field(default_factory=list)
+    """The System Log, as its events were stored. `stored` is when, in Unix seconds."""
+    keeps_links: bool = True
+    """Whether links to further events are still known."""
     pages_of_groups: int = 1000
     """How many of a user's groups a page has."""
 
@@ -60,6 +66,11 @@ class FakeOrganization:
                 self.add_group(group)
         self.member_of[key] = [f"00g{group}" for group in groups]
 
+    def record(self, kind: str, *targets: Item, **more: Any) -> None:
+        """Add an event to the System Log."""
+        event = {"uuid": str(len(self.log)), "eventType": kind, "target": list(targets)}
+        self.log.append(event | {"stored": time.time()} | more)
+
     def answer(self, request: Request) -> Reply:
         """Return the answer to a request."""
         if request.path == "/oauth2/v1/token":
@@ -80,6 +91,8 @@ class FakeOrganization:
             case [("users" | "groups") as kind, key]:
                 by_name = self._by_login(key) if kind == "users" else None
                 return _one(self.users.get(key) or self.groups.get(key) or by_name)
+            case ["logs"]:
+                return self._events(request)
             case ["users", key, "groups"] if key in self.users:
                 found = [self.groups[each] for each in self.member_of[key]]
                 return self._page(found, request, self.pages_of_groups)
@@ -100,6 +113,25 @@ class FakeOrganization:
             return Reply(400, {"error": "invalid_scope"})
         body = {"access_token": ACCESS_TOKEN, "expires_in": 3600, "token_type": "Bearer"}
         return Reply(200, body | {"scope": form["scope"]})
+
+    def _events(self, request: Request) -> Reply:
+        query = request.query
+        assert query["sortOrder"] == "ASCENDING"
+        assert "until" not in query
+        wanted = set(re.findall(r'eventType eq "([a-z_.]+)"', query["filter"]))
+        if "after" in query and not self.keeps_links:
+            return error(400, "E0000001")
+        first = int(query.get("after", 0))
+        if "since" in query:
+            since = datetime.strptime(query["since"], "%Y-%m-%dT%H:%M:%S%z").timestamp()
+            first = sum(event["stored"] < since for event in self.log)
+        size = int(query["limit"])
+        page = self.log[first:][:size]
+        more = {key: value for key, value in query.items() if key != "since"}
+        text = urlencode(more | {"after": str(first + len(page))})
+        link = f'<{self.url}{request.path}?{text}>; rel="next"'
+        events = [event for event in page if event["eventType"] in wanted]
+        return Reply(200, events, {"Link": link})
 
     def _by_login(self, key: str) -> Item | None:
         """Return a user by login, or by the part before the `@`, in any case."""

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from queuegate_server.identity.rest.faults import Gone, NotFound, RequestFault, Throttled, quoted
+from queuegate_server.identity.rest.faults import (
+    BadRequest,
+    Gone,
+    NotFound,
+    RequestFault,
+    Throttled,
+    quoted,
+)
 
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 MAX_SMALL_BODY_BYTES: Final = 64 * 1024
@@ -88,6 +95,8 @@ def check_answer(answer: HttpAnswer, right: str = "") -> None:
         if reason is None:
             raise RequestFault(f"{what}: not found (404)", "check the address in the settings")
         raise NotFound(f"{what}: {reason or 'not found'} (404)", reason)
+    if status == 400 and reason is not None:  # noqa: PLR2004
+        raise BadRequest(f"{what}: {reason or 'bad request'} (400)")
     advice = {
         401: "check the client's credentials",
         403: f"grant the client {right or 'the rights that the page about this resolver lists'}",

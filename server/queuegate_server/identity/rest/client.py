@@ -85,7 +85,8 @@ class RestClient:
         self._tls: ssl.SSLContext | None = None
         self._tls_version: object = None
         self._tls_checked = 0.0
-        self._paused_until = 0.0
+        self._paused_until: dict[str, float] = {}
+        """By quota."""
 
     async def open(self) -> None:
         """Prepare for requests, without connecting. Raises OSError or ValueError."""
@@ -121,6 +122,7 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
         *,
         right: str = "",
+        quota: str = "",
     ) -> tuple[Any, Mapping[str, str]]:
         """Return the JSON at an address, and the answer's headers. Raises RequestFault.
 
@@ -130,6 +132,8 @@ class RestClient:
             credentials: What authorizes the request. If the API rejects it, it is renewed once.
             headers: Further headers.
             right: The right that the request needs, for messages.
+            quota: Which of the provider's limits the request counts towards. A pause that the
+                provider asks for applies to requests of the same quota.
         """
         for is_last in (False, True):
             header = await credentials.header()
@@ -140,6 +144,7 @@ class RestClient:
                     url,
                     secrets=(header.partition(" ")[2],),
                     headers={**(headers or {}), "Authorization": header},
+                    quota=quota,
                 )
                 step.detail = f"{answer.status}, {len(answer.body)} bytes"
                 if answer.status != _UNAUTHORIZED or is_last:
@@ -172,10 +177,11 @@ class RestClient:
         secrets: tuple[str, ...],
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
+        quota: str = "",
     ) -> HttpAnswer:
         if self._session is None:
             raise RequestFault("the resolver is not open")
-        remaining = self._paused_until - self._clock()
+        remaining = self._paused_until.get(quota, 0.0) - self._clock()
         if remaining > 0:
             raise Throttled(
                 "the server is throttling requests, and asked for a pause: "
@@ -204,7 +210,7 @@ class RestClient:
             ) from None
         except aiohttp.ClientError as error:
             raise self._connection_fault(what, error) from None
-        self._note_pause(answer)
+        self._note_pause(answer, quota)
         return answer
 
     @contextmanager
@@ -225,12 +231,13 @@ class RestClient:
             step.seconds = time.perf_counter() - start
             self._observe(step)
 
-    def _note_pause(self, answer: HttpAnswer) -> None:
+    def _note_pause(self, answer: HttpAnswer, quota: str) -> None:
         pause = requested_pause(answer.headers)
         if pause is None and answer.status == 429:  # noqa: PLR2004
             pause = requested_pause({"retry-after": ""})
         if pause is not None:
-            self._paused_until = max(self._paused_until, self._clock() + pause)
+            until = max(self._paused_until.get(quota, 0.0), self._clock() + pause)
+            self._paused_until[quota] = until
 
     async def _current_tls(self) -> ssl.SSLContext:
         """Return the SSL context. If the CA file has changed, read it again first."""

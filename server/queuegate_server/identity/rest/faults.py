@@ -32,6 +32,10 @@ class Gone(RequestFault):
     """The provider no longer knows up to where changes have been read."""
 
 
+class BadRequest(RequestFault):
+    """The API says that the request is not valid."""
+
+
 class NotFound(RequestFault):
     """The API, rather than a proxy in front of it, says that the object does not exist."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from queuegate_server.config_fields import check_file
+from queuegate_server.config_fields import Duration, check_file
 from queuegate_server.identity.rest.assertion import parse_private_key
 from queuegate_server.identity.rest.options import (
     Address,
@@ -30,6 +30,7 @@ AttributeName = Annotated[
 class OktaOptions(RestOptions):
     """Settings for the `okta` resolver. Durations in seconds."""
 
+    issuer_settings = "url"
     url: Address
     """The address of the Okta organization, such as https://example.okta.com."""
     token_file: SecretFile | None = None
@@ -50,6 +51,11 @@ class OktaOptions(RestOptions):
     """What groups are called by. Names must be unique in the organization."""
     groups: Literal["all", "okta"] = "all"
     """all: also groups that applications and directories supply; okta: only those of Okta."""
+    changes: Literal["none", "system_log"] = "none"
+    """none: a change counts when cached groups expire; system_log: Okta is asked for the events of
+    its System Log."""
+    changes_interval: Annotated[Duration, Field(ge=1, le=120)] = 10.0
+    """With system_log: how often Okta is asked."""
     page_size: int = Field(200, ge=10, le=200)
     """The number of entries per page."""
 
@@ -65,3 +71,8 @@ class OktaOptions(RestOptions):
             raise problem("key_id needs private_key_file")
         check_user_attribute(self.user_name, self.user_attribute)
         return self
+
+    @property
+    def follows(self) -> bool:
+        """Whether the provider's changes are followed."""
+        return self.changes != "none"

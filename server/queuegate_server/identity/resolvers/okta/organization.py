@@ -9,12 +9,14 @@ from yarl import URL
 
 from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.identity.resolver import KnownUser, Outcome
+from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
+from queuegate_server.identity.resolvers.okta.system_log import SystemLog
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
@@ -33,7 +35,9 @@ from queuegate_server.identity.rest.paging import items_of, linked_pages
 from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, FileToken, TokenCache
 
-_SCOPES: Final = ("okta.users.read", "okta.groups.read")
+_SCOPES: Final = "okta.users.read okta.groups.read"
+_LOG_SCOPE: Final = "okta.logs.read"
+_LOG_RIGHT: Final = "a role that may read the System Log, such as Report Administrator"
 _LOGIN: Final = "login"
 _ABSENT_CODE: Final = "E0000007"
 _NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?(?:\s*[;,]|\s*$)')
@@ -72,7 +76,7 @@ class Organization(Provider):
         async def token() -> AccessToken:
             form = {
                 "grant_type": "client_credentials",
-                "scope": " ".join(_SCOPES),
+                "scope": f"{_SCOPES} {_LOG_SCOPE}" if options.follows else _SCOPES,
                 **await assertion_form(file, "private_key_file", parse, client, str(url)),
             }
             return await self._client.token(url, form)
@@ -115,6 +119,31 @@ class Organization(Provider):
     def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
         """Return all users, page by page."""
         return self._pages("users", "/users", {})
+
+    async def follow(self, sink: ChangeSink) -> None:
+        """Follow the organization's changes until cancelled. Raises CannotFollow."""
+        options = self._options
+        await follow(
+            SystemLog(self._api, options.page_size, self._events),
+            sink,
+            self._names_of_user,
+            interval=options.changes_interval,
+            repeat_after=options.changes_interval,
+            is_vague=options.user_match == "casefold",
+        )
+
+    async def _events(self, url: URL) -> tuple[Any, str | None]:
+        # Okta limits requests for events on their own. Other clients of the System Log may use
+        # this limit up, which must not stop lookups.
+        body, headers = await self._client.get(
+            "events", url, self.credentials, right=_LOG_RIGHT, quota="events"
+        )
+        return body, _next_link(headers)
+
+    async def _names_of_user(self, key: str) -> Collection[str]:
+        """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        body, _ = await self._get("user", URL(f"{self._api}/users/{segment(key)}", encoded=True))
+        return self._names_in(body if isinstance(body, dict) else {})
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._user_field != _LOGIN:
@@ -215,11 +244,15 @@ class Organization(Provider):
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Return the names by which callers know users, without those whom they cannot know."""
         for user in users:
-            if self._user_field != _LOGIN and _is_unset(user, self._user_field):
-                continue
-            name = listed_name(_profile_field(user, self._user_field, "users"), self._options)
-            if name is not None and user.get("status") in _ENABLED:
-                yield name
+            if user.get("status") in _ENABLED:
+                yield from self._names_in(user)
+
+    def _names_in(self, user: Mapping[str, Any]) -> Collection[str]:
+        """Return the name by which callers know a user, if they can."""
+        if self._user_field != _LOGIN and _is_unset(user, self._user_field):
+            return ()
+        name = listed_name(_profile_field(user, self._user_field, "user"), self._options)
+        return () if name is None else (name,)
 
     async def _get(self, what: str, url: URL) -> tuple[Any, Mapping[str, str]]:
         return await self._client.get(what, url, self.credentials)
@@ -229,8 +262,7 @@ class Organization(Provider):
             if listing is not None:
                 listing.count_search()
             body, headers = await self._get(what, url)
-            found = _NEXT.search(headers.get("link", ""))
-            return body, found[1] if found else None
+            return body, _next_link(headers)
 
         return fetch
 
@@ -243,6 +275,11 @@ class Organization(Provider):
     ) -> AsyncIterator[list[dict[str, Any]]]:
         first = address(self._api + path, {**query, "limit": str(self._options.page_size)})
         return linked_pages(self._fetch(what, listing), first, self._below, what)
+
+
+def _next_link(headers: Mapping[str, str]) -> str | None:
+    found = _NEXT.search(headers.get("link", ""))
+    return found[1] if found else None
 
 
 def _profile_field(item: Mapping[str, Any], key: str, what: str) -> str:
