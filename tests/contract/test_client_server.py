@@ -347,7 +347,7 @@ def test_the_only_partition_needs_no_name(
             f"partition 'x' does not exist; partitions are: {name}; choose one with"
             in capsys.readouterr().err
         )
-        with queuegate.Client(server.address) as client:
+        with queuegate.Client(server.address, timeout=30) as client:
             assert client.get_policy("").partitions == (name,)
 
 

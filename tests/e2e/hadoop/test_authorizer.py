@@ -125,7 +125,7 @@ def test_yarn_reads_its_file_again(yarn: Yarn) -> None:
 
 
 def test_a_barrier_covers_the_resource_manager(yarn: Yarn) -> None:
-    with queuegate.Client(yarn.server.address) as client:
+    with queuegate.Client(yarn.server.address, timeout=30) as client:
         client.reload(wait=True)  # the first one waits for callers of the server's last process
         for owner in ("mallory", "alice") * 3:
             yarn.cluster.change({**OF_QUEUEGATE, "a": (owner, "carol")})
@@ -154,7 +154,7 @@ def test_the_server_lists_it_with_its_fallbacks(
     yarn: Yarn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def gates() -> list[queuegate.FleetGate]:
-        with queuegate.Client(yarn.server.address) as client:
+        with queuegate.Client(yarn.server.address, timeout=30) as client:
             return [each for each in client.get_fleet().gates if each.fallbacks is not None]
 
     eventually(lambda: len(gates()), 1)

@@ -28,7 +28,7 @@ def owners(manager: ResourceManager) -> set[str]:
 def test_a_standby_decides_at_once(release: str, tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, "capacity")
     with ExitStack() as stack:
-        with cluster.queuegate() as server, queuegate.Client(server.address) as client:
+        with cluster.queuegate() as server, queuegate.Client(server.address, timeout=30) as client:
             first, second = stack.enter_context(
                 running_pair(cluster, release, fallback="deny", stale="10m")
             )

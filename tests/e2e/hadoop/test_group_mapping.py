@@ -79,7 +79,7 @@ def test_a_user_whose_groups_are_not_known_yet(yarn: Yarn) -> None:
 
 
 def test_an_invalidation_renews_the_groups(yarn: Yarn) -> None:
-    with queuegate.Client(yarn.server.address) as client:
+    with queuegate.Client(yarn.server.address, timeout=30) as client:
         client.invalidate(["nobody"], wait=True)  # waits for callers of the server's last process
         for is_member in (False, True) * 3:
             yarn.directory.change("bob", is_member=is_member)

@@ -175,7 +175,7 @@ def test_a_server_denies_who_has_left(
     administrator.send("PUT", path)
     with (
         running_server("--config", str(file)) as server,
-        queuegate.Client(server.address) as client,
+        queuegate.Client(server.address, timeout=30) as client,
     ):
         assert client.check("cid", "root").allowed
         administrator.send("DELETE", path)

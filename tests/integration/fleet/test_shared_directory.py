@@ -39,7 +39,7 @@ class Replica:
     """A server of the fleet, and what it counted."""
 
     def __init__(self, server_address: str, ops: str) -> None:
-        self.client = queuegate.Client(server_address)
+        self.client = queuegate.Client(server_address, timeout=30)
         self._ops = ops
 
     def count(self, name: str, *labels: str) -> int:

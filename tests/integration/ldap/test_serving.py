@@ -87,7 +87,10 @@ def test_a_change_in_the_directory_counts_at_once(
         config = settings(tmp_path, directory, ca_file, password_file)
         text = config.read_text().replace("retry_after", "changes: syncrepl\n    retry_after")
         config.write_text(f"{text}ops: {{listen: 127.0.0.1:0}}\nconsole: {{enabled: true}}\n")
-        with running_server("--config", str(config)) as server, Client(server.address) as client:
+        with (
+            running_server("--config", str(config)) as server,
+            Client(server.address, timeout=30) as client,
+        ):
             eventually(lambda: state_of_changes(server), "following")
             assert client.check("bob", "root.team")
             assert not client.check("carol", "root.team")

@@ -149,7 +149,9 @@ def test_secrets_that_a_provider_repeats(ca: trustme.CA, ca_file: Path, tmp_path
         config = settings(providers, ca_file, tmp_path)
         with running_server("--config", str(config)) as server:
             address = ops_address(server)
-            with queuegate.Client(server.address, retry=queuegate.Retry(attempts=1)) as client:
+            with queuegate.Client(
+                server.address, timeout=30, retry=queuegate.Retry(attempts=1)
+            ) as client:
                 for number, repeat in enumerate((None, *REPEATS.values())):
                     for kind, api in providers.items():
                         api.fault = repeat or (lambda _: None)
@@ -186,7 +188,9 @@ def test_the_secrets_are_sent(kind: str, ca: trustme.CA, ca_file: Path, tmp_path
         config = settings(providers, ca_file, tmp_path)
         with (
             running_server("--config", str(config)) as server,
-            queuegate.Client(server.address, retry=queuegate.Retry(attempts=1)) as client,
+            queuegate.Client(
+                server.address, timeout=30, retry=queuegate.Retry(attempts=1)
+            ) as client,
         ):
             client.check("nobody@example.com", "root", partition=kind)
         sent = "".join(map(credentials, providers[kind].requests))
