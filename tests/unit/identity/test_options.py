@@ -5,7 +5,11 @@ from pydantic import BaseModel, ValidationError
 
 from docs.generate.settings import documented_fields
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.resolvers.entra.options import EntraOptions
+from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.nss import NssOptions
+from queuegate_server.identity.resolvers.okta.options import OktaOptions
+from queuegate_server.identity.rest.options import RestOptions
 
 
 def test_defaults_of_the_cache() -> None:
@@ -69,3 +73,10 @@ def test_options_cannot_be_changed() -> None:
 @pytest.mark.parametrize("model", [CacheOptions, ResolverOptions, NssOptions])
 def test_every_setting_is_described(model: type[BaseModel]) -> None:
     assert all(field.description for field in documented_fields(model).values())
+
+
+@pytest.mark.parametrize("options", [KeycloakOptions, EntraOptions, OktaOptions])
+def test_the_modes_of_files_with_credentials_are_checked(options: type[RestOptions]) -> None:
+    """Certificates of authorities are public, and Kubernetes writes the federated token."""
+    files = {name for name in options.model_fields if name.endswith("_file")}
+    assert files - {"ca_file", "federated_token_file"} == set(options.private_files)

@@ -98,6 +98,8 @@ class RestOptions(ResolverOptions):
 
     issuer_settings: ClassVar = "the address in the settings"
     """The settings that the address of the token endpoint depends on, for messages."""
+    private_files: ClassVar[tuple[str, ...]] = ()
+    """The settings that name files which only the server's account should be able to read."""
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
     """How long one lookup may take, including the requests for a token."""
     # Connections.
@@ -164,7 +166,7 @@ class RestOptions(ResolverOptions):
     @property
     def follows(self) -> bool:
         """Whether the provider's changes are followed."""
-        return False
+        return getattr(self, "changes", "none") != "none"
 
     def needs_authorities(self) -> bool:
         """Return whether any address uses TLS."""

@@ -1,10 +1,12 @@
 """The part of a resolver that does not depend on the provider: opening, closing and faults."""
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import (
     CannotFollow,
@@ -24,6 +26,8 @@ from queuegate_server.identity.rest.instrumentation import (
 from queuegate_server.identity.rest.names import requested_name
 from queuegate_server.identity.rest.options import RestOptions
 from queuegate_server.identity.rest.tokens import Credentials
+
+_LOG = logging.getLogger("queuegate_server.identity.rest")
 
 O = TypeVar("O", bound=RestOptions)  # noqa: E741
 
@@ -94,6 +98,11 @@ class RestResolver(ABC, Generic[O]):
 
     async def open(self) -> None:
         """Prepare for lookups, without sending requests."""
+        for contradiction, _ in self.options.contradictions().values():
+            _LOG.warning("%s", contradiction)
+        for key in self.options.private_files:
+            if (file := getattr(self.options, key)) is not None:
+                warn_of_mode(file, PUBLIC)
         self._client = RestClient(self.options, self._clock, self._note)
         await self._client.open()
         self._provider = self.connect(self._client, self._clock)

@@ -57,6 +57,7 @@ class EntraOptions(RestOptions):
     """Settings for the `entra` resolver. Durations in seconds."""
 
     issuer_settings = "tenant, cloud and login_url"
+    private_files = ("client_secret_file", "certificate_file")
     tenant: TenantName
     """The tenant's ID, or one of its domains."""
     client_id: ClientName
@@ -118,11 +119,6 @@ class EntraOptions(RestOptions):
         return CloudAddresses(
             (self.login_url or cloud.login).rstrip("/"), (self.graph_url or cloud.graph).rstrip("/")
         )
-
-    @property
-    def follows(self) -> bool:
-        """Whether the provider's changes are followed."""
-        return self.changes != "none"
 
     def contradictions(self) -> Mapping[str, tuple[str, str]]:
         """Return a message and a remedy for each contradictory option."""

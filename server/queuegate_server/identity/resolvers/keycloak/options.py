@@ -54,6 +54,7 @@ class KeycloakOptions(RestOptions):
     """Settings for the `keycloak` resolver. Durations in seconds."""
 
     issuer_settings = "url and realm"
+    private_files = ("client_secret_file",)
     url: Annotated[Address, AfterValidator(_check_url)]
     """Keycloak's address, with any relative path: https://id.example.com or https://…/auth."""
     realm: RealmName
@@ -103,11 +104,6 @@ class KeycloakOptions(RestOptions):
                 f"user_attribute: {attribute} is not an attribute that can be searched for"
             )
         return self
-
-    @property
-    def follows(self) -> bool:
-        """Whether the provider's changes are followed."""
-        return self.changes != "none"
 
     def needs_authorities(self) -> bool:
         """Return whether the address uses TLS."""

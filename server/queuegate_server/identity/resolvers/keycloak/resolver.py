@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 
-from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.realm import Realm
 from queuegate_server.identity.rest.client import RestClient
@@ -25,7 +24,4 @@ class KeycloakResolver(RestResolver[KeycloakOptions]):
         """Prepare for lookups, without sending requests."""
         if self.options.allow_plaintext:
             _LOG.warning("allow_plaintext is on: the secret may be sent without encryption")
-        for contradiction, _ in self.options.contradictions().values():
-            _LOG.warning("%s", contradiction)
-        warn_of_mode(self.options.client_secret_file, PUBLIC)
         await super().open()

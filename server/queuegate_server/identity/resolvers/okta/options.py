@@ -31,6 +31,7 @@ class OktaOptions(RestOptions):
     """Settings for the `okta` resolver. Durations in seconds."""
 
     issuer_settings = "url"
+    private_files = ("token_file", "private_key_file")
     url: Address
     """The address of the Okta organization, such as https://example.okta.com."""
     token_file: SecretFile | None = None
@@ -71,8 +72,3 @@ class OktaOptions(RestOptions):
             raise problem("key_id needs private_key_file")
         check_user_attribute(self.user_name, self.user_attribute)
         return self
-
-    @property
-    def follows(self) -> bool:
-        """Whether the provider's changes are followed."""
-        return self.changes != "none"
