@@ -2,23 +2,32 @@
 
 import asyncio
 import base64
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+import yaml
+from click.testing import CliRunner
 
+from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolver import CannotFollow
+from queuegate_server.identity.resolvers.ldap import sync_follower
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_REQUEST
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import ALL, Sink, following
+from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.servers import ldap_entries as entries
-from tests.support.servers.ldap_entries import dn, group_dn
+from tests.support.servers.ldap_entries import change, delete, dn, group_dn, rename
 from tests.support.servers.slapd import GROUPS, PEOPLE, POSIX, SERVICE, Slapd, running_slapd
 
 SYNCPROV = "overlay syncprov\nsyncprov-sessionlog 1000\n"
 UNLIMITED = f'limits dn.exact="{SERVICE}" size=unlimited\n'
+BuildOptions = Callable[..., LdapOptions]
 OLD = b"rid=000,csn=20000101000000.000000Z#000000#000#000000"
 
 
@@ -35,20 +44,8 @@ def source(ca: trustme.CA, tmp_path: Path) -> Iterator[Slapd]:
         yield slapd
 
 
-def change(dn: str, *lines: str) -> str:
-    return "\n".join([f"dn: {dn}", "changetype: modify", *lines]) + "\n\n"
-
-
 def member(group: str, verb: str, *members: str) -> str:
     return change(group_dn(group), f"{verb}: member", *(f"member: {each}" for each in members))
-
-
-def delete(dn: str) -> str:
-    return f"dn: {dn}\nchangetype: delete\n\n"
-
-
-def rename(dn: str, rdn: str) -> str:
-    return f"dn: {dn}\nchangetype: modrdn\nnewrdn: {rdn}\ndeleteoldrdn: 1\n\n"
 
 
 FOLLOW: dict[str, Any] = {"changes": "syncrepl", "repeat_after": 0}
@@ -261,6 +258,57 @@ async def test_a_size_limit_is_a_fault(ca: trustme.CA, tmp_path: Path, resolver:
             with pytest.raises(CannotFollow, match="size limit"):
                 await task
         assert sink.count == 0
+
+
+async def test_a_server_that_falls_silent_is_a_fault(
+    resolver: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_follower, "SILENCE_SECONDS", 0.1)
+    async with fake_directory(lambda asked: Answer(silent=SYNC_REQUEST in asked.controls)) as fake:
+        built = await resolver(fake.url, start_tls=False, allow_plaintext_bind=True, **FOLLOW)
+        sink = Sink()
+        async with following(built, sink) as task:
+            with pytest.raises(CannotFollow, match=r"nothing for 0\.1 s \(raise its limits"):
+                await task
+        assert sink.count == 0
+
+
+async def test_a_number_in_a_changelog_proves_nothing(
+    source: Slapd, resolver: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """389 Directory Server may answer that nothing has changed since, although it has."""
+    built = await resolver(source, **FOLLOW)
+    position = json.loads(await position_of(built))
+    cookie = base64.b64encode(b"localhost:389#cn=svc:cn=groups:(cn=*)#7").decode()
+    position["cookies"] = dict.fromkeys(position["cookies"], cookie)
+
+    async def has_not(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(sync_follower, "_has_changed", has_not)
+    sink = Sink(json.dumps(position).encode())
+    async with following(built, sink):
+        assert sink.reports == [ALL]
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_source_check_says_whether_changes_can_be_followed(
+    directory: Slapd, source: Slapd, options: BuildOptions, tmp_path: Path, follows: bool
+) -> None:
+    server = source if follows else directory
+    corp = options(server, **FOLLOW).model_dump(mode="json", exclude_unset=True)
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(yaml.safe_dump({"resolvers": {"corp": {"type": "ldap", **corp}}}))
+    done = CliRunner().invoke(source_check, ["--config", str(file), "corp", "alice"])
+    expected = (
+        "can be followed"
+        if follows
+        else "cannot be followed: the server does not support content synchronization (RFC 4533) "
+        "(enable it (OpenLDAP: overlay syncprov; FreeIPA: the content synchronization plugin), or "
+        "set changes: none)"
+    )
+    assert done.output.splitlines()[-1] == f"  changes: {expected}"
+    assert done.exit_code == (0 if follows else 1)
 
 
 async def test_bases_and_attributes(source: Slapd, resolver: Build) -> None:

@@ -1,4 +1,4 @@
-"""The entries of the test directories, as LDIF."""
+"""The entries of the test directories, and changes of them, as LDIF."""
 
 import base64
 
@@ -86,6 +86,21 @@ def dn(uid: str) -> str:
 
 def group_dn(name: str) -> str:
     return f"cn={escaped(name)},{GROUPS}"
+
+
+def change(dn: str, *lines: str) -> str:
+    """A change of an entry's attributes."""
+    return "\n".join([f"dn: {dn}", "changetype: modify", *lines]) + "\n\n"
+
+
+def delete(dn: str) -> str:
+    return f"dn: {dn}\nchangetype: delete\n\n"
+
+
+def rename(dn: str, rdn: str, *, below: str = "") -> str:
+    """A change of a name, and perhaps of the entry above."""
+    to = f"newsuperior: {below}\n" if below else ""
+    return f"dn: {dn}\nchangetype: modrdn\nnewrdn: {rdn}\ndeleteoldrdn: 1\n{to}\n"
 
 
 def escaped(value: str) -> str:

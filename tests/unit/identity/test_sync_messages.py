@@ -17,6 +17,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
     SyncState,
     decode_info,
     decode_state,
+    is_change_number,
     lists_deletions,
     sync_request,
 )
@@ -84,6 +85,25 @@ def test_ends_of_a_refresh(value: str, *, lists: bool) -> None:
 )
 def test_infos(value: str, info: SyncInfo) -> None:
     assert decode_info(bytes.fromhex(value)) == info
+
+
+@pytest.mark.parametrize(
+    ("cookie", "expected"),
+    [
+        # as sent by 389 Directory Server 2.3.1
+        (b"localhost:389#uid=q,dc=t:cn=g,dc=t:(objectClass=ipaUserGroup)#0", True),
+        (b"ipa1.example.com:389#uid=q,dc=t:cn=g,dc=t:(cn=#)#4294967295", True),
+        (b"nohost:noport#:dc=t:(cn=\n)#18446744073709551615", True),
+        # as sent by OpenLDAP 2.5
+        (b"rid=000,csn=20000101000000.000000Z#000000#000#000000", False),
+        (b"rid=001,sid=001,csn=20000101000000.000000Z#000000#001#000000", False),
+        (b"csn=20000101000000.000000Z#000000#000#000000", False),
+        (b"localhost:389#uid=q,dc=t:cn=g,dc=t:(cn=a)#x", False),
+        (b"", False),
+    ],
+)
+def test_cookies_that_contain_a_change_number(cookie: bytes, expected: bool) -> None:
+    assert is_change_number(cookie) is expected
 
 
 @given(st.binary(max_size=64))

@@ -39,6 +39,10 @@ class NoSuchEntry(SetupFault):
     """The search base does not exist or is not visible to the bind account."""
 
 
+class AccessDenied(SetupFault):
+    """The bind account lacks a right."""
+
+
 class TooManyEntries(LdapFault):
     """The result exceeds the server's or the request's size limit."""
 
@@ -62,6 +66,7 @@ _FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {
         (ServerFault, "the server failed"),
     ),
     "NO_SUCH_OBJECT": (NoSuchEntry, "the search base does not exist or is not visible"),
+    "INSUFFICIENT_ACCESS": (AccessDenied, "the server refused the request"),
 }  # fmt: skip
 _OTHER_FAULT: Final = (SetupFault, "the server refused the request")
 _TLS_REQUIRED: Final = "the directory requires TLS: use ldaps:// or start_tls: true"

@@ -24,7 +24,12 @@ from queuegate_server.identity.resolvers.ldap.change_reporter import (
 )
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import (
+    AccessDenied,
+    LdapFault,
+    ServerFault,
+    SetupFault,
+)
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
@@ -43,6 +48,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
     Mode,
     decode_info,
     decode_state,
+    is_change_number,
     lists_deletions,
     sync_request,
 )
@@ -52,9 +58,18 @@ HEARTBEAT_SECONDS: Final = 10.0
 """How often the connection is tested at least, in seconds."""
 _MAX_VALUES: Final = 100_000
 """The number of values of typical size that one entry may have."""
+SILENCE_SECONDS: Final = 20.0
+"""How long the server may be silent while entries are being read, in seconds. 389 Directory Server
+does not say that a result exceeds one of its limits, but is silent (`sync_srch_refresh_pre_result`
+in its `ldap/servers/plugins/sync/sync_refresh.c`).
+"""
 _ADVICE: Final = (
     "enable it (OpenLDAP: overlay syncprov; FreeIPA: the content synchronization plugin), or set "
     "changes: none"
+)
+_DENIED: Final = (
+    "let the bind account use the control for synchronization (389 Directory Server: the aci of "
+    f"oid={SYNC_REQUEST},cn=features,cn=config) and read groups and users"
 )
 
 
@@ -110,8 +125,7 @@ class SyncFollower:
     async def _follow(
         self, connection: LdapConnection, url: str, streams: "Sequence[_Stream]"
     ) -> None:
-        for stream in streams:
-            await stream.is_loaded.wait()
+        await _load(streams)
         self._content.is_loading = False
         self._reporter.reports.report(
             None if await self._has_changed(connection, url, streams) else (),
@@ -142,7 +156,9 @@ class SyncFollower:
         cookies = decode_position(self._sink.position, url)
         for stream in streams:
             cookie = cookies.get(stream.name)
-            if cookie is None or await _has_changed(connection, stream.query, cookie):
+            if cookie is None or is_change_number(cookie):
+                return True
+            if await _has_changed(connection, stream.query, cookie):
                 return True
         return False
 
@@ -170,6 +186,8 @@ class _Stream:
         self.cookie = b""
         self.is_loaded: Final = asyncio.Event()
         """Set once all entries have been read, so that only changes follow."""
+        self.heard_at = time.monotonic()
+        """When the server last sent something while the entries were being read."""
         self._connection = connection
         self._part = part
         self._note = note
@@ -177,14 +195,19 @@ class _Stream:
 
     async def run(self) -> None:
         """Read the part and follow its changes. Raises LdapFault."""
-        await _synchronize(
-            self._connection, self.query, sync_request(Mode.REFRESH_AND_PERSIST), self._receive
-        )
+        try:
+            await _synchronize(
+                self._connection, self.query, sync_request(Mode.REFRESH_AND_PERSIST), self._receive
+            )
+        except AccessDenied as fault:
+            raise SetupFault(fault.detail, _DENIED) from None
         raise ServerFault("the server has ended the synchronization", _ADVICE)
 
     def _receive(self, message: tuple[Any, Any, Sequence[Any]]) -> None:
         """Handle an entry or a Sync Info Message. Raises LdapFault."""
         name, content, controls = message
+        if not self.is_loaded.is_set():
+            self.heard_at = time.monotonic()
         if not isinstance(content, dict):
             if name == SYNC_INFO:
                 self._handle_info(content)
@@ -211,6 +234,22 @@ class _Stream:
         if info.ends_refresh:
             self.is_loaded.set()
         self._note(Affected())
+
+
+async def _load(streams: "Sequence[_Stream]") -> None:
+    """Wait until all entries have been read. Raises ServerFault if the server is silent."""
+    for stream in streams:
+        while not stream.is_loaded.is_set():
+            due_at = max(each.heard_at for each in streams) + SILENCE_SECONDS
+            if time.monotonic() >= due_at:
+                raise ServerFault(
+                    f"the server has not sent all entries, and nothing for {SILENCE_SECONDS:g} s",
+                    "raise its limits for the bind account (389 Directory Server: nsSizeLimit and "
+                    "nsLookThroughLimit), or set changes: none",
+                )
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(due_at - time.monotonic()):
+                    await stream.is_loaded.wait()
 
 
 def _unreadable(error: ValueError) -> ServerFault:

@@ -1,5 +1,6 @@
 """Encodes and decodes the controls and messages of LDAP content synchronization (RFC 4533)."""
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -24,6 +25,7 @@ _REFRESH_DELETE: Final = 0xA1
 _REFRESH_PRESENT: Final = 0xA2
 _ID_SET: Final = 0xA3
 _UUID_BYTES: Final = 16
+_CHANGE_NUMBER: Final = re.compile(rb"[^#=,]*:[^#=,]*#.*#[0-9]*", re.DOTALL)
 
 
 class Mode(IntEnum):
@@ -84,6 +86,17 @@ def _value(controls: Sequence[ResponseControl], kind: str) -> bytes:
         if control.controlType == kind:
             return bytes(control.encodedControlValue or b"")
     raise ValueError("the control for synchronization is missing")
+
+
+def is_change_number(cookie: bytes) -> bool:
+    """Return whether a cookie is a number in the changelog of 389 Directory Server.
+
+    Such a cookie contains the server's address, the search and the number. It does not show whether
+    anything has changed: the changelog need not contain all changes (that of FreeIPA contains only
+    those of DNS, see its `install/updates/20-syncrepl.update`), and the server does not notice that
+    it has removed the changes after the number (`sync_cookie_isvalid` in its `sync_util.c`).
+    """
+    return bool(_CHANGE_NUMBER.fullmatch(cookie))
 
 
 class SyncInfo(NamedTuple):
