@@ -109,12 +109,24 @@ async def test_a_limit_that_the_server_does_not_mention(
         assert sink.count
 
 
-async def test_too_many_followers(source: Dirsrv, ldap_resolver: Build) -> None:
+async def test_too_many_followers(tmp_path: Path, ldap_resolver: Build) -> None:
     """The server follows ten searches at most, if it is not configured otherwise."""
-    async with contextlib.AsyncExitStack() as stack:
-        for _ in range(10):
-            sink = Sink()
-            await stack.enter_async_context(following(await ldap_resolver(source), sink))
-            assert sink.count
-        fault = await why_not(await ldap_resolver(source))
-    assert "Too many active synchronization sessions" in fault
+    with running_dirsrv(tmp_path / "dirsrv", ENTRIES) as server:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(10):
+                await stack.enter_async_context(
+                    following(await ldap_resolver(server), sink := Sink())
+                )
+                assert sink.count
+            fault = await why_not(await ldap_resolver(server))
+        assert "Too many active synchronization sessions" in fault
+        plugin = f"cn={dirsrv.CONTENT_SYNC},cn=plugins,cn=config"
+        server.modify(change(plugin, "add: nsslapd-pluginarg0", "nsslapd-pluginarg0: 11"))
+        server.stop()
+        server.start()
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(11):
+                await stack.enter_async_context(
+                    following(await ldap_resolver(server), sink := Sink())
+                )
+                assert sink.count
