@@ -64,6 +64,10 @@ class Provider(ABC):
             names.update(dict.fromkeys(self.listed(page)))
         return names.keys()
 
+    async def close(self) -> None:
+        """Cancel requests for tokens."""
+        await self.credentials.close()
+
     async def follow(self, sink: ChangeSink) -> None:  # noqa: ARG002 - for others
         """Follow the provider's changes until cancelled. Raises CannotFollow."""
         raise CannotFollow("queuegate cannot follow the changes of this kind of provider")
@@ -112,7 +116,7 @@ class RestResolver(ABC, Generic[O]):
         provider, self._provider = self._provider, None
         client, self._client = self._client, None
         if provider is not None:
-            await provider.credentials.close()
+            await provider.close()
         if client is not None:
             await client.close()
 

@@ -57,16 +57,17 @@ class Organization(Provider):
         self._client = client
         self._api = f"{options.url.rstrip('/')}/api/v1"
         self._below = URL(f"{self._api}/", encoded=True).raw_path
-        self.credentials = self._credentials(clock)
+        self._clock = clock
+        self.credentials = self._credentials(_SCOPES)
+        # A token of its own, so that lookups do not need the right to read the log.
+        self._log_credentials = self._credentials(_LOG_SCOPE)
         self._unique = UniqueNames(self._ids_of, clock)
         self._user_field = options.user_attribute or _LOGIN
 
-    def _credentials(self, clock: Callable[[], float]) -> Credentials:
-        options = self._options
+    def _credentials(self, scope: str) -> Credentials:
+        options, pause = self._options, self._options.auth_retry_after
         if options.token_file is not None:
-            return FileToken(
-                options.token_file, "token_file", "SSWS", options.auth_retry_after, clock
-            )
+            return FileToken(options.token_file, "token_file", "SSWS", pause, self._clock)
         assert options.client_id is not None  # noqa: S101 - checked by the settings
         assert options.private_key_file is not None  # noqa: S101
         client, file = options.client_id, options.private_key_file
@@ -76,12 +77,17 @@ class Organization(Provider):
         async def token() -> AccessToken:
             form = {
                 "grant_type": "client_credentials",
-                "scope": f"{_SCOPES} {_LOG_SCOPE}" if options.follows else _SCOPES,
+                "scope": scope,
                 **await assertion_form(file, "private_key_file", parse, client, str(url)),
             }
             return await self._client.token(url, form)
 
-        return TokenCache(token, lambda: version_of(file), options.auth_retry_after, clock)
+        return TokenCache(token, lambda: version_of(file), pause, self._clock)
+
+    async def close(self) -> None:
+        """Cancel requests for tokens."""
+        await super().close()
+        await self._log_credentials.close()
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
@@ -136,7 +142,7 @@ class Organization(Provider):
         # Okta limits requests for events on their own. Other clients of the System Log may use
         # this limit up, which must not stop lookups.
         body, headers = await self._client.get(
-            "events", url, self.credentials, right=_LOG_RIGHT, quota="events"
+            "events", url, self._log_credentials, right=_LOG_RIGHT, quota="events"
         )
         return body, _next_link(headers)
 

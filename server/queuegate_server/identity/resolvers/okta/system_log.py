@@ -122,15 +122,16 @@ class SystemLog:
         """
         if self._next is None:
             raise Gone("events: the position is unknown")
-        read: list[dict[str, Any]] = []
-        link = self._next
+        link, ids, is_all = self._next, dict[str, None](), False
         for _ in range(MAX_PAGES):
             events, link = await self._page(link)
-            read += events
+            affected = affected_by(events)
+            ids |= dict.fromkeys(affected.ids)
+            is_all |= affected.is_all
             if not events:
                 break
         self._next = link
-        return Affected(is_all=True) if events else affected_by(read)
+        return Affected(tuple(ids), is_all or bool(events))
 
     async def _page(self, url: URL) -> tuple[list[dict[str, Any]], URL]:
         body, link = await self._fetch(url)
