@@ -1,6 +1,7 @@
 """`changes: admin_events` with a fake of Keycloak; `tests/e2e/sources` follows a real one."""
 
 import json
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -15,6 +16,7 @@ from queuegate_server.identity.resolvers.keycloak.admin_events import (
 )
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from queuegate_server.identity.rest.following import MAX_AFFECTED, Affected
+from queuegate_server.identity.rest.paging import MAX_AT_ONCE
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.keycloak import FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, RestApi
@@ -62,6 +64,46 @@ async def test_many_users_are_everybody(resolver: Build, realm: FakeRealm) -> No
         for number in range(MAX_AFFECTED + 1):
             realm.record("UPDATE", "USER", f"users/id-of-u{number}", time=1_000_000)
         await sink.until_all()
+
+
+async def test_names_are_asked_for_a_few_at_a_time(
+    resolver: Build, realm: FakeRealm, api: RestApi
+) -> None:
+    running: set[str] = set()
+    counts: list[int] = []
+
+    def slow(request: Request) -> Reply | None:
+        if "/users/id-of-" in request.path:
+            running.add(request.path)
+            counts.append(len(running))
+            time.sleep(0.05)
+            running.discard(request.path)
+        return None
+
+    names = [f"u{number}" for number in range(3 * MAX_AT_ONCE)]
+    for name in names:
+        realm.join(name)
+    sink = Sink()
+    async with following(await resolver(**SETTINGS), sink):
+        api.fault = slow
+        for name in names:
+            realm.record("UPDATE", "USER", f"users/id-of-{name}", time=1_000_000)
+        await sink.until(*names)
+    assert 1 < max(counts) <= MAX_AT_ONCE
+
+
+async def test_a_name_that_cannot_be_asked_for(
+    resolver: Build, realm: FakeRealm, api: RestApi
+) -> None:
+    sink = Sink()
+    async with following(await resolver(**SETTINGS), sink) as task:
+        position = sink.position
+        api.fault = lambda request: Reply(500, {}) if "/users/id-of-" in request.path else None
+        realm.record("UPDATE", "USER", "users/id-of-carol")
+        realm.record(*JOIN)
+        with pytest.raises(CannotFollow, match=r"user: .* \(500\)"):
+            await task
+    assert (sink.reports, sink.position) == ([], position)
 
 
 async def test_a_change_is_reported_twice(resolver: Build, realm: FakeRealm) -> None:

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import CannotFollow, ChangeSink
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.paging import ask_each
 
 MAX_AFFECTED: Final = 100
 """If an answer concerns more users, everybody is affected."""
@@ -66,13 +67,11 @@ async def follow(
         affected = await query.changed()
         if affected.is_all or len(affected.ids) > MAX_AFFECTED or (is_vague and affected.ids):
             return None
-        names: dict[str, None] = {}
-        for key in affected.ids:
-            try:
-                names.update(dict.fromkeys(await names_of(key)))
-            except NotFound:
-                return None  # the name of a deleted user is unknown
-        return names
+        try:
+            names = await ask_each(affected.ids, names_of)
+        except NotFound:
+            return None  # the name of a deleted user is unknown
+        return set().union(*names.values())
 
     reports = RepeatedReports(sink, repeat_after)
     try:

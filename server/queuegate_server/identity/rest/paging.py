@@ -1,14 +1,19 @@
-"""Reads lists that come in pages. If a page is missing, the list must not be used."""
+"""Reads what takes several requests. If one of them fails, the result must not be used."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from yarl import URL
 
 from queuegate_server.identity.rest.faults import RequestFault
 
+T = TypeVar("T")
+
 MAX_PAGES: Final = 2000
 """The maximum number of pages that link to each other."""
+MAX_AT_ONCE: Final = 8
+"""The maximum number of concurrent requests in `ask_each`."""
 
 
 def items_of(body: Any, what: str) -> list[Any]:
@@ -16,6 +21,24 @@ def items_of(body: Any, what: str) -> list[Any]:
     if not isinstance(body, list) or not all(isinstance(each, dict) for each in body):
         raise RequestFault(f"{what}: the server sent no list of objects")
     return body
+
+
+async def ask_each(keys: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> Mapping[str, T]:
+    """Return the answers about several names or ids. Raises the first RequestFault."""
+    limit = asyncio.Semaphore(MAX_AT_ONCE)
+    answers: dict[str, T] = {}
+
+    async def ask_about(key: str) -> None:
+        async with limit:
+            answers[key] = await ask(key)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for key in keys:
+                group.create_task(ask_about(key))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return answers
 
 
 async def offset_pages(

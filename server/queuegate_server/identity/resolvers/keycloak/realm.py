@@ -5,7 +5,6 @@ returns an empty list instead of an error, so a missing user is reported only on
 to show users.
 """
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -34,7 +33,7 @@ from queuegate_server.identity.rest.names import (
     too_many_groups,
 )
 from queuegate_server.identity.rest.options import secret_in, version_of
-from queuegate_server.identity.rest.paging import items_of, offset_pages
+from queuegate_server.identity.rest.paging import ask_each, items_of, offset_pages
 from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
 
@@ -43,8 +42,6 @@ RIGHTS_SECONDS: Final = 60.0
 UNVERIFIED: Final = NoSuchUser("the user's email address is not verified")
 _MAX_FOUND: Final = 1000
 """The maximum number of groups that may contain a name that is searched."""
-_NAME_SEARCHES: Final = 8
-"""The maximum number of concurrent searches for group names in a lookup."""
 
 
 class Realm(Provider):
@@ -181,25 +178,15 @@ class Realm(Provider):
 
     async def _paths_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
         """Return the paths of all groups with each of the given names."""
-        limit = asyncio.Semaphore(_NAME_SEARCHES)
-        paths: dict[str, list[str]] = {}
 
-        async def search(name: str) -> None:
-            async with limit:
-                found = await self._search(name)
-            paths[name] = [
+        async def paths_of(name: str) -> list[str]:
+            return [
                 text_field(each, "path", "group names")
-                for each in found
+                for each in await self._search(name)
                 if spelled([text_field(each, "name", "group names")], self._options) == (name,)
             ]
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for name in names:
-                    group.create_task(search(name))
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        return paths
+        return await ask_each(names, paths_of)
 
     async def _search(self, name: str) -> list[dict[str, Any]]:
         """Return all groups with a name, and possibly others."""
