@@ -15,7 +15,7 @@ from queuegate_server.identity.resolvers.keycloak.admin_events import (
     affected_by,
 )
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
-from queuegate_server.identity.rest.following import MAX_AFFECTED, Affected
+from queuegate_server.identity.rest.following import MAX_AFFECTED, AffectedUsers
 from queuegate_server.identity.rest.paging import MAX_AT_ONCE
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.keycloak import FakeRealm
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 Build = Callable[..., Awaitable[KeycloakResolver]]
 SETTINGS = {"changes": "admin_events", "changes_interval": 0.1}
 JOIN = ("CREATE", "GROUP_MEMBERSHIP", "users/id-of-alice/groups/g1")
-EVERYBODY = Affected(is_all=True)
-ALICE = Affected(("1",))
+EVERYBODY = AffectedUsers(is_all=True)
+ALICE = AffectedUsers(("1",))
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ ALICE = Affected(("1",))
         ("UPDATE", "USER", "users/1", ALICE),
         ("ACTION", "USER", "users/1/reset-password", ALICE),
         ("DELETE", "USER", "users/1", EVERYBODY),
-        ("CREATE", "GROUP", "groups/2", Affected()),
-        ("CREATE", "GROUP", "groups/2/children", Affected()),
+        ("CREATE", "GROUP", "groups/2", AffectedUsers()),
+        ("CREATE", "GROUP", "groups/2/children", AffectedUsers()),
         ("UPDATE", "GROUP", "groups/2", EVERYBODY),
         ("UPDATE", "GROUP", "groups/2/children", EVERYBODY),
         ("DELETE", "GROUP", "groups/2", EVERYBODY),
@@ -52,7 +52,7 @@ ALICE = Affected(("1",))
         ("UPDATE", "", "groups/2", EVERYBODY),
     ],
 )
-def test_who_is_affected(operation: str, kind: str, path: str, affected: Affected) -> None:
+def test_who_is_affected(operation: str, kind: str, path: str, affected: AffectedUsers) -> None:
     assert affected_by([AdminEvent(1, operation, kind, path)]) == affected
 
 
@@ -199,7 +199,10 @@ async def test_the_next_follower_continues(resolver: Build, realm: FakeRealm) ->
         await third.until_all()
 
 
-@pytest.mark.parametrize("position", [b"", b"{}", b"[]", b"[1]", b'["x", 1, 2, 3]', b"7", b"\xff"])
+@pytest.mark.parametrize(
+    "position",
+    [b"", b"{}", b"[]", b"[1]", b'["x", 1, 2, 3]', b"[1e999, 1, 2, 3]", b"7", b"\xff"],
+)
 async def test_a_position_that_cannot_be_used(
     resolver: Build, realm: FakeRealm, position: bytes
 ) -> None:

@@ -17,7 +17,7 @@ from queuegate_server.identity.resolvers.okta.system_log import (
     OVERLAP_SECONDS,
     affected_by,
 )
-from queuegate_server.identity.rest.following import MAX_AFFECTED, Affected
+from queuegate_server.identity.rest.following import MAX_AFFECTED, AffectedUsers
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_okta import (
     ALICE,
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 __all__ = ["api", "given", "kind", "organization", "token_file"]
 
 SETTINGS = {"changes": "system_log", "changes_interval": 1, "page_size": 10}
-EVERYBODY = Affected(is_all=True)
+EVERYBODY = AffectedUsers(is_all=True)
 GROUP = {"type": "UserGroup", "id": "00gdata"}
 ADD, REMOVE = "group.user_membership.add", "group.user_membership.remove"
 
@@ -77,7 +77,7 @@ def follower(resolver: Build) -> Build:
     ids=str,
 )
 def test_who_is_affected(event: dict[str, Any], affected: tuple[str, ...] | None) -> None:
-    expected = EVERYBODY if affected is None else Affected(affected)
+    expected = EVERYBODY if affected is None else AffectedUsers(affected)
     assert affected_by([event]) == expected
 
 

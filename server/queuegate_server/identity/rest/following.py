@@ -15,7 +15,7 @@ MAX_AFFECTED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Affected:
+class AffectedUsers:
     """Whose groups may have changed."""
 
     ids: Collection[str] = ()
@@ -36,7 +36,7 @@ class ChangeQuery(Protocol):
     def resume(self, position: bytes) -> None:
         """Continue at a position. If it is unknown, `changed` returns that all are affected."""
 
-    async def changed(self) -> Affected:
+    async def changed(self) -> AffectedUsers:
         """Return whose groups may have changed since the last time."""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from yarl import URL
 
 from queuegate_server.identity.rest.faults import Gone, RequestFault
-from queuegate_server.identity.rest.following import Affected
+from queuegate_server.identity.rest.following import AffectedUsers
 from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
 
@@ -68,7 +68,7 @@ class DeltaQueries:
                 link = known.get(kind) if isinstance(known, dict) else None
                 self._links[kind] = str(next_page(link, start, _BELOW, kind))
 
-    async def changed(self) -> Affected:
+    async def changed(self) -> AffectedUsers:
         """Return whose groups may have changed since the last time. Raises RequestFault."""
         changes = Changes()
         for kind in self._starts:
@@ -80,7 +80,7 @@ class DeltaQueries:
                 changes.is_all = True
                 self._links.pop(kind, None)
                 await self._read(kind, changes)
-        return Affected(tuple(changes.ids), changes.is_all)
+        return AffectedUsers(tuple(changes.ids), changes.is_all)
 
     async def _read(self, kind: str, changes: "Changes") -> None:
         """Read all changes of a collection, and remember the link to the next ones."""

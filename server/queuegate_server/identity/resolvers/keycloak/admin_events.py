@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.identity.rest.faults import RequestFault
-from queuegate_server.identity.rest.following import Affected
+from queuegate_server.identity.rest.following import AffectedUsers
 
 OVERLAP_MS: Final = 60_000
 """How long an event may take to become visible, in milliseconds, with any difference of clocks."""
@@ -75,11 +75,11 @@ class AdminEvents:
         """Continue at an event."""
         self._newest = decode_position(position)
 
-    async def changed(self) -> Affected:
+    async def changed(self) -> AffectedUsers:
         """Return whose groups may have changed since the last time. Raises RequestFault."""
         new = await self._read()
         await self._require_events()  # otherwise, these are not all changes
-        return Affected(is_all=True) if new is None else affected_by(new)
+        return AffectedUsers(is_all=True) if new is None else affected_by(new)
 
     async def _read(self, max_pages: int = MAX_PAGES) -> Collection[AdminEvent] | None:
         """Return the events that have not been read before; None if some may be missing."""
@@ -105,7 +105,7 @@ class AdminEvents:
         ]
 
 
-def affected_by(events: Iterable[AdminEvent]) -> Affected:
+def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
     """Return whose groups may have changed.
 
     A deleted user's name is unknown. A new group has no members yet.
@@ -118,9 +118,9 @@ def affected_by(events: Iterable[AdminEvent]) -> Affected:
         user = rest.partition("/")[0]
         concerns_user = event.kind in {"USER", "GROUP_MEMBERSHIP"} and first == "users" and user
         if not concerns_user or (event.kind == "USER" and event.operation == "DELETE"):
-            return Affected(is_all=True)
+            return AffectedUsers(is_all=True)
         ids[user] = None
-    return Affected(tuple(ids))
+    return AffectedUsers(tuple(ids))
 
 
 def parse_event(item: dict[str, Any]) -> AdminEvent:
@@ -140,5 +140,5 @@ def decode_position(position: bytes) -> AdminEvent | None:
             return None
         time, operation, kind, path = value
         return AdminEvent(int(time), str(operation), str(kind), str(path))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return _UNKNOWN

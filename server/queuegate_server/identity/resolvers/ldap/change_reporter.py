@@ -14,7 +14,7 @@ from queuegate_server.identity.resolvers.ldap.member_lookup import rdn_filter
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
-from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED, Affected
+from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED, AffectedUsers
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 _CHUNK: Final = 100
@@ -42,7 +42,7 @@ class ChangeReporter:
         self._users = users
         self._on_connection = on_connection
 
-    async def report(self, affected: Affected, position: bytes) -> None:
+    async def report(self, affected: AffectedUsers, position: bytes) -> None:
         """Report the affected users. `position` is the newest one that is covered.
 
         Raises LdapFault.
@@ -50,7 +50,7 @@ class ChangeReporter:
         users = None if self._is_all(affected) else await self._names(affected)
         self.reports.report(users, position)
 
-    def _is_all(self, affected: Affected) -> bool:
+    def _is_all(self, affected: AffectedUsers) -> bool:
         """Return whether all users must be invalidated.
 
         With `casefold`, callers may spell names in any case. With in-chain searches, groups
@@ -60,7 +60,7 @@ class ChangeReporter:
         is_vague = options.user_match == "casefold" or options.nested == "in_chain"
         return bool(affected) and (affected.is_all or is_vague)
 
-    async def _names(self, affected: Affected) -> frozenset[str] | None:
+    async def _names(self, affected: AffectedUsers) -> frozenset[str] | None:
         """Return the names of affected users as used in requests; None if some are unknown."""
         names = {*affected.names, *affected.listed}
         unknown: dict[str, str] = {}

@@ -36,7 +36,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
-from queuegate_server.identity.resolvers.ldap.sync_changes import Affected
+from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup, Users
 
 DIRSYNC: Final = "1.2.840.113556.1.4.841"
@@ -95,7 +95,7 @@ class DirSyncFollower:
                 server, _ = await self._pool.connection()
                 if str(server.url) != url:
                     raise ServerFault(f"lookups use {server.url} instead of {url} now")
-                affected = Affected()
+                affected = AffectedUsers()
                 for number, (part, query) in enumerate(zip(self._parts, queries, strict=True)):
                     cookies[number] = await _ask(connection, query, cookies[number], part, affected)
                 await self._reporter.report(affected, self._position(url, cookies))
@@ -113,7 +113,7 @@ class DirSyncFollower:
         before = self._sink.position
         known = {} if before is None else decode_position(before, url)
         cookies: list[bytes] = []
-        affected = Affected()
+        affected = AffectedUsers()
         for number, (part, query) in enumerate(zip(self._parts, queries, strict=True)):
             cookie = known.get(str(number), b"")
             if cookie:
@@ -150,7 +150,7 @@ class GroupChanges:
         self._below = SearchBase(self.base)
         self._users = users
 
-    def add(self, entry: LdapEntry, affected: Affected) -> None:
+    def add(self, entry: LdapEntry, affected: AffectedUsers) -> None:
         """Add who is affected by an entry."""
         if _has_moved(entry):
             affected.is_all = True
@@ -165,7 +165,7 @@ class GroupChanges:
                     return
                 self._add_member(value, affected)
 
-    def _add_member(self, value: bytes, affected: Affected) -> None:
+    def _add_member(self, value: bytes, affected: AffectedUsers) -> None:
         text = decode_value(value)
         parsed = None if text is None else parse_dn(text)
         if text is None or not parsed:
@@ -173,7 +173,7 @@ class GroupChanges:
             return
         normalized = normalize(parsed)
         if self._users.base.contains(normalized):
-            affected.add(Affected(dns={repr(normalized): text}))
+            affected.add(AffectedUsers(dns={repr(normalized): text}))
         else:
             affected.is_all = True  # it may be a group
 
@@ -194,18 +194,18 @@ class UserChanges:
         )
         self._below = SearchBase(base, options.user_scope)
 
-    def add(self, entry: LdapEntry, affected: Affected) -> None:
+    def add(self, entry: LdapEntry, affected: AffectedUsers) -> None:
         """Add who is affected by an entry."""
         if _has_moved(entry):
             affected.is_all = True
         elif self._below.contains_entry(entry.dn):
             if entry.values(_NEW):
-                affected.add(Affected(names={*self._users.names(entry)}))
+                affected.add(AffectedUsers(names={*self._users.names(entry)}))
             elif any(map(entry.values, self._names)):
                 affected.is_all = True  # the former name is unknown
             else:
                 key = repr(normalize(parse_dn(entry.dn) or []))
-                affected.add(Affected(dns={key: entry.dn}))
+                affected.add(AffectedUsers(dns={key: entry.dn}))
 
 
 def _has_moved(entry: LdapEntry) -> bool:
@@ -236,7 +236,7 @@ async def _ask(
     query: Query,
     cookie: bytes,
     part: GroupChanges | UserChanges,
-    affected: Affected | None,
+    affected: AffectedUsers | None,
 ) -> bytes:
     """Ask for changes since a cookie; return the next cookie. Raises LdapFault.
 

@@ -34,7 +34,7 @@ _NO_ATTRIBUTES: Final = "1.1"
 
 
 @dataclass(slots=True)
-class Affected:
+class AffectedUsers:
     """Users whose groups may have changed."""
 
     dns: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Affected:
     def __bool__(self) -> bool:
         return bool(self.is_all or self.dns or self.listed or self.names)
 
-    def add(self, other: "Affected") -> None:
+    def add(self, other: "AffectedUsers") -> None:
         """Add the users of another change."""
         self.dns |= other.dns
         self.listed |= other.listed
@@ -104,12 +104,12 @@ class Content:
                 "narrow group_base and group_filter, or set changes_of_users: false",
             )
 
-    def affected(self, members: Iterable[bytes], *, is_complete: bool) -> Affected:
+    def affected(self, members: Iterable[bytes], *, is_complete: bool) -> AffectedUsers:
         """Return the users among the given members, and the members of groups among them.
 
         `is_complete` states whether only the followed groups contain groups.
         """
-        affected = Affected()
+        affected = AffectedUsers()
         seen: set[str] = set()
         pending = [*members]
         while pending:
@@ -167,7 +167,7 @@ class GroupEntries:
         """Return the groups with a normalized DN."""
         return () if self._has_names else self._by_key.get(key, {}).values()
 
-    def put(self, uuid: bytes, entry: LdapEntry) -> Affected:
+    def put(self, uuid: bytes, entry: LdapEntry) -> AffectedUsers:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
         members: set[bytes] = set()
         for attribute in self._kind.options.member_attribute:
@@ -181,25 +181,25 @@ class GroupEntries:
         self._by_uuid[uuid] = new
         self._by_key.setdefault(new.key, {})[uuid] = new
         if self._content.is_loading:
-            return Affected()
+            return AffectedUsers()
         if old is not None and old.facts == new.facts:
             return self._affected(old.members ^ new.members)
         affected = self._affected(new.members if old is None else old.members | new.members)
         affected.is_all |= self._is_primary
         return affected
 
-    def remove(self, uuid: bytes) -> Affected:
+    def remove(self, uuid: bytes) -> AffectedUsers:
         """Remove an entry; return who is affected."""
         old = self._by_uuid.get(uuid)
         # Determine who is affected first, because a group may contain itself.
-        affected = Affected() if old is None else self._affected(old.members)
+        affected = AffectedUsers() if old is None else self._affected(old.members)
         affected.is_all |= old is not None and self._is_primary
         self._pop(uuid)
         return affected
 
-    def _affected(self, members: frozenset[bytes]) -> Affected:
+    def _affected(self, members: frozenset[bytes]) -> AffectedUsers:
         if self._has_names:
-            return Affected(listed=set(filter(None, map(decode_value, members))))
+            return AffectedUsers(listed=set(filter(None, map(decode_value, members))))
         return self._content.affected(members, is_complete=self._is_complete)
 
     def _pop(self, uuid: bytes) -> _Group | None:
@@ -233,7 +233,7 @@ class UserEntries:
         user = self._by_key.get(key)
         return (user.names if user else ()) + self._removed.get(key, ())
 
-    def put(self, uuid: bytes, entry: LdapEntry) -> Affected:
+    def put(self, uuid: bytes, entry: LdapEntry) -> AffectedUsers:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
         facts = (entry.dn, *(tuple(sorted(entry.values(each))) for each in self.query.attributes))
         key = repr(normalize(parse_dn(entry.dn) or []))
@@ -242,13 +242,13 @@ class UserEntries:
         old = self._pop(uuid)
         self._by_uuid[uuid] = self._by_key[key] = new
         if self._content.is_loading or (old is not None and old.facts == new.facts):
-            return Affected()
-        return Affected(names={*new.names, *(old.names if old else ())})
+            return AffectedUsers()
+        return AffectedUsers(names={*new.names, *(old.names if old else ())})
 
-    def remove(self, uuid: bytes) -> Affected:
+    def remove(self, uuid: bytes) -> AffectedUsers:
         """Remove an entry; return who is affected."""
         old = self._pop(uuid)
-        return Affected(names=set(old.names)) if old else Affected()
+        return AffectedUsers(names=set(old.names)) if old else AffectedUsers()
 
     def _pop(self, uuid: bytes) -> _User | None:
         old = self._by_uuid.pop(uuid, None)

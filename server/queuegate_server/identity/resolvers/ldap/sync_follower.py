@@ -35,7 +35,7 @@ from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.sync_changes import (
-    Affected,
+    AffectedUsers,
     Content,
     GroupEntries,
     UserEntries,
@@ -91,7 +91,7 @@ class SyncFollower:
         self._reporter = ChangeReporter(options, lookup.users, sink, on_connection)
         self._reporter.names_at = self._content.names_at
         self._sink = sink
-        self._affected = Affected()
+        self._affected = AffectedUsers()
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -117,7 +117,7 @@ class SyncFollower:
                 task.cancel()
             await asyncio.gather(*tasks, following, return_exceptions=True)
 
-    def _note(self, affected: Affected) -> None:
+    def _note(self, affected: AffectedUsers) -> None:
         """Note that users are affected, or that only the position has changed."""
         self._affected.add(affected)
         self._wake.set()
@@ -139,7 +139,7 @@ class SyncFollower:
                 beat_at = max(beat_at, time.monotonic())
             if self._wake.is_set():
                 self._wake.clear()
-                affected, self._affected = self._affected, Affected()
+                affected, self._affected = self._affected, AffectedUsers()
                 await self._reporter.report(affected, _position(url, streams))
             self._reporter.reports.repeat()
             due_at = self._reporter.reports.due_at or beat_at
@@ -178,7 +178,7 @@ class _Stream:
         self,
         connection: LdapConnection,
         part: GroupEntries | UserEntries,
-        note: Callable[[Affected], None],
+        note: Callable[[AffectedUsers], None],
     ) -> None:
         self.query: Final = part.query
         self.name: Final = hashlib.sha256(repr(tuple(part.query)).encode()).hexdigest()[:16]
@@ -233,7 +233,7 @@ class _Stream:
         self.cookie = info.cookie or self.cookie
         if info.ends_refresh:
             self.is_loaded.set()
-        self._note(Affected())
+        self._note(AffectedUsers())
 
 
 async def _load(streams: "Sequence[_Stream]") -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from yarl import URL
 
 from queuegate_server.identity.rest.faults import BadRequest, Gone, RequestFault
-from queuegate_server.identity.rest.following import Affected
+from queuegate_server.identity.rest.following import AffectedUsers
 from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
 
@@ -107,15 +107,15 @@ class SystemLog:
         except (ValueError, TypeError, RequestFault):
             return
 
-    async def changed(self) -> Affected:
+    async def changed(self) -> AffectedUsers:
         """Return whose groups may have changed since the last time. Raises RequestFault."""
         try:
             return await self._read()
         except (Gone, BadRequest):
             await self.begin()
-            return Affected(is_all=True)
+            return AffectedUsers(is_all=True)
 
-    async def _read(self) -> Affected:
+    async def _read(self) -> AffectedUsers:
         """Read new events, and remember the link to the next ones.
 
         Raises Gone if there is no link, or another RequestFault.
@@ -131,7 +131,7 @@ class SystemLog:
             if not events:
                 break
         self._next = link
-        return Affected(tuple(ids), is_all or bool(events))
+        return AffectedUsers(tuple(ids), is_all or bool(events))
 
     async def _page(self, url: URL) -> tuple[list[dict[str, Any]], URL]:
         body, link = await self._fetch(url)
@@ -145,19 +145,19 @@ class SystemLog:
         return next_page(link, start, start.raw_path, "events")
 
 
-def affected_by(events: Iterable[Mapping[str, Any]]) -> Affected:
+def affected_by(events: Iterable[Mapping[str, Any]]) -> AffectedUsers:
     """Return whose groups may have changed. Events of other types concern nobody."""
     ids: dict[str, None] = {}
     for event in events:
         kind = event.get("eventType")
         if not isinstance(kind, str) or kind in OF_EVERYBODY:
-            return Affected(is_all=True)
+            return AffectedUsers(is_all=True)
         if kind in OF_USERS:
             users = _users_of(event)
             if not users:
-                return Affected(is_all=True)
+                return AffectedUsers(is_all=True)
             ids |= dict.fromkeys(users)
-    return Affected(tuple(ids))
+    return AffectedUsers(tuple(ids))
 
 
 def _users_of(event: Mapping[str, Any]) -> list[str]:
