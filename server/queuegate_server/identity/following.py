@@ -168,6 +168,8 @@ class ChangeFollower:
         """Set if an invalidation did not reach all processes, and its report must be repeated."""
         self._current_at = self.clock()
         self._failures_in_row = 0
+        self._is_failure_logged = False
+        """Whether the newest line in the log says that the source is not followed."""
         self._next_all = self.clock()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -243,7 +245,12 @@ class ChangeFollower:
         }
         try:
             async with asyncio.timeout(MAX_SILENCE) as limit:
-                reports.start(position, lambda: limit.reschedule(loop.time() + MAX_SILENCE))
+
+                def confirm() -> None:
+                    limit.reschedule(loop.time() + MAX_SILENCE)
+                    self._log_recovery()
+
+                reports.start(position, confirm)
                 await asyncio.wait({changes, *others}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise CannotFollow(
@@ -279,13 +286,20 @@ class ChangeFollower:
         self._failures_in_row += 1
         self.failures += 1
         self._reports.following_since = None
-        if self.last_error is None or self.last_error[1] != error or self._failures_in_row == 1:
+        is_new = self.last_error is None or self.last_error[1] != error
+        if is_new or not self._is_failure_logged:
+            self._is_failure_logged = True
             _LOG.warning(
                 "resolver %r does not follow changes; cached groups expire as usual: %s",
                 self.name,
                 error,
             )
         self.last_error = now, error
+
+    def _log_recovery(self) -> None:
+        if self._is_failure_logged:
+            self._is_failure_logged = False
+            _LOG.warning("resolver %r follows changes again", self.name)
 
     async def _apply(self) -> None:
         """Carry out reports in order, merging those that arrive meanwhile."""

@@ -173,6 +173,18 @@ async def test_names_are_those_of_callers(resolver: Build, realm: FakeRealm) -> 
         await sink.until("dave")
 
 
+async def test_the_old_name_of_a_renamed_user(resolver: Build, realm: FakeRealm) -> None:
+    sink = Sink()
+    asked = await resolver(**SETTINGS)
+    async with following(asked, sink):
+        await asked.resolve("alice")
+        user = realm.users.pop("alice")
+        user.key, realm.users["alicia"] = "id-of-alice", user
+        await asked.resolve("alicia")  # before the change is known
+        realm.record("UPDATE", "USER", "users/id-of-alice")
+        await sink.until("alice", "alicia")
+
+
 async def test_names_are_attributes(resolver: Build, realm: FakeRealm) -> None:
     sink = Sink()
     realm.users["alice"].attributes = {"unixName": ["al", "ally"]}

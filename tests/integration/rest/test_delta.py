@@ -92,6 +92,16 @@ async def test_members_and_users(follower: Build, tenant: FakeTenant) -> None:
         await sink.until("alice")
 
 
+async def test_the_old_name_of_a_renamed_user(follower: Build, tenant: FakeTenant) -> None:
+    sink = Sink()
+    asked = await follower(user_suffix="@example.com")
+    async with following(asked, sink):
+        await asked.resolve("alice")
+        tenant.users[identity(ALICE)]["userPrincipalName"] = "alicia@example.com"
+        tenant.changes["users"].append({"id": identity(ALICE), "userPrincipalName": "alicia"})
+        await sink.until("alice", "alicia")
+
+
 async def test_a_change_is_repeated(follower: Build, tenant: FakeTenant) -> None:
     sink = Sink()
     async with following(await follower(repeat_after=1), sink):

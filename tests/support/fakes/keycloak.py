@@ -25,6 +25,8 @@ class User:
     email: str = ""
     verified: bool = True
     attributes: dict[str, list[str]] = field(default_factory=dict)
+    key: str = ""
+    """The id; by default, one that contains the name."""
 
 
 @dataclass
@@ -97,7 +99,7 @@ class FakeRealm:
                 return Reply(200, {"eventsEnabled": False, "adminEventsEnabled": self.records})
             case ["users", "profile"]:
                 return Reply(200, self.profile)
-            case ["users", key] if (name := key.removeprefix("id-of-")) in self.users:
+            case ["users", key] if (name := self._name_of(key)) is not None:
                 return Reply(200, self._user(name))
         return None
 
@@ -108,17 +110,20 @@ class FakeRealm:
             case ["admin-events"]:
                 return sorted(self.events, key=lambda event: -event["time"])
             case ["users", key, "groups"]:
-                return self._groups_of(key.removeprefix("id-of-"))
+                return self._groups_of(self._name_of(key))
             case ["groups"]:
                 return [self._group(path) for path in self.groups if _is_found(path[-1], request)]
             case ["groups", key, ("members" | "children") as what]:
                 return self._inside(key, what)
         return Reply(404, {"error": "HTTP 404 Not Found"})
 
-    def _groups_of(self, name: str) -> list[Any] | Reply:
-        user = self.users.get(name)
-        if user is None:
+    def _name_of(self, key: str) -> str | None:
+        return next((name for name in self.users if self._user(name)["id"] == key), None)
+
+    def _groups_of(self, name: str | None) -> list[Any] | Reply:
+        if name is None:
             return Reply(404, {"error": "User not found"})
+        user = self.users[name]
         member_of = [path for path, key in self.groups.items() if key in user.groups]
         return [self._group(path) for path in sorted(member_of)]
 
@@ -144,7 +149,7 @@ class FakeRealm:
     def _user(self, name: str) -> dict[str, Any]:
         user = self.users[name]
         return {
-            "id": f"id-of-{name}",
+            "id": user.key or f"id-of-{name}",
             "username": name,
             "enabled": user.enabled,
             **({"email": user.email} if user.email else {}),

@@ -178,6 +178,19 @@ async def test_a_failed_resolver_is_restarted_at_its_position_with_back_off(
     assert corp.follower.last_error is not None
     assert corp.follower.last_error[1] == "the directory is down"
     assert len(caplog.records) == 1  # one cause is logged once
+    caplog.clear()
+    for _ in range(2):
+        corp.sink.reached()
+        corp.sink.reached()
+        await settle()
+        corp.source.end.set_exception(CannotFollow("the directory is down"))
+        await settle()
+    recovery = "resolver 'corp' follows changes again"
+    failure = (
+        "resolver 'corp' does not follow changes; cached groups expire as usual: the directory"
+    )
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.removesuffix(" is down") for line in lines] == [recovery, failure] * 2
 
 
 async def test_a_failure_after_a_long_time_counts_as_the_first(corp: Follower) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import Final
 from urllib.parse import quote
 
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 from yarl import URL
 
 from queuegate_server.identity.resolver import NoSuchUser
@@ -17,6 +17,9 @@ MAX_USER_CHARS: Final = 256
 UNIQUE_SECONDS: Final = 60.0
 """How long a name of a group is known to be unique."""
 MAX_UNIQUE_NAMES: Final = 20_000
+MAX_FORMER_USERS: Final = 100_000
+MAX_FORMER_NAMES: Final = 4
+"""The maximum number of names per user that are remembered."""
 _NAMES_PER_SEARCH: Final = 10
 """Microsoft Graph takes at most 15 values for the operator `in`."""
 _BYTES_PER_SEARCH: Final = 1000
@@ -101,6 +104,25 @@ def batches(names: Iterable[str]) -> Iterator[list[str]]:
         size += added
     if batch:
         yield batch
+
+
+class FormerNames:
+    """The names by which users were looked up, by their ids, so that the old name of a renamed user
+    is known.
+    """
+
+    def __init__(self) -> None:
+        self._names: LRUCache[str, tuple[str, ...]] = LRUCache(MAX_FORMER_USERS)
+
+    def note(self, key: str, name: str) -> None:
+        """Note by which name a user is about to be looked up."""
+        names = self._names.get(key, ())
+        if name not in names:
+            self._names[key] = (*names, name)[-MAX_FORMER_NAMES:]
+
+    def of(self, key: str) -> tuple[str, ...]:
+        """Return the names by which a user was looked up."""
+        return self._names.get(key, ())
 
 
 class UniqueNames:

@@ -4,6 +4,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
@@ -23,7 +24,7 @@ from queuegate_server.identity.rest.instrumentation import (
     RequestStep,
     StepObserver,
 )
-from queuegate_server.identity.rest.names import requested_name
+from queuegate_server.identity.rest.names import FormerNames, requested_name
 from queuegate_server.identity.rest.options import RestOptions
 from queuegate_server.identity.rest.tokens import Credentials
 
@@ -36,6 +37,11 @@ class Provider(ABC):
     """The requests of one kind of provider. Every method raises RequestFault for every fault."""
 
     credentials: Credentials
+
+    @cached_property
+    def former_names(self) -> FormerNames:
+        """The names by which users were looked up."""
+        return FormerNames()
 
     @abstractmethod
     async def look_up(self, name: str) -> Outcome:

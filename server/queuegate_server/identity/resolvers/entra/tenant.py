@@ -106,7 +106,10 @@ class Tenant(Provider):
                 )
             if not enabled:
                 return DISABLED
-            return KnownUser(await self._groups_of(text_field(user, "id", "user")))
+            key = text_field(user, "id", "user")
+            if self._options.follows:
+                self.former_names.note(key, name.removesuffix(self._options.user_suffix))
+            return KnownUser(await self._groups_of(key))
         except NotFound as fault:
             if fault.code != _ABSENT_CODE:
                 raise
@@ -151,11 +154,14 @@ class Tenant(Provider):
         return body
 
     async def _names_of_user(self, key: str) -> Collection[str]:
-        """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        """Return the name of a user, enabled or not, by the id, with any former ones.
+
+        Raises NotFound, RequestFault.
+        """
         user = await self._get("user", address(f"{self._api}/users/{segment(key)}", _USER_QUERY))
         found = user.get(self._user_field) if isinstance(user, dict) else None
         name = listed_name(found, self._options) if isinstance(found, str) else None
-        return () if name is None else (name,)
+        return {*self.former_names.of(key), *(() if name is None else (name,))}
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._options.user_name == "sam_account_name":

@@ -81,8 +81,11 @@ class Realm(Provider):
             return DISABLED
         if self._options.user_name == "email" and user.get("emailVerified") is not True:
             return UNVERIFIED
+        key = text_field(user, "id", "user")
+        if self._options.follows:
+            self.former_names.note(key, name.removesuffix(self._options.user_suffix))
         try:
-            return KnownUser(await self._groups_of(text_field(user, "id", "user")))
+            return KnownUser(await self._groups_of(key))
         except NotFound:
             return ABSENT  # deleted since the first request
 
@@ -145,10 +148,14 @@ class Realm(Provider):
         return items_of(body, "events")
 
     async def _names_of(self, key: str) -> Collection[str]:
-        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        """Return the names of a user, enabled or not, by the id, with any former ones.
+
+        Raises NotFound, RequestFault.
+        """
         url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
         user = await self._get("user", url, "view-users")
-        return self._names.listed(user if isinstance(user, dict) else {})
+        names = self._names.listed(user if isinstance(user, dict) else {})
+        return {*names, *self.former_names.of(key)}
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
         by_name = self._options.group_name == "name"
