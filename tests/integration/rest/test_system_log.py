@@ -94,6 +94,18 @@ async def test_members_and_users(follower: Build, organization: FakeOrganization
         await sink.until("alice")
 
 
+async def test_the_old_name_of_a_renamed_user(
+    follower: Build, organization: FakeOrganization
+) -> None:
+    sink = Sink()
+    asked = await follower(user_suffix="@example.com")
+    async with following(asked, sink):
+        await asked.resolve("alice")
+        organization.users["00u0"]["profile"]["login"] = "alicia@example.com"
+        organization.record("user.account.update_profile", ALICES)
+        await sink.until("alice", "alicia")
+
+
 async def test_an_event_that_is_stored_late(
     follower: Build, organization: FakeOrganization
 ) -> None:

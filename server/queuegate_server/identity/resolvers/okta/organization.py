@@ -102,7 +102,10 @@ class Organization(Provider):
                 return DISABLED
             if status not in _ENABLED:
                 raise RequestFault("user: the state of the account is unknown")
-            return KnownUser(await self._groups_of(text_field(user, "id", "user")))
+            key = text_field(user, "id", "user")
+            if self._options.follows:
+                self.former_names.note(key, name.removesuffix(self._options.user_suffix))
+            return KnownUser(await self._groups_of(key))
         except NotFound as fault:
             if fault.code != _ABSENT_CODE:
                 raise
@@ -147,9 +150,13 @@ class Organization(Provider):
         return body, _next_link(headers)
 
     async def _names_of_user(self, key: str) -> Collection[str]:
-        """Return the name of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
+        """Return the names of a user, enabled or not, by the id, with any former ones.
+
+        Raises NotFound, RequestFault.
+        """
         body, _ = await self._get("user", URL(f"{self._api}/users/{segment(key)}", encoded=True))
-        return self._names_in(body if isinstance(body, dict) else {})
+        names = self._names_in(body if isinstance(body, dict) else {})
+        return {*names, *self.former_names.of(key)}
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._user_field != _LOGIN:
