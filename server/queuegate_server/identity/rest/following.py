@@ -16,7 +16,7 @@ MAX_AFFECTED: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class AffectedUsers:
-    """Whose groups may have changed."""
+    """Users whose groups may have changed."""
 
     ids: Collection[str] = ()
     """The ids of users."""
@@ -37,7 +37,7 @@ class ChangeQuery(Protocol):
         """Continue at a position. If it is unknown, `changed` returns that all are affected."""
 
     async def changed(self) -> AffectedUsers:
-        """Return whose groups may have changed since the last time."""
+        """Return the users whose groups may have changed since the last call."""
 
 
 async def follow(

@@ -69,7 +69,7 @@ class DeltaQueries:
                 self._links[kind] = str(next_page(link, start, _BELOW, kind))
 
     async def changed(self) -> AffectedUsers:
-        """Return whose groups may have changed since the last time. Raises RequestFault."""
+        """Return users whose groups may have changed since the last call. Raises RequestFault."""
         changes = Changes()
         for kind in self._starts:
             if kind not in self._links:
@@ -103,7 +103,7 @@ class DeltaQueries:
 
 
 class Changes:
-    """Whose groups may have changed."""
+    """Collects the users whose groups may have changed."""
 
     def __init__(self) -> None:
         self.ids: dict[str, None] = {}

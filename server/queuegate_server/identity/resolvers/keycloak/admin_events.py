@@ -76,7 +76,7 @@ class AdminEvents:
         self._newest = decode_position(position)
 
     async def changed(self) -> AffectedUsers:
-        """Return whose groups may have changed since the last time. Raises RequestFault."""
+        """Return users whose groups may have changed since the last call. Raises RequestFault."""
         new = await self._read()
         await self._require_events()  # otherwise, these are not all changes
         return AffectedUsers(is_all=True) if new is None else affected_by(new)
@@ -106,7 +106,7 @@ class AdminEvents:
 
 
 def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
-    """Return whose groups may have changed.
+    """Return the users whose groups may have changed.
 
     A deleted user's name is unknown. A new group has no members yet.
     """

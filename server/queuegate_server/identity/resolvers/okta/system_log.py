@@ -108,7 +108,7 @@ class SystemLog:
             return
 
     async def changed(self) -> AffectedUsers:
-        """Return whose groups may have changed since the last time. Raises RequestFault."""
+        """Return users whose groups may have changed since the last call. Raises RequestFault."""
         try:
             return await self._read()
         except (Gone, BadRequest):
@@ -146,7 +146,7 @@ class SystemLog:
 
 
 def affected_by(events: Iterable[Mapping[str, Any]]) -> AffectedUsers:
-    """Return whose groups may have changed. Events of other types concern nobody."""
+    """Return the users whose groups may have changed. Events of other types concern nobody."""
     ids: dict[str, None] = {}
     for event in events:
         kind = event.get("eventType")
