@@ -25,6 +25,8 @@ from tests.support.fakes import graph, okta
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import CLIENT, SECRET, FakeRealm, User
 from tests.support.fakes.rest_api import running_api
+from tests.support.servers import ldap_entries as entries
+from tests.support.servers import slapd
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -108,6 +110,25 @@ def _okta(folder: Path) -> Iterator[Mapping[str, Any]]:
         }
 
 
+@contextmanager
+def _ldap(folder: Path) -> Iterator[Mapping[str, Any]]:
+    ca, sue = trustme.CA(), entries.dn("sue")
+    ldif = entries.base() + entries.person("sue") + entries.person("tom@example.com")
+    ldif += entries.group("data", sue, entries.dn("tom@example.com")) + entries.group("ops", sue)
+    with slapd.running_slapd(folder / "slapd", ca, ldif) as server:
+        yield {
+            "urls": [server.tls_url],
+            "ca_file": ca_file(folder, ca),
+            "bind_dn": slapd.SERVICE,
+            "bind_password_file": secret_file(folder, slapd.PASSWORD),
+            "user_base": slapd.PEOPLE,
+            "group_base": slapd.GROUPS,
+            "connect_timeout": 30,
+            "operation_timeout": 30,
+            "lookup_timeout": 60,
+        }
+
+
 def _host_users() -> dict[str, tuple[str, ...]]:
     """Return some users of this host, as Python's own modules see them."""
     return {
@@ -140,6 +161,12 @@ CASES = (
             "testuser4": ("901", "902"),
         },
         ("sue", "TESTUSER1", " testuser1", "testuser1\n"),
+    ),
+    Case(
+        "ldap",
+        {"sue": ("data", "ops"), "tom@example.com": ("data",)},
+        ("nobody", "SUE", " sue", "sue\n", "s*e", "sue)(uid=*", "..", "\ud800"),
+        _ldap,
     ),
     Case(
         "keycloak",

@@ -1,6 +1,8 @@
 """Rows 13 and 14 of the failure matrix: passwords, which must not leak."""
 
 import asyncio
+import itertools
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -9,15 +11,30 @@ from typing import Any
 
 import pytest
 import trustme
+import yaml
+from click.testing import CliRunner
 from pydantic import ValidationError
 
+from queuegate import Client, QueuegateError, Retry
+from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolver import LookupFailure
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, until_found
+from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.servers import ldap_entries as entries
-from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, Slapd, running_slapd
+from tests.support.servers.admin_port import all_pages, ops_address
+from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.slapd import (
+    GROUPS,
+    PASSWORD,
+    PEOPLE,
+    SERVICE,
+    SUFFIX,
+    Slapd,
+    running_slapd,
+)
 
 WRONG = "wr0ng-secret"
 
@@ -176,6 +193,80 @@ async def test_a_password_that_every_account_may_read_is_warned_of(
         await resolver(directory)
         files = [record.__dict__.get("file") for record in caplog.records]
         assert (str(password_file) in files) == warned
+
+
+REPEATS: dict[int, Callable[[str], str]] = {
+    1: lambda password: password,
+    10: lambda password: f"Referral:\nldap://{password}.example.com/{password}",
+    49: lambda password: f"80090308: data 999, {password}",
+    53: lambda password: f"{'x' * 195}{password}",  # longer than what is quoted
+    80: lambda password: f"{password} and {password}",
+}
+"""What a server may say about a bind, by the result code."""
+
+
+async def test_a_password_that_the_server_repeats(password_file: Path, tmp_path: Path) -> None:
+    """It appears in no log, error, metric or page."""
+    config = {
+        "policy": {"path": str(tmp_path / "queues.yaml")},
+        "partitions": {"default": {"resolver": "corp", "cache": {"failure_ttl": "1ms"}}},
+        "callers": {"loopback": {"roles": ["check", "read", "admin", "sync"]}},
+        "audit": {"path": str(tmp_path / "audit.log")},
+        "ops": {"listen": "127.0.0.1:0"},
+        "console": {"enabled": True},
+        "log": {"level": "debug"},
+    }
+    (tmp_path / "queues.yaml").write_text(
+        "partitions: [{name: default, queues: [{name: root, submitacl: ' team'}]}]"
+    )
+
+    async with fake_directory(lambda _: Answer()) as fake:
+        fake.bind_code = 49
+        corp = {
+            "type": "ldap",
+            "urls": [fake.url],
+            "bind_dn": SERVICE,
+            "bind_password_file": str(password_file),
+            "user_base": PEOPLE,
+            "group_base": GROUPS,
+            "start_tls": False,
+            "allow_plaintext_bind": True,
+            "auth_retry_after": "50ms",
+            "retry_after": "50ms",
+            "breaker_failures": 10_000,
+        }
+        file = tmp_path / "queuegate.yaml"
+        file.write_text(yaml.safe_dump({**config, "resolvers": {"corp": corp}}))
+
+        def ask() -> list[str]:
+            shown = []
+            with (
+                running_server("--config", str(file)) as server,
+                Client(server.address, retry=Retry(attempts=1)) as client,
+            ):
+                for code, repeat in REPEATS.items():
+                    fake.bind_code, fake.bind_text = code, repeat(PASSWORD)
+                    before = fake.binds
+                    for number in itertools.count():
+                        with pytest.raises(QueuegateError) as caught:
+                            client.check(f"user{code}-{number}", "root")
+                        shown.append(str(caught.value))
+                        if fake.binds > before:
+                            break
+                shown.append(all_pages(ops_address(server), "default"))
+            done = CliRunner().invoke(source_check, ["--config", str(file), "corp", "bob"])
+            assert done.exit_code == 1
+            return [
+                *shown,
+                done.output,
+                json.dumps(server.logs),
+                (tmp_path / "audit.log").read_text(),
+            ]
+
+        shown = await asyncio.to_thread(ask)
+    assert set(fake.passwords) == {PASSWORD.encode()}
+    assert [text for text in shown if "…" in text or "\\u2026" in text]
+    assert not [text for text in shown if PASSWORD[:5] in text]
 
 
 async def test_password_appears_in_no_log_and_no_repr(

@@ -122,7 +122,7 @@ def test_good_settings(tmp_path: Path) -> None:
         ),
         ({"max_queued": 3}, "max_queued must be 0 or at least max_in_flight"),
         ({"preset": "novell"}, "preset: must be"),
-        ({"secrets_dir": "/nowhere"}, "secrets_dir /nowhere cannot be read"),
+        ({"secrets_dir": "/nowhere"}, "secrets_dir cannot be read"),
         ({"bind_password": "hunter2"}, "bind_password: unknown key"),
     ],
 )

@@ -26,6 +26,18 @@ def get(address: str, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def all_pages(address: str, *partitions: str) -> str:
+    """Return the metrics and the pages that may show faults of the partitions' resolvers."""
+    paths = ["metrics", "readyz", "console/health", "console/denials"]
+    paths += [f"console/user?partition={each}&user=another@example.com" for each in partitions]
+    shown = []
+    for path in paths:
+        status, text = get(address, f"/{path}")
+        assert status in {200, 503}, path  # 503: the groups of the user are unknown
+        shown.append(text)
+    return "\n".join(shown)
+
+
 def get_json(address: str, path: str) -> tuple[int, Any]:
     status, text = get(address, path)
     return status, json.loads(text)

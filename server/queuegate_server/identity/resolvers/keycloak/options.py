@@ -100,9 +100,7 @@ class KeycloakOptions(RestOptions):
         check_user_attribute(self.user_name, self.user_attribute)
         attribute = self.user_attribute or ""
         if attribute in _PROPERTIES or attribute.startswith(_PARAMETERS):
-            raise problem(
-                f"user_attribute: {attribute} is not an attribute that can be searched for"
-            )
+            raise problem("user_attribute is not an attribute that Keycloak can search for")
         return self
 
     def needs_authorities(self) -> bool:

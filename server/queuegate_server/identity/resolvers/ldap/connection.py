@@ -80,6 +80,8 @@ class LdapConnection:
         """The attributes in the server's schema; None until read, empty if unreadable."""
         self._followed: Mapping[str, type] | None = None
         """The response controls of searches for changes; None on a connection for lookups."""
+        self._secret = ""
+        """The password, during the bind: a server might repeat it."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued
@@ -107,10 +109,14 @@ class LdapConnection:
         """Perform a simple bind (anonymous if both arguments are empty). Raises LdapFault."""
         if password and not (self._bridge.encrypted or self.options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
-        # The password is sent as bytes because it might not be valid UTF-8.
-        await self._request(
-            lambda: self._ldap.simple_bind(name, password), Allowance(0), (BIND_RESPONSE,)
-        )
+        self._secret = password.decode(errors="replace")
+        try:
+            # The password is sent as bytes because it might not be valid UTF-8.
+            await self._request(
+                lambda: self._ldap.simple_bind(name, password), Allowance(0), (BIND_RESPONSE,)
+            )
+        finally:
+            self._secret = ""
 
     async def search(
         self,
@@ -231,7 +237,7 @@ class LdapConnection:
         try:
             return start()
         except ldap.LDAPError as error:
-            fault = to_fault(error)
+            fault = to_fault(error, self._secret)
             if isinstance(error, ldap.SERVER_DOWN | ldap.BUSY):
                 self.close(fault.detail)
             raise fault from None
@@ -256,7 +262,7 @@ class LdapConnection:
             try:
                 self._ldap.abandon_ext(message)
             except ldap.LDAPError as error:
-                self.close(to_fault(error).detail)
+                self.close(to_fault(error, self._secret).detail)
 
     def _hear(self) -> None:
         self.heard_at = time.monotonic()
@@ -283,10 +289,10 @@ class LdapConnection:
             kind, entries, message, controls = self._next_result()
         except ldap.LDAPError as error:
             if message := message_id(error):
-                self._pending.settle(message, to_fault(error))
+                self._pending.settle(message, to_fault(error, self._secret))
             else:
                 # An error without a message id affects the whole connection.
-                self.close(self._bridge.lost or to_fault(error).detail)
+                self.close(self._bridge.lost or to_fault(error, self._secret).detail)
             return True
         except Exception as error:
             # The error (such as invalid UTF-8 in a DN) does not show which request is affected.

@@ -108,32 +108,34 @@ def message_id(error: Exception) -> int:
     return number if isinstance(number, int) and number > 0 else 0
 
 
-def to_fault(error: Exception) -> LdapFault:
-    """Convert a driver error to a fault."""
+def to_fault(error: Exception, secret: str = "") -> LdapFault:
+    """Convert a driver error to a fault, whose message does not contain the secret."""
     name = type(error).__name__
+    info = str(_facts(error).get("info", ""))
+    if secret:
+        info = info.replace(secret, "…")
     if name == "REFERRAL":
-        return _referral(error)
+        return _referral(error, info)
     fault, what = _FAULTS.get(name, _OTHER_FAULT)
-    return fault(f"{what}: {_describe(error)}", _ADVICE.get(name, ""))
+    return fault(f"{what}: {_describe(error, info)}", _ADVICE.get(name, ""))
 
 
-def _referral(error: Exception) -> SetupFault:
-    lines = str(_facts(error).get("info", "")).splitlines()
-    urls = [line for line in lines if line.isprintable() and "://" in line]
+def _referral(error: Exception, info: str) -> SetupFault:
+    urls = [line for line in info.splitlines() if line.isprintable() and "://" in line]
     where = ", ".join(urls)[:_MAX_INFO_CHARS] or "another server, without naming it"
     return SetupFault(
-        f"the server refers to {where}: {_describe(error)}",
+        f"the server refers to {where}: {_describe(error, info)}",
         "it does not hold the base that was searched, and referrals are not followed: correct "
         "user_base or group_base, or add the server that holds it to urls; for several domains "
         "of Active Directory, use the ports 3268 and 3269 of a global catalog",
     )
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: Exception, info: str) -> str:
     facts = _facts(error)
     name = str(facts.get("desc", type(error).__name__))
     code = facts.get("result")
-    info = str(facts.get("info", ""))[:_MAX_INFO_CHARS]
+    info = info[:_MAX_INFO_CHARS]
     parts = [f"{name} ({code})" if isinstance(code, int) and code > 0 else name]
     match = _AD_CODE.search(info)
     if match and match[1] in _AD_REASONS:

@@ -199,10 +199,12 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def _apply_defaults(cls, given: Any, info: ValidationInfo) -> Any:
         if not isinstance(given, dict):
             return given
+        setting = "secrets_dir"
         if not given:
             # The policy uses the `ldap` resolver, but the settings do not configure it. Read the
             # options from the Secret, as YuniKorn does.
             given = {"secrets_dir": DEFAULT_SECRETS}
+            setting = f"secrets_dir {DEFAULT_SECRETS}"
         folder = given.get("secrets_dir")
         from_secrets: dict[str, Any] = {}
         if isinstance(folder, str) and folder:
@@ -212,7 +214,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
                 else:
                     from_secrets = read_secrets(Path(folder))
             except BadSecrets as error:
-                raise _problem(f"secrets_dir {folder} {error}") from None
+                raise _problem(f"{setting} {error}") from None
         return {**preset_defaults(given), **from_secrets, **given}
 
     @model_validator(mode="after")
