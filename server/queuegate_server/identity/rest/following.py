@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from queuegate_server.identity.repeated_reports import RepeatedReports
 from queuegate_server.identity.resolver import CannotFollow, ChangeSink
 from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.names import FormerNames
 from queuegate_server.identity.rest.paging import ask_each
 
 MAX_AFFECTED: Final = 100
@@ -44,6 +45,7 @@ async def follow(
     query: ChangeQuery,
     sink: ChangeSink,
     names_of: Callable[[str], Awaitable[Collection[str]]],
+    former_names: FormerNames,
     *,
     interval: float,
     repeat_after: float,
@@ -56,6 +58,7 @@ async def follow(
         sink: Receives the changes.
         names_of: Returns the names by which callers know a user, if any, by the id. Raises NotFound
             or another RequestFault.
+        former_names: The names by which users were looked up.
         interval: The pause between two questions, in seconds.
         repeat_after: When a change is reported again, in seconds, because the lookup after the
             first report may have got old groups.
@@ -71,7 +74,7 @@ async def follow(
             names = await ask_each(affected.ids, names_of)
         except NotFound:
             return None  # the name of a deleted user is unknown
-        return set().union(*names.values())
+        return set().union(*names.values(), *map(former_names.of, affected.ids))
 
     reports = RepeatedReports(sink, repeat_after)
     try:

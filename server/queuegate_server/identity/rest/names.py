@@ -111,17 +111,21 @@ class FormerNames:
     is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: RestOptions) -> None:
+        self._options = options
         self._names: LRUCache[str, tuple[str, ...]] = LRUCache(MAX_FORMER_USERS)
 
     def note(self, key: str, name: str) -> None:
-        """Note by which name a user is about to be looked up."""
+        """Note by which of the provider's names a user is about to be looked up."""
+        if not self._options.follows:
+            return
+        name = name.removesuffix(self._options.user_suffix)
         names = self._names.get(key, ())
         if name not in names:
             self._names[key] = (*names, name)[-MAX_FORMER_NAMES:]
 
     def of(self, key: str) -> tuple[str, ...]:
-        """Return the names by which a user was looked up."""
+        """Return the names by which callers have known a user."""
         return self._names.get(key, ())
 
 

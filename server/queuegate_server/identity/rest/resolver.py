@@ -4,7 +4,6 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
@@ -37,11 +36,7 @@ class Provider(ABC):
     """The requests of one kind of provider. Every method raises RequestFault for every fault."""
 
     credentials: Credentials
-
-    @cached_property
-    def former_names(self) -> FormerNames:
-        """The names by which users were looked up."""
-        return FormerNames()
+    former_names: FormerNames
 
     @abstractmethod
     async def look_up(self, name: str) -> Outcome:

@@ -28,6 +28,7 @@ from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
     OTHER_SPELLING,
+    FormerNames,
     UniqueNames,
     address,
     batches,
@@ -88,6 +89,7 @@ class Tenant(Provider):
         self.credentials = TokenCache(
             self._token, lambda: version_of(self._credential), options.auth_retry_after, clock
         )
+        self.former_names = FormerNames(options)
         self._unique = UniqueNames(self._ids_of, clock)
 
     async def look_up(self, name: str) -> Outcome:
@@ -107,8 +109,7 @@ class Tenant(Provider):
             if not enabled:
                 return DISABLED
             key = text_field(user, "id", "user")
-            if self._options.follows:
-                self.former_names.note(key, name.removesuffix(self._options.user_suffix))
+            self.former_names.note(key, name)
             return KnownUser(await self._groups_of(key))
         except NotFound as fault:
             if fault.code != _ABSENT_CODE:
@@ -143,6 +144,7 @@ class Tenant(Provider):
             DeltaQueries(self._api, selected, self._changes),
             sink,
             self._names_of_user,
+            self.former_names,
             interval=options.changes_interval,
             repeat_after=options.repeat_after,
             is_vague=options.user_match == "casefold",
@@ -154,14 +156,11 @@ class Tenant(Provider):
         return body
 
     async def _names_of_user(self, key: str) -> Collection[str]:
-        """Return the name of a user, enabled or not, by the id, with any former ones.
-
-        Raises NotFound, RequestFault.
-        """
+        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
         user = await self._get("user", address(f"{self._api}/users/{segment(key)}", _USER_QUERY))
         found = user.get(self._user_field) if isinstance(user, dict) else None
         name = listed_name(found, self._options) if isinstance(found, str) else None
-        return {*self.former_names.of(key), *(() if name is None else (name,))}
+        return () if name is None else (name,)
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._options.user_name == "sam_account_name":

@@ -26,6 +26,7 @@ from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
     OTHER_SPELLING,
+    FormerNames,
     UniqueNames,
     address,
     segment,
@@ -62,6 +63,7 @@ class Realm(Provider):
             options.auth_retry_after,
             clock,
         )
+        self.former_names = FormerNames(options)
         self._unique = UniqueNames(self._paths_of, clock)
         self._shows_users_until = -math.inf
         self._protects_names_until = -math.inf
@@ -82,8 +84,7 @@ class Realm(Provider):
         if self._options.user_name == "email" and user.get("emailVerified") is not True:
             return UNVERIFIED
         key = text_field(user, "id", "user")
-        if self._options.follows:
-            self.former_names.note(key, name.removesuffix(self._options.user_suffix))
+        self.former_names.note(key, name)
         try:
             return KnownUser(await self._groups_of(key))
         except NotFound:
@@ -125,6 +126,7 @@ class Realm(Provider):
             AdminEvents(self._require_events, self._events),
             sink,
             self._names_of,
+            self.former_names,
             interval=options.changes_interval,
             repeat_after=options.changes_interval,
             is_vague=options.user_match == "casefold",
@@ -148,14 +150,10 @@ class Realm(Provider):
         return items_of(body, "events")
 
     async def _names_of(self, key: str) -> Collection[str]:
-        """Return the names of a user, enabled or not, by the id, with any former ones.
-
-        Raises NotFound, RequestFault.
-        """
+        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
         url = URL(f"{self._api}/users/{segment(key)}", encoded=True)
         user = await self._get("user", url, "view-users")
-        names = self._names.listed(user if isinstance(user, dict) else {})
-        return {*names, *self.former_names.of(key)}
+        return self._names.listed(user if isinstance(user, dict) else {})
 
     async def _groups_of(self, user: str) -> tuple[str, ...]:
         by_name = self._options.group_name == "name"

@@ -21,6 +21,7 @@ from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
     OTHER_SPELLING,
+    FormerNames,
     UniqueNames,
     address,
     batches,
@@ -61,6 +62,7 @@ class Organization(Provider):
         self.credentials = self._credentials(_SCOPES)
         # A token of its own, so that lookups do not need the right to read the log.
         self._log_credentials = self._credentials(_LOG_SCOPE)
+        self.former_names = FormerNames(options)
         self._unique = UniqueNames(self._ids_of, clock)
         self._user_field = options.user_attribute or _LOGIN
 
@@ -103,8 +105,7 @@ class Organization(Provider):
             if status not in _ENABLED:
                 raise RequestFault("user: the state of the account is unknown")
             key = text_field(user, "id", "user")
-            if self._options.follows:
-                self.former_names.note(key, name.removesuffix(self._options.user_suffix))
+            self.former_names.note(key, name)
             return KnownUser(await self._groups_of(key))
         except NotFound as fault:
             if fault.code != _ABSENT_CODE:
@@ -136,6 +137,7 @@ class Organization(Provider):
             SystemLog(self._api, options.page_size, self._events),
             sink,
             self._names_of_user,
+            self.former_names,
             interval=options.changes_interval,
             repeat_after=options.changes_interval,
             is_vague=options.user_match == "casefold",
@@ -150,13 +152,9 @@ class Organization(Provider):
         return body, _next_link(headers)
 
     async def _names_of_user(self, key: str) -> Collection[str]:
-        """Return the names of a user, enabled or not, by the id, with any former ones.
-
-        Raises NotFound, RequestFault.
-        """
+        """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
         body, _ = await self._get("user", URL(f"{self._api}/users/{segment(key)}", encoded=True))
-        names = self._names_in(body if isinstance(body, dict) else {})
-        return {*names, *self.former_names.of(key)}
+        return self._names_in(body if isinstance(body, dict) else {})
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
         if self._user_field != _LOGIN:
