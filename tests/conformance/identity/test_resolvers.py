@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import functools
 import grp
 import os
 import pwd
@@ -39,6 +40,8 @@ class Case(NamedTuple):
     unknown: tuple[str, ...]
     source: Callable[[Path], AbstractContextManager[Mapping[str, Any]]] = lambda _: nullcontext({})
     """Runs what the resolver asks, given a folder for files, and returns the settings for it."""
+    variant: str = ""
+    """What distinguishes this case from another one of the same type."""
 
 
 # A busy machine must not decide the outcome.
@@ -60,10 +63,14 @@ def ca_file(folder: Path, ca: trustme.CA) -> str:
     return str(file)
 
 
+BY_ATTRIBUTE: dict[str, Any] = {"user_name": "attribute", "user_attribute": "unixName"}
+
+
 @contextmanager
-def _keycloak(folder: Path) -> Iterator[Mapping[str, Any]]:
+def _keycloak(folder: Path, **more: Any) -> Iterator[Mapping[str, Any]]:
     realm, ca = FakeRealm(), trustme.CA()
     realm.join("sue", ("eng", "backend"), ("ops",))
+    realm.users["sue"].attributes = {"unixName": ["su", "s u:e"]}
     realm.join("tom@example.com", ("ops",))
     realm.users["off"] = User(enabled=False)
     with running_api(realm.answer, ca) as api:
@@ -74,6 +81,7 @@ def _keycloak(folder: Path) -> Iterator[Mapping[str, Any]]:
             "client_id": CLIENT,
             "client_secret_file": secret_file(folder),
             **PATIENT,
+            **more,
         }
 
 
@@ -96,9 +104,9 @@ def _entra(folder: Path) -> Iterator[Mapping[str, Any]]:
 
 
 @contextmanager
-def _okta(folder: Path) -> Iterator[Mapping[str, Any]]:
+def _okta(folder: Path, **more: Any) -> Iterator[Mapping[str, Any]]:
     organization, ca = okta.FakeOrganization(), trustme.CA()
-    organization.add_user("sue@example.com", "data", "ops")
+    organization.add_user("sue@example.com", "data", "ops", unixName="su")
     organization.add_user("off@example.com", "ops", status="SUSPENDED")
     with running_api(organization.answer, ca) as api:
         organization.url = api.url
@@ -107,6 +115,7 @@ def _okta(folder: Path) -> Iterator[Mapping[str, Any]]:
             "token_file": secret_file(folder, okta.TOKEN),
             "ca_file": ca_file(folder, ca),
             **PATIENT,
+            **more,
         }
 
 
@@ -175,6 +184,13 @@ CASES = (
         _keycloak,
     ),
     Case(
+        "keycloak",
+        dict.fromkeys(("su", "s u:e"), ("/eng/backend", "/ops")),
+        ("sue", "SU", " su", "su\n", 's"u', "s\\u", "x unixName:su", ".."),
+        functools.partial(_keycloak, **BY_ATTRIBUTE),
+        "-by-attribute",
+    ),
+    Case(
         "entra",
         {"sue@example.com": (graph.identity("data"), graph.identity("ops"))},
         ("nobody@example.com", "sue", "SUE@example.com", " sue@example.com", "off@example.com"),
@@ -186,6 +202,13 @@ CASES = (
         ("nobody@example.com", "sue", "SUE@example.com", " sue@example.com", "off@example.com"),
         _okta,
     ),
+    Case(
+        "okta",
+        {"su": ("data", "ops")},
+        ("sue@example.com", "SU", " su", "su\n", 'x" or profile.unixName eq "su', ".."),
+        functools.partial(_okta, **BY_ATTRIBUTE),
+        "-by-attribute",
+    ),
 )
 STRANGE = (
     " ", "\0", "a\0b", "\n", "../../etc/passwd", "*", "(uid=*)", "%s", "-1", "0", "\\", "'", '"',
@@ -193,7 +216,7 @@ STRANGE = (
 )  # fmt: skip
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.type)
+@pytest.fixture(params=CASES, ids=lambda case: case.type + case.variant)
 def case(request: pytest.FixtureRequest) -> Case:
     found: Case = request.param
     return found

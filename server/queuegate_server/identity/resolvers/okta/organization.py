@@ -32,7 +32,7 @@ from queuegate_server.identity.rest.names import (
     too_many_groups,
 )
 from queuegate_server.identity.rest.options import version_of
-from queuegate_server.identity.rest.paging import items_of, linked_pages
+from queuegate_server.identity.rest.paging import linked_pages
 from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, FileToken, TokenCache
 
@@ -157,18 +157,14 @@ class Organization(Provider):
         return self._names_in(body if isinstance(body, dict) else {})
 
     async def _user(self, name: str) -> Mapping[str, Any] | None:
-        if self._user_field != _LOGIN:
+        # Okta does not accept slashes and question marks in a path, even if encoded.
+        if self._user_field != _LOGIN or "/" in name or "?" in name:
             return await self._user_with(name)
-        if "/" in name or "?" in name:  # which Okta does not accept in a path, even if encoded
-            query = {"filter": f"profile.login eq {_literal(name)}", "limit": "2"}
-            body, _ = await self._get("user", address(f"{self._api}/users", query))
-            found = items_of(body, "user")
-            return found[0] if found else None
         body, _ = await self._get("user", URL(f"{self._api}/users/{segment(name)}", encoded=True))
         return body if isinstance(body, dict) else {}
 
     async def _user_with(self, name: str) -> Mapping[str, Any] | None:
-        """Return the user whose attribute has a value, or else one with another spelling."""
+        """Search for a user; return one with another spelling if there is no other."""
         query = {"search": f"profile.{self._user_field} eq {_literal(name)}"}
         same, other = None, None
         async for page in self._pages("user", "/users", query):
