@@ -25,6 +25,7 @@ from bench.replicas import NAMES, QUEUE, Replica, running_replicas
 from bench.results import Part, Table, Target
 from queuegate import aio
 from queuegate.v1 import sync_pb2
+from queuegate_server.runtime.event_loop import run_in_loop
 
 _SIZE: Final = Size(1_000, 50)
 _PROCESSES: Final = 10
@@ -265,6 +266,6 @@ def _add(table: Table, what: str, seconds: Sequence[float]) -> float:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--hold"]:
-        asyncio.run(_hold(int(sys.argv[2]), sys.argv[3:]))
+        run_in_loop(_hold(int(sys.argv[2]), sys.argv[3:]))
     else:
         main(measure, __doc__)

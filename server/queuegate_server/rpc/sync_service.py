@@ -219,16 +219,19 @@ class _Stream:
 
     def _start_lookups(self) -> None:
         while self._is_due and len(self._lookups) < LOOKUPS:
-            task = asyncio.create_task(self._look_up())
+            task = asyncio.create_task(self._look_up(*self._take_wanted()))
             self._lookups.add(task)
             task.add_done_callback(self._lookups.discard)
 
-    async def _look_up(self) -> None:
-        """Look up waiting users, one at a time."""
-        while self._is_due:
-            partition, user = next(iter(self._wanted))
-            del self._wanted[partition, user]
-            self._wanted_characters -= len(user)
+    def _take_wanted(self) -> tuple[str, str]:
+        partition, user = next(iter(self._wanted))
+        del self._wanted[partition, user]
+        self._wanted_characters -= len(user)
+        return partition, user
+
+    async def _look_up(self, partition: str, user: str) -> None:
+        """Look up a user, and then the waiting ones, one at a time."""
+        while True:
             with suppress(UnknownPartition, CannotShip):
                 # Groups from a new policy's resolver must not be sent before the policy.
                 since = await self._servicer.hub.policy_shipped()
@@ -237,6 +240,9 @@ class _Stream:
                 groups = _groups(served, resolution, self._servicer.clock())
                 self._session.offer(groups, since)
                 self._wake()
+            if not self._is_due:
+                return
+            partition, user = self._take_wanted()
 
 
 def _groups(served: ServedPartition, resolution: Resolution, now: float) -> sync_pb2.UserGroups:

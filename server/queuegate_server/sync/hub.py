@@ -72,6 +72,7 @@ class SyncHub:
         self._wake_streams: dict[Session, Callable[[], None]] = {}
         self._applied = asyncio.Event()
         self._lag_timer: asyncio.TimerHandle | None = None
+        self._waking: asyncio.Handle | None = None
         engine.on_swap(self._on_swap)
 
     @property
@@ -176,12 +177,13 @@ class SyncHub:
         return cursor_pb2.Cursor(epoch=self.log.epoch, sequence=self.log.head)
 
     def close(self) -> None:
-        """Stop shipping policies and logging slow gates."""
+        """Stop shipping policies, waking streams and logging slow gates."""
         if self._shipping is not None:
             self._shipping.cancel()
             self._shipping = None
-        if self._lag_timer is not None:
-            self._lag_timer.cancel()
+        for handle in (self._lag_timer, self._waking):
+            if handle is not None:
+                handle.cancel()
 
     def _log_lagging(self) -> None:
         """Log callers that have not confirmed a change for LAG_SECONDS."""
@@ -230,9 +232,17 @@ class SyncHub:
 
     def _wake(self) -> None:
         now = self._clock()
-        for session, wake in self._wake_streams.items():
+        for session in self._wake_streams:
             session.note_change(now)
-            wake()
+        loop = asyncio.get_running_loop()
         if self._lag_timer is None:
-            loop = asyncio.get_running_loop()
             self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
+        if self._waking is None:
+            # Sending to many gates takes a while. Let the caller start its next request first: it
+            # tells the other replicas.
+            self._waking = loop.call_soon(self._wake_all)
+
+    def _wake_all(self) -> None:
+        self._waking = None
+        for wake in self._wake_streams.values():
+            wake()

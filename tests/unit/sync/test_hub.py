@@ -210,3 +210,24 @@ async def test_a_policy_that_replaces_one_as_it_is_sent_is_waited_for(
     [part] = served.hub.shipped["default"].parts
     assert part.policy.names == ["carol"]
     assert kinds(session) == ["policy", "checkpoint"]
+
+
+async def test_who_makes_a_change_continues_before_the_gates_are_told(served: Served) -> None:
+    """In a fleet, the next request tells the other replicas, which must not wait for all gates."""
+    await served.open()
+    await asyncio.sleep(0)
+    served.woken.clear()
+    order: list[str] = []
+
+    async def tell_gates() -> None:
+        await served.woken.wait()
+        order.append("gates")
+
+    async def tell_replicas() -> None:
+        order.append("replicas")
+
+    gates = asyncio.create_task(tell_gates())
+    await asyncio.sleep(0)
+    served.hub.invalidate("default", ["sam"])
+    await asyncio.gather(asyncio.create_task(tell_replicas()), gates)
+    assert order == ["replicas", "gates"]

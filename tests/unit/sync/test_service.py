@@ -16,11 +16,14 @@ from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.errors import Draining, to_status
 from queuegate_server.rpc.report_recorder import ReportRecorder
-from queuegate_server.rpc.sync_service import SyncServicer
+from queuegate_server.rpc.sync_service import LOOKUPS, SyncServicer, _Stream
 from queuegate_server.sync.hub import SyncHub
+from queuegate_server.sync.session import SyncRights
 from queuegate_server.throttling import ByteBudget
 from tests.support.snapshots import groups_named_as_users, zero
 from tests.support.sync_stream import sync_request
+
+RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 
 
 def servicer_of(hub: SyncHub, engine: Engine, recorder: ReportRecorder | None) -> SyncServicer:
@@ -86,4 +89,20 @@ async def test_a_report_that_cannot_be_recorded_ends_the_stream() -> None:
             [_ async for _ in servicer.Sync(requests(), trusted=True)]
     assert to_status(caught.value).code is grpc.StatusCode.INTERNAL
     assert hub.streams.total() == 0
+    hub.close()
+
+
+@pytest.mark.parametrize(("users", "at_once"), [(1, 1), (3, 3), (LOOKUPS + 5, LOOKUPS)])
+async def test_each_user_is_looked_up_by_one_task(users: int, at_once: int) -> None:
+    engine = Engine(zero)
+    hub = SyncHub(engine, zero, b"12345678")
+    servicer = servicer_of(hub, engine, None)
+    session = await hub.open_session(RIGHTS, "loopback", lambda: None)
+    stream = _Stream(servicer, session, lambda: None)
+    stream._want([("default", f"user {number}") for number in range(users)])
+    assert len(stream._lookups) == at_once
+    while stream._lookups:
+        await asyncio.wait(stream._lookups)
+    assert session.offered == users
+    hub.close_session(session)
     hub.close()
