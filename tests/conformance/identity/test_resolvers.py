@@ -22,10 +22,10 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Resolver
-from tests.support.fakes import graph, okta
+from tests.support.fakes import graph, keycloak, okta
 from tests.support.fakes.clock import ManualClock
-from tests.support.fakes.keycloak import CLIENT, SECRET, FakeRealm, User
-from tests.support.fakes.rest_api import running_api
+from tests.support.fakes.keycloak import FakeRealm, User
+from tests.support.fakes.rest_api import PATIENT, ca_file, running_api, secret_file
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers import slapd
 
@@ -44,25 +44,6 @@ class Case(NamedTuple):
     """What distinguishes this case from another one of the same type."""
 
 
-# A busy machine must not decide the outcome.
-PATIENT = {"connect_timeout": 30, "request_timeout": 30, "lookup_timeout": 60}
-
-
-def secret_file(folder: Path, secret: str = SECRET) -> str:
-    """Return the path of a new file with a secret."""
-    file = folder / "secret"
-    file.write_text(secret)
-    file.chmod(0o600)
-    return str(file)
-
-
-def ca_file(folder: Path, ca: trustme.CA) -> str:
-    """Return the path of a new file with the certificate of an authority."""
-    file = folder / "ca.pem"
-    ca.cert_pem.write_to_path(str(file))
-    return str(file)
-
-
 BY_ATTRIBUTE: dict[str, Any] = {"user_name": "attribute", "user_attribute": "unixName"}
 
 
@@ -75,11 +56,9 @@ def _keycloak(folder: Path, **more: Any) -> Iterator[Mapping[str, Any]]:
     realm.users["off"] = User(enabled=False)
     with running_api(realm.answer, ca) as api:
         yield {
-            "url": api.url,
+            **keycloak.settings(api.url),
+            "client_secret_file": secret_file(folder, keycloak.SECRET),
             "ca_file": ca_file(folder, ca),
-            "realm": "corp",
-            "client_id": CLIENT,
-            "client_secret_file": secret_file(folder),
             **PATIENT,
             **more,
         }
@@ -93,11 +72,8 @@ def _entra(folder: Path) -> Iterator[Mapping[str, Any]]:
     with running_api(tenant.answer, ca) as api:
         tenant.url = api.url
         yield {
-            "tenant": graph.TENANT,
-            "client_id": graph.CLIENT,
+            **graph.settings(api.url),
             "client_secret_file": secret_file(folder, graph.SECRET),
-            "login_url": api.url,
-            "graph_url": api.url,
             "ca_file": ca_file(folder, ca),
             **PATIENT,
         }

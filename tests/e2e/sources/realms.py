@@ -6,7 +6,7 @@ from typing import Any
 
 import trustme
 
-from tests.conformance.identity.test_resolvers import PATIENT, ca_file, secret_file
+from tests.support.fakes.rest_api import PATIENT, ca_file, secret_file
 from tests.support.servers.keycloak import Keycloak
 
 CLIENT = "queuegate"

@@ -12,11 +12,10 @@ import trustme
 
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from queuegate_server.identity.rest.resolver import RestResolver
-from tests.conformance.identity.test_resolvers import PATIENT
-from tests.conformance.identity.test_resolvers import secret_file as write_secret
+from tests.support.fakes import rest_api
 from tests.support.fakes.clock import ManualClock
-from tests.support.fakes.keycloak import CLIENT, SECRET, FakeRealm, User
-from tests.support.fakes.rest_api import RestApi, running_api
+from tests.support.fakes.keycloak import SECRET, FakeRealm, User, settings
+from tests.support.fakes.rest_api import PATIENT, RestApi, running_api
 
 Build = Callable[..., Awaitable[RestResolver[Any]]]
 
@@ -33,9 +32,7 @@ def ca() -> trustme.CA:
 
 @pytest.fixture(scope="session")
 def ca_file(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("ca") / "ca.pem"
-    ca.cert_pem.write_to_path(str(file))
-    return file
+    return Path(rest_api.ca_file(tmp_path_factory.mktemp("ca"), ca))
 
 
 @pytest.fixture
@@ -57,7 +54,7 @@ def api(realm: FakeRealm, ca: trustme.CA) -> Iterator[RestApi]:
 
 @pytest.fixture
 def secret_file(tmp_path: Path) -> Path:
-    return Path(write_secret(tmp_path, f"{SECRET}\n"))
+    return Path(rest_api.secret_file(tmp_path, f"{SECRET}\n"))
 
 
 @pytest.fixture
@@ -69,12 +66,7 @@ def kind() -> Any:
 @pytest.fixture
 def given(api: RestApi, secret_file: Path) -> dict[str, Any]:
     """The settings without which no resolver can ask the fake."""
-    return {
-        "url": api.url,
-        "realm": "corp",
-        "client_id": CLIENT,
-        "client_secret_file": secret_file,
-    }
+    return {**settings(api.url), "client_secret_file": secret_file}
 
 
 @pytest.fixture

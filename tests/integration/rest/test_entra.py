@@ -25,7 +25,6 @@ from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolvers.entra.options import CLOUDS, EntraOptions
 from queuegate_server.identity.resolvers.entra.resolver import EntraResolver
-from tests.conformance.identity.test_resolvers import secret_file
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.fakes.assertions import PSS, pem, verified
@@ -40,8 +39,9 @@ from tests.support.fakes.graph import (
     FakeTenant,
     error,
     identity,
+    settings,
 )
-from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
+from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api, secret_file
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -74,13 +74,7 @@ def kind() -> type[EntraResolver]:
 
 @pytest.fixture
 def given(api: RestApi, tmp_path: Path) -> dict[str, Any]:
-    return {
-        "tenant": TENANT,
-        "client_id": CLIENT,
-        "client_secret_file": secret_file(tmp_path, SECRET),
-        "login_url": api.url,
-        "graph_url": api.url,
-    }
+    return {**settings(api.url), "client_secret_file": secret_file(tmp_path, SECRET)}
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
 from queuegate_server.identity.resolvers.okta.resolver import OktaResolver
-from tests.conformance.identity.test_resolvers import secret_file
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.okta import TOKEN, FakeOrganization, error
-from tests.support.fakes.rest_api import Reply, RestApi, running_api
+from tests.support.fakes.rest_api import Reply, RestApi, running_api, secret_file
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 

@@ -99,16 +99,9 @@ def settings(providers: Mapping[str, RestApi], ca_file: Path, folder: Path) -> P
     """Write the settings of a server with a partition for each provider."""
     urls = {kind: api.url for kind, api in providers.items()}
     given: dict[str, dict[str, Any]] = {
-        "keycloak": {"url": urls["keycloak"], "realm": "corp", "client_id": keycloak.CLIENT},
-        **{
-            kind: {
-                "login_url": urls[kind],
-                "graph_url": urls[kind],
-                "tenant": graph.TENANT,
-                "client_id": graph.CLIENT,
-            }
-            for kind in ("entra", "entra_federated")
-        },
+        "keycloak": keycloak.settings(urls["keycloak"]),
+        "entra": graph.settings(urls["entra"]),
+        "entra_federated": graph.settings(urls["entra_federated"]),
         "okta": {"url": urls["okta"]},
         "okta_app": {"url": urls["okta_app"], "client_id": okta.CLIENT},
     }

@@ -22,6 +22,11 @@ API = "/v1.0"
 Item = dict[str, Any]
 
 
+def settings(url: str) -> dict[str, Any]:
+    """Return the settings of a resolver, without those of its credentials and of TLS."""
+    return {"tenant": TENANT, "client_id": CLIENT, "login_url": url, "graph_url": url}
+
+
 def identity(name: str) -> str:
     """Return the id of a user or group."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))

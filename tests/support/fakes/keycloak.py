@@ -17,6 +17,11 @@ TOKEN = "token-of-the-client"
 API = "/admin/realms/corp"
 
 
+def settings(url: str) -> dict[str, Any]:
+    """Return the settings of a resolver, without those of its secret and of TLS."""
+    return {"url": url, "realm": "corp", "client_id": CLIENT}
+
+
 @dataclass
 class User:
     groups: list[str] = field(default_factory=list)

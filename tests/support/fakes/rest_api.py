@@ -1,4 +1,7 @@
-"""An HTTP server of an API, in threads, whose answers are computed and can be made faulty."""
+"""An HTTP server of an API, in threads, whose answers are computed and can be made faulty.
+
+All resolvers that ask one need the settings and files at the top.
+"""
 
 import json
 import ssl
@@ -7,12 +10,30 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import trustme
 
 JSON = "application/json"
+# A busy machine must not decide the outcome.
+PATIENT = {"connect_timeout": 30, "request_timeout": 30, "lookup_timeout": 60}
+
+
+def secret_file(folder: Path, secret: str) -> str:
+    """Return the path of a new file with a secret."""
+    file = folder / "secret"
+    file.write_text(secret)
+    file.chmod(0o600)
+    return str(file)
+
+
+def ca_file(folder: Path, ca: trustme.CA) -> str:
+    """Return the path of a new file with the certificate of an authority."""
+    file = folder / "ca.pem"
+    ca.cert_pem.write_to_path(str(file))
+    return str(file)
 
 
 @dataclass(frozen=True)
