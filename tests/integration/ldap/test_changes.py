@@ -311,6 +311,30 @@ def test_source_check_says_whether_changes_can_be_followed(
     assert done.exit_code == (0 if follows else 1)
 
 
+@pytest.mark.parametrize(
+    ("database", "message"),
+    [
+        (UNLIMITED, r"Critical extension is unavailable \(12\).* \(enable it \(OpenLDAP: overlay"),
+        (SYNCPROV + UNLIMITED.replace("unlimited", "3"), r"raise it for the bind account\)"),
+    ],
+    ids=["the database lacks the overlay", "size limit"],
+)
+async def test_a_directory_that_is_not_set_up(
+    ca: trustme.CA, tmp_path: Path, resolver: Build, database: str, message: str
+) -> None:
+    with running_slapd(
+        tmp_path / "slapd",
+        ca,
+        entries.standard(),
+        more_globals="moduleload syncprov",
+        more_database=database,
+    ) as slapd:
+        built = await resolver(slapd, **FOLLOW)
+        assert built.changes is not None
+        with pytest.raises(CannotFollow, match=message):
+            await built.changes(Sink())
+
+
 async def test_bases_and_attributes(source: Slapd, resolver: Build) -> None:
     """Users elsewhere do not count, and groups of any kind do."""
     sink = Sink()

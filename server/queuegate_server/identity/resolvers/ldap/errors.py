@@ -71,8 +71,8 @@ _FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {
 _OTHER_FAULT: Final = (SetupFault, "the server refused the request")
 _TLS_REQUIRED: Final = "the directory requires TLS: use ldaps:// or start_tls: true"
 _ADVICE: Final[Mapping[str, str]] = {
-    "SIZELIMIT_EXCEEDED": "raise it",
-    "ADMINLIMIT_EXCEEDED": "raise it",
+    "SIZELIMIT_EXCEEDED": "raise it for the bind account",
+    "ADMINLIMIT_EXCEEDED": "raise it for the bind account",
     "NO_SUCH_OBJECT": "check user_base, group_base and the rights of the bind account",
     "INVALID_CREDENTIALS": "check bind_dn and the password in bind_password_file",
     "INSUFFICIENT_ACCESS": "grant the bind account the right to search and read there, and check "

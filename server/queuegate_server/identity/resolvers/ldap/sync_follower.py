@@ -201,6 +201,8 @@ class _Stream:
             )
         except AccessDenied as fault:
             raise SetupFault(fault.detail, _DENIED) from None
+        except SetupFault as fault:
+            raise SetupFault(fault.detail, fault.advice or _ADVICE) from None
         raise ServerFault("the server has ended the synchronization", _ADVICE)
 
     def _receive(self, message: tuple[Any, Any, Sequence[Any]]) -> None:
