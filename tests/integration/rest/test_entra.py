@@ -346,6 +346,12 @@ def test_certificates_that_cannot_be_used(
         ({"graph_url": "http://graph.example.com"}, "without encryption"),
         ({"tenant": "a/b"}, "is not a tenant: write its ID"),
         ({"tenant": ".."}, "is not a tenant: write its ID"),
+        ({"tenant": "common"}, "stands for many tenants"),
+        ({"graph_url": "https://graph.example.com/v1.0/"}, "write the address without it"),
+        (
+            {"login_url": "https://login.example.com/corp"},
+            "has a path: write",
+        ),
         ({"client_id": "x y"}, "is not the ID of an application"),
         ({"cloud": "mars"}, "global"),
     ],
@@ -356,6 +362,12 @@ def test_settings_that_cannot_work(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         options(**settings)
+
+
+def test_a_suffix_that_the_names_do_not_have(options: Callable[..., EntraOptions]) -> None:
+    for name, keys in (("upn", set()), ("sam_account_name", {"user_suffix"})):
+        built = options(user_name=name, user_suffix="@example.com")
+        assert built.contradictions().keys() & {"user_suffix"} == keys
 
 
 def test_clouds(options: Callable[..., EntraOptions]) -> None:

@@ -299,6 +299,8 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
     [
         ({"url": "http://example.okta.com"}, "without encryption"),
         ({"url": "https://a:b@example.okta.com"}, "user or password"),
+        ({"url": "https://example.okta.com/api/v1"}, "has a path: write the address without it"),
+        ({"url": "https://example-admin.okta.com"}, "write it without -admin"),
         ({"token_file": __file__}, "no secret"),
         ({"user_name": "attribute"}, "set both or neither"),
         ({"user_attribute": "unixName"}, "set both or neither"),

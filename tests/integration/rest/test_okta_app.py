@@ -139,8 +139,8 @@ async def test_applications_that_are_not_set_up(
     [
         ({"token_file": None, "private_key_file": None, "client_id": None}, "set either"),
         ({"client_id": None}, "set both or neither"),
-        ({"key_id": "a key"}, "pattern"),
-        ({"client_id": ""}, "pattern"),
+        ({"key_id": "a key"}, "is not an ID"),
+        ({"client_id": ""}, "is not an ID"),
         ({"private_key_file": __file__}, "does not contain a private key"),
     ],
     ids=str,

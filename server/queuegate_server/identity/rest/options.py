@@ -86,7 +86,14 @@ def in_form(pattern: str, form: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _check_origin(text: str) -> str:
+    if parse_address(text).raw_path.strip("/"):
+        raise ValueError("has a path: write the address without it")
+    return text
+
+
 Address = Annotated[str, check_with(parse_address)]
+Origin = Annotated[Address, AfterValidator(_check_origin)]
 ProxyAddress = Annotated[str, check_with(_parse_proxy)]
 ReadableFile = Annotated[Path, check_file(check_not_empty)]
 SecretFile = Annotated[Path, check_file(parse_secret)]

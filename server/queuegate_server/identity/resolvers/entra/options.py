@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from queuegate_server.config_fields import Duration, check_file
 from queuegate_server.identity.rest.assertion import parse_certificate
 from queuegate_server.identity.rest.options import (
     Address,
+    Origin,
     RestOptions,
     SecretFile,
     in_form,
@@ -38,12 +39,29 @@ CLOUDS: Final[Mapping[str, CloudAddresses]] = {
     ),
 }
 
+_OF_MANY_TENANTS: Final = frozenset({"common", "consumers", "organizations"})
+_VERSIONS: Final = frozenset({"v1.0", "beta"})
+
+
+def _check_tenant(name: str) -> str:
+    if name.lower() in _OF_MANY_TENANTS:
+        raise ValueError("stands for many tenants: write the ID or a domain of yours")
+    return name
+
+
+def _check_graph_url(text: str) -> str:
+    if parse_address(text).raw_path.rpartition("/")[2] in _VERSIONS:
+        raise ValueError("ends with the version of the API: write the address without it")
+    return text
+
+
 _TENANT: Final = r"^[A-Za-z0-9][A-Za-z0-9.-]*$"
 _CLIENT: Final = r"^[A-Za-z0-9-]+$"
 TenantName = Annotated[
     str,
     Field(max_length=255, json_schema_extra={"pattern": _TENANT}),
     in_form(_TENANT, "is not a tenant: write its ID, or a domain like example.com"),
+    AfterValidator(_check_tenant),
 ]
 CertificateFile = Annotated[Path, check_file(parse_certificate)]
 ClientName = Annotated[
@@ -72,9 +90,9 @@ class EntraOptions(RestOptions):
     Instead of client_secret_file."""
     cloud: Literal["global", "us_government", "us_government_dod", "china"] = "global"
     """The cloud of the tenant. us_government: GCC High; us_government_dod: DoD."""
-    login_url: Address | None = None
+    login_url: Origin | None = None
     """Where tokens are issued, if cloud does not fit."""
-    graph_url: Address | None = None
+    graph_url: Annotated[Address, AfterValidator(_check_graph_url)] | None = None
     """Where Microsoft Graph is served, if cloud does not fit."""
     user_name: Literal["upn", "sam_account_name"] = "upn"
     """What callers call a user by. sam_account_name: the name in the Active Directory from which
@@ -130,4 +148,7 @@ class EntraOptions(RestOptions):
             )
             remedy = "set groups: synced, set group_name: id, or forbid users to create groups"
             result["group_name"] = message, remedy
+        if self.user_name == "sam_account_name" and self.user_suffix.startswith("@"):
+            message = "user_suffix makes names into UPNs, but user_name is sam_account_name"
+            result["user_suffix"] = message, "set user_name: upn, or delete user_suffix"
         return result

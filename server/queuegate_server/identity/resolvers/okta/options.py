@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from queuegate_server.config_fields import Duration, check_file
 from queuegate_server.identity.rest.assertion import parse_private_key
 from queuegate_server.identity.rest.options import (
-    Address,
+    Origin,
     RestOptions,
     SecretFile,
     check_user_attribute,
@@ -18,7 +18,12 @@ from queuegate_server.identity.rest.options import (
 )
 
 PrivateKeyFile = Annotated[Path, check_file(parse_private_key)]
-Identifier = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=255)]
+_IDENTIFIER: Final = r"^[!-~]+$"
+Identifier = Annotated[
+    str,
+    Field(max_length=255, json_schema_extra={"pattern": _IDENTIFIER}),
+    in_form(_IDENTIFIER, "is not an ID: copy it from Okta, without blanks"),
+]
 _ATTRIBUTE: Final = r"^[A-Za-z][A-Za-z0-9_]*$"
 AttributeName = Annotated[
     str,
@@ -27,12 +32,19 @@ AttributeName = Annotated[
 ]
 
 
+def _check_url(text: str) -> str:
+    host = parse_address(text).host or ""
+    if "-admin.okta" in host:
+        raise ValueError("is the address of the admin console: write it without -admin")
+    return text
+
+
 class OktaOptions(RestOptions):
     """Settings for the `okta` resolver. Durations in seconds."""
 
     issuer_settings = "url"
     private_files = ("token_file", "private_key_file")
-    url: Address
+    url: Annotated[Origin, AfterValidator(_check_url)]
     """The address of the Okta organization, such as https://example.okta.com."""
     token_file: SecretFile | None = None
     """A file with an API token, read again when it changes."""
