@@ -74,6 +74,21 @@ def test_a_resolver_that_fails_to_follow(config: Path, monkeypatch: pytest.Monke
     assert output.endswith("changes: cannot be followed: the resolver failed: KeyError\n")
 
 
+def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
+    realm.users["alice"].attributes = {"unixName": ["al"]}
+    asks: list[str] = []
+    for setting in ("user_name=attribute", "user_attribute=unixName"):
+        asks += ["--set", f"resolvers.corp.{setting}"]
+    status, output = run(config, *asks, "corp", "al")
+    assert status == 0, output
+    assert "ok    user profile" in output
+    assert "groups (2): /eng/backend/db, /ops" in output
+    realm.profile = {"unmanagedAttributePolicy": "ENABLED"}
+    status, output = run(config, *asks, "corp", "al")
+    assert status == 1
+    assert "users may edit their own unixName" in output
+
+
 def test_an_unknown_user(config: Path) -> None:
     status, output = run(config, "corp", "nobody")
     assert status == 1
