@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from queuegate_server.identity.resolver import CannotFollow
-from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, Changes
+from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, NEW_FOR, Changes
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_entra import api, given, kind
 from tests.support.change_sink import Sink, following
@@ -38,6 +39,13 @@ def changed_group(*members: Any, **more: Any) -> dict[str, Any]:
     return {"id": identity("data"), "members@delta": list(members), **more}
 
 
+def created(at: datetime) -> dict[str, Any]:
+    return {"createdDateTime": at.isoformat().replace("+00:00", "Z"), "securityEnabled": True}
+
+
+NEW = created(datetime.now(UTC) + timedelta(days=1))  # however long the tests take
+
+
 @pytest.fixture
 def tenant() -> FakeTenant:
     tenant = FakeTenant()
@@ -65,6 +73,14 @@ def follower(resolver: Build) -> Build:
         ("groups", changed_group("text"), None),
         ("groups", changed_group(displayName="renamed"), None),
         ("groups", changed_group(securityEnabled=False), None),
+        ("groups", changed_group(member(ALICE), **NEW), {ALICE}),
+        ("groups", changed_group(**NEW), set()),
+        ("groups", changed_group(member("nested", GROUP), **NEW), None),
+        ("groups", changed_group(**NEW, **GONE), None),
+        ("groups", changed_group(member(ALICE), **created(datetime.now(UTC) - NEW_FOR)), None),
+        ("groups", changed_group(member(ALICE), **created(datetime.now())), None),  # noqa: DTZ005
+        ("groups", changed_group(member(ALICE), createdDateTime="soon"), None),
+        ("groups", changed_group(member(ALICE), createdDateTime=7), None),
         ("groups", {"id": identity("data"), **GONE}, None),
         ("groups", {"id": identity("data"), "members@delta": {}}, None),
         ("users", {"id": identity(ALICE), "accountEnabled": False}, {ALICE}),

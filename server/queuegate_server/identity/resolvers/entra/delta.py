@@ -1,13 +1,15 @@
 """The changes of a tenant, as delta queries of Microsoft Graph show them.
 
 A delta query names the groups, or users, that have changed since the link that the answer before
-ended with. Members who were added to a group or removed from it are listed one by one. For other
-changes of groups, everybody is affected, because their members are not listed.
+ended with. Members who were added to a group or removed from it are listed one by one, and so are
+those of a new group. For other changes of groups, everybody is affected, because their members are
+not listed.
 """
 
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from yarl import URL
@@ -19,7 +21,11 @@ from queuegate_server.identity.rest.paging import items_of, next_page
 
 MAX_PAGES: Final = 100
 """If there are more pages of changes, everybody is affected."""
+NEW_FOR: Final = timedelta(minutes=15)
+"""How long after its creation a group counts as new. Answers lag behind, as clocks may."""
 _MEMBERS: Final = "members@delta"
+_CREATED: Final = "createdDateTime"
+"""A property that never changes, so that it is sent only for new groups."""
 _REMOVED: Final = "@removed"
 _USER: Final = "#microsoft.graph.user"
 _GROUP: Final = "#microsoft.graph.group"
@@ -108,18 +114,28 @@ class Changes:
     def __init__(self) -> None:
         self.ids: dict[str, None] = {}
         self.is_all = False
+        self._new_since = datetime.now(UTC) - NEW_FOR
 
     def add(self, kind: str, item: Mapping[str, Any]) -> None:
         """Add who is affected by a changed user or group."""
-        properties = item.keys() - {"id", _MEMBERS}
+        has_properties = any(not name.startswith("@") for name in item.keys() - {"id", _MEMBERS})
         if kind == "users" and _REMOVED not in item:
             self._add_user(item)
-        elif any(not name.startswith("@") or name == _REMOVED for name in properties):
+        elif _REMOVED in item or (has_properties and not self._is_new(item)):
             self.is_all = True
         else:
             members = item.get(_MEMBERS, [])
             for member in members if isinstance(members, list) else [None]:
                 self._add_member(member)
+
+    def _is_new(self, group: Mapping[str, Any]) -> bool:
+        """Return whether a group is new. The time is compared as well, in case the server sends
+        properties that have not changed.
+        """
+        try:
+            return datetime.fromisoformat(str(group.get(_CREATED))) > self._new_since
+        except (ValueError, TypeError):
+            return False
 
     def _add_member(self, member: object) -> None:
         given = member if isinstance(member, dict) else {}

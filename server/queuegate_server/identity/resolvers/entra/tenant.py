@@ -64,11 +64,7 @@ _SELECT_GROUP: Final = (
 )
 
 _USER_CHANGES: Final = "userPrincipalName,accountEnabled,onPremisesSamAccountName"
-_GROUP_CHANGES: Final = {
-    "id": "members,securityEnabled,onPremisesSyncEnabled",
-    "display_name": "members,securityEnabled,onPremisesSyncEnabled,displayName",
-    "sam_account_name": "members,securityEnabled,onPremisesSyncEnabled,onPremisesSamAccountName",
-}
+_GROUP_CHANGES: Final = "members,createdDateTime,securityEnabled,onPremisesSyncEnabled"
 
 
 class Tenant(Provider):
@@ -139,7 +135,8 @@ class Tenant(Provider):
     async def follow(self, sink: ChangeSink) -> None:
         """Follow the tenant's changes until cancelled. Raises CannotFollow."""
         options = self._options
-        selected = {"groups": _GROUP_CHANGES[options.group_name], "users": _USER_CHANGES}
+        name = "" if options.group_name == "id" else f",{self._group_field}"
+        selected = {"groups": _GROUP_CHANGES + name, "users": _USER_CHANGES}
         await follow(
             DeltaQueries(self._api, selected, self._changes),
             sink,
