@@ -209,7 +209,7 @@ $(CHECK): tests/requirements.txt pyproject.toml | $(BIN)/pip
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(TEST): $(CHECK) deploy/image-requirements.txt
+$(TEST): $(CHECK) deploy/image-requirements.txt tests/support/install-programs
 	@PYTHON=$(BIN)/python tests/support/install-programs test
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) install --require-hashes --no-build-isolation -r deploy/image-requirements.txt $(SHOWN)

@@ -10,7 +10,7 @@ import yaml
 import queuegate
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from tests.support.change_sink import Sink, following
+from tests.support.change_sink import ALL, Sink, following
 from tests.support.servers import dirsrv
 from tests.support.servers.dirsrv import (
     ACCOUNTS,
@@ -19,6 +19,7 @@ from tests.support.servers.dirsrv import (
     group,
     group_dn,
     member,
+    replicate,
     running_dirsrv,
     user,
     user_dn,
@@ -131,6 +132,31 @@ async def test_a_preserved_user(source: Dirsrv, ldap_resolver: Build) -> None:
         for name in ("lonely", "kept"):
             source.modify(rename(user_dn(name), f"uid={name}", below=DELETED))
             await sink.until(name)
+
+
+async def test_changes_on_another_server(tmp_path: Path, ldap_resolver: Build) -> None:
+    """FreeIPA replicates changes among its servers."""
+    with (
+        running_dirsrv(tmp_path / "first", ENTRIES) as first,
+        running_dirsrv(tmp_path / "second", "") as second,
+    ):
+        replicate(first, second)
+        resolver = await ldap_resolver(second, changes_of_users=True)
+        sink = Sink()
+        async with following(resolver, sink):
+            # A group and its member, whose memberOf changes, may be reported one after the other.
+            for name, ldif in (
+                ("carol", member("data", "add", user_dn("carol"))),
+                ("alice", member("data", "delete", user_dn("alice"))),
+                ("dave", rename(group_dn("other"), "cn=others")),
+                ("erin", user("erin")),
+                ("bob", delete(user_dn("bob"))),
+            ):
+                assert name not in sink.names()
+                first.modify(ldif)
+                while name not in sink.names():
+                    await sink.change()
+        assert ALL not in sink.reports
 
 
 def test_a_server_denies_who_has_left(source: Dirsrv, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import getpass
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ ADMIN: Final = "cn=Directory Manager"
 _ADMIN_PASSWORD: Final = "adminpw"
 _START_SECONDS: Final = 120
 
+_DEFAULTS: Final = Path("/usr/share/dirsrv/inf/defaults.inf")
 _TEMPLATE: Final = Path("/usr/share/dirsrv/data/template-dse.ldif")
 CONTENT_SYNC: Final = "Content Synchronization"
 RETRO_CHANGELOG: Final = "Retro Changelog Plugin"
@@ -72,6 +72,8 @@ cn: {suffix}
 nsslapd-state: backend
 nsslapd-backend: userRoot
 """
+_TREE: Final = f'cn="{SUFFIX}",cn=mapping tree,cn=config'
+_REPLICATOR: Final = "cn=replicator,cn=config"
 _READ: Final = (
     '(targetattr != "userPassword")(version 3.0; acl "read"; allow (read, search) '
     f'userdn = "ldap:///{SERVICE}";)'
@@ -99,12 +101,15 @@ class Dirsrv:
             ["pwdhash", "-s", "SSHA512", _ADMIN_PASSWORD],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
+        release = re.search(r"^version = ([0-9]+)", _DEFAULTS.read_text(), re.MULTILINE)
+        assert release
         values: dict[str, object] = {
             "config_dir": self._config,
             "cert_dir": self._config,
             "schema_dir": self._config / "schema",
             "db_home_dir": folder / "db",
-            "db_lib": "mdb",
+            # As the package's own `dscreate`: LMDB is experimental before release 3.
+            "db_lib": "mdb" if int(release[1]) >= 3 else "bdb",
             "ds_passwd": hashed.stdout.strip(),
             "ds_port": self.port,
             "ds_suffix": SUFFIX,
@@ -154,9 +159,19 @@ class Dirsrv:
         done = self._tool("ldapmodify", "-a", ldif=ldif)
         assert done.returncode == 0, done.stderr.decode()
 
-    def _tool(self, *command: str, ldif: str = "") -> subprocess.CompletedProcess[bytes]:
+    def read(self, dn: str, attribute: str) -> str:
+        """Return an attribute of an entry, as LDIF."""
+        done = self._tool(
+            "ldapsearch", "-LLL", "-b", dn, "-s", "base", "-o", "ldif-wrap=no", attribute
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def _tool(
+        self, tool: str, *arguments: str, ldif: str = ""
+    ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [*command, "-x", "-H", self.url, "-D", ADMIN, "-w", _ADMIN_PASSWORD],
+            [tool, "-x", "-H", self.url, "-D", ADMIN, "-w", _ADMIN_PASSWORD, *arguments],
             input=ldif.encode(),
             capture_output=True,
             check=False,
@@ -164,15 +179,15 @@ class Dirsrv:
         )
 
     def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        """End the server as an administrator does, which takes seconds."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(_START_SECONDS)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 def settings(folder: Path, server: Dirsrv) -> dict[str, Any]:
@@ -270,4 +285,48 @@ def running_dirsrv(folder: Path, ldif: str, *, without: Sequence[str] = ()) -> I
         server.modify(_base() + ldif)
         yield server
     finally:
-        server.stop()
+        server.kill()
+
+
+def replicate(first: Dirsrv, second: Dirsrv) -> None:
+    """Replace the entries of the second server by those of the first, which then sends changes."""
+    for number, server in enumerate((first, second), 1):
+        server.modify(
+            entry(
+                _REPLICATOR,
+                ("objectClass", "person"),
+                ("cn", "replicator"),
+                ("sn", "replicator"),
+                ("userPassword", PASSWORD),
+            )
+            + entry(
+                f"cn=replica,{_TREE}",
+                ("objectClass", "nsds5replica"),
+                ("cn", "replica"),
+                ("nsDS5ReplicaRoot", SUFFIX),
+                ("nsDS5ReplicaId", str(number)),
+                ("nsDS5ReplicaType", "3"),
+                ("nsDS5Flags", "1"),
+                ("nsDS5ReplicaBindDN", _REPLICATOR),
+            )
+        )
+    agreement = f"cn=agreement,cn=replica,{_TREE}"
+    first.modify(
+        entry(
+            agreement,
+            ("objectClass", "nsds5replicationagreement"),
+            ("cn", "agreement"),
+            ("nsDS5ReplicaRoot", SUFFIX),
+            ("nsDS5ReplicaHost", "127.0.0.1"),
+            ("nsDS5ReplicaPort", str(second.port)),
+            ("nsDS5ReplicaTransportInfo", "LDAP"),
+            ("nsDS5ReplicaBindMethod", "SIMPLE"),
+            ("nsDS5ReplicaBindDN", _REPLICATOR),
+            ("nsDS5ReplicaCredentials", PASSWORD),
+            ("nsds5BeginReplicaRefresh", "start"),
+        )
+    )
+    end = time.monotonic() + _START_SECONDS
+    while "succeeded" not in (status := first.read(agreement, "nsds5replicaLastInitStatus")):
+        assert time.monotonic() < end, status
+        time.sleep(0.05)
