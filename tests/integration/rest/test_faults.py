@@ -438,6 +438,16 @@ def test_settings_without_an_effect(options: Callable[..., KeycloakOptions]) -> 
     assert "set changes" in remedy
 
 
+async def test_a_proxy_that_does_not_connect(resolver: Build, api: RestApi) -> None:
+    """It answers CONNECT like any request, and then does not pass TLS on."""
+    with running_api(lambda _: Reply(200, b"hello", HTML, cut=5)) as proxy:
+        outcome = await (await resolver(proxy=proxy.url)).resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    address = api.url.removeprefix("https://")
+    assert f"cannot connect to {address} through the proxy: " in outcome.detail
+    assert "(check proxy)" in outcome.detail
+
+
 async def test_a_proxy(
     resolver: Build, realm: FakeRealm, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -102,12 +102,6 @@ def running_api(answer: Answer, ca: trustme.CA | None = None, port: int = 0) -> 
         def log_message(self, *_: Any) -> None:
             pass
 
-        def do_GET(self) -> None:
-            self._serve()
-
-        def do_POST(self) -> None:
-            self._serve()
-
         def _serve(self) -> None:
             length = int(self.headers.get("Content-Length", "0"))
             body = self.rfile.read(length).decode()
@@ -134,6 +128,8 @@ def running_api(answer: Answer, ca: trustme.CA | None = None, port: int = 0) -> 
             self.wfile.write(content[: reply.cut])
             self.wfile.flush()
             self.close_connection |= reply.cut is not None
+
+        do_GET = do_POST = do_CONNECT = _serve  # noqa: N815 - names that the base class calls
 
     class Server(ThreadingHTTPServer):
         request_queue_size = 256

@@ -272,11 +272,13 @@ class RestClient:
                 f"{what}: the proxy refused the connection ({error.status})", "check proxy"
             )
         if isinstance(error, aiohttp.ClientConnectorError):
-            is_proxy = self.options.proxy is not None
-            peer = f"{'the proxy ' if is_proxy else ''}{quoted(error.host)}:{error.port}"
+            peer, proxy = f"{quoted(error.host)}:{error.port}", self.options.proxy
+            if proxy is not None:
+                is_proxy = (error.host, error.port) == (URL(proxy).host, URL(proxy).port)
+                peer = f"the proxy {peer}" if is_proxy else f"{peer} through the proxy"
             return RequestFault(
                 f"{what}: cannot connect to {peer}: {_os_reason(error.os_error)}",
-                "check proxy" if is_proxy else "check the address, the port, and any firewalls",
+                "check proxy" if proxy else "check the address, the port, and any firewalls",
             )
         if isinstance(error, _BROKEN):
             return RequestFault(
@@ -300,6 +302,8 @@ def _os_reason(error: OSError) -> str:
         return quoted(error.strerror) or "the name cannot be resolved"
     if error.errno is not None and error.errno in errno.errorcode:
         return os.strerror(error.errno)
+    if isinstance(error, ConnectionError):  # asyncio raises some without a number
+        return "the connection was closed"
     return quoted(error.strerror) or type(error).__name__
 
 
