@@ -6,7 +6,7 @@ covers its position in the log, so an outsider cannot move, replace or omit an e
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from queuegate_server.fleet.keys import MAC_BYTES, LogPosition, Signer
@@ -172,7 +172,7 @@ _STATUS_FIELDS: Final = frozenset(ReplicaStatus.__dataclass_fields__)
 
 def encode_status(signer: Signer, status: ReplicaStatus) -> bytes:
     """Encode a status for Redis."""
-    content = json.dumps(asdict(status), separators=(",", ":")).encode()
+    content = json.dumps(vars(status), separators=(",", ":")).encode()
     return signer.mac(content) + content
 
 
