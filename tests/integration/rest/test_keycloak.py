@@ -102,13 +102,22 @@ async def test_a_client_that_may_not_see_users(resolver: Build, realm: FakeRealm
     assert "view-users" in outcome.detail
 
 
+async def test_a_control_character_in_the_name_of_a_group(
+    resolver: Build, realm: FakeRealm
+) -> None:
+    realm.join("mallory", ("a\nb",))
+    outcome = await (await resolver()).resolve("mallory")
+    assert isinstance(outcome, LookupFailure)
+    assert r"the name '/a\nb' contains control characters" in outcome.detail
+
+
 async def test_a_slash_in_the_name_of_a_group(resolver: Build, realm: FakeRealm) -> None:
     """It must not pass for a group inside another one."""
     realm.join("mallory", ("eng/backend",))
     for settings in ({}, {"group_name": "name", "parents": True}):
         outcome = await (await resolver(**settings)).resolve("mallory")
         assert isinstance(outcome, LookupFailure)
-        assert "slash" in outcome.detail
+        assert "the name 'eng/backend' contains a slash" in outcome.detail
     by_name = await resolver(group_name="name")
     assert await by_name.resolve("mallory") == KnownUser(("eng/backend",))
     realm.escapes = True

@@ -80,7 +80,9 @@ def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
     result = dict.fromkeys(name.lower() if lower else name for name in names)
     for name in result:
         if not is_name(name):
-            raise RequestFault("groups: a group's name contains control characters", "rename it")
+            raise RequestFault(
+                f"groups: the name {name[:200]!r} contains control characters", "rename the group"
+            )
     if len(result) > options.max_groups:
         raise too_many_groups(options)
     return tuple(result)

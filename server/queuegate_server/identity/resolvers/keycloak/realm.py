@@ -166,7 +166,8 @@ class Realm(Provider):
                 )
                 if not names_itself(path, name) and (self._options.parents or not by_name):
                     raise RequestFault(
-                        "groups: the name of a group contains a slash, so its path is ambiguous",
+                        f"groups: the name {name[:200]!r} contains a slash, so the group's path is "
+                        "ambiguous",
                         "rename the group, or let Keycloak escape slashes in paths",
                     )
                 names[path] = name
