@@ -137,6 +137,8 @@ async def _can_follow(changes: Following) -> bool:
         result = f"not followed within {FOLLOW_SECONDS:g} s"
     elif isinstance(error, CannotFollow):
         result = f"cannot be followed: {printable(str(error))}"
+    elif error is None:
+        result = "cannot be followed: the resolver stops by itself"
     else:
         result = f"cannot be followed: the resolver failed: {type(error).__name__}"
     click.echo(f"  changes: {result}")

@@ -239,8 +239,9 @@ class ResolverManager:
         changes = getattr(guarded.resolver, "changes", None)
         if changes is None or self._invalidate is None or guarded.follower is not None:
             return
-        make = self.source_lease
-        lease = OwnSource() if make is None else make(partial(self._identity_of, key))
+        lease: FollowerLease = OwnSource()
+        if self.source_lease is not None:
+            lease = self.source_lease(partial(self._identity_of, key))
         apply = partial(self._apply_changes, key, self._invalidate)
         guarded.follower = ChangeFollower(key.name, changes, apply, self.clock, lease)
         guarded.follower.start()

@@ -63,15 +63,23 @@ def test_whether_changes_can_be_followed(config: Path, realm: FakeRealm) -> None
     assert "changes: cannot be followed: the realm does not record admin events" in output
 
 
-def test_a_resolver_that_fails_to_follow(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [(KeyError(SECRET), "the resolver failed: KeyError"), (None, "the resolver stops by itself")],
+    ids=["fails", "stops"],
+)
+def test_a_resolver_that_does_not_follow(
+    config: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception | None, message: str
+) -> None:
     async def follow(realm: Realm, sink: ChangeSink) -> None:
-        raise KeyError(SECRET)
+        if fault is not None:
+            raise fault
 
     monkeypatch.setattr(Realm, "follow", follow)
     asks = ("--set", "resolvers.corp.changes=admin_events")
     status, output = run(config, *asks, "corp", "alice")
     assert status == 1
-    assert output.endswith("changes: cannot be followed: the resolver failed: KeyError\n")
+    assert output.endswith(f"changes: cannot be followed: {message}\n")
 
 
 def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
