@@ -36,6 +36,7 @@ _LIMIT: Final = 60.0
 """The seconds in which gates must decide, and must switch to another answer."""
 _PAUSE: Final = 0.001
 """The seconds after which a gate that answers from the old groups is asked again."""
+_ANSWERED: Final = "every gate has answered from the new groups"
 _Holder = subprocess.Popen[str]
 
 
@@ -46,7 +47,7 @@ class _Times(NamedTuple):
     dropped: float
     """The gate dropped the user's old groups."""
     answered: float
-    """A check at the gate was answered from the new groups, by the gate's server."""
+    """A check at the gate was answered from the new groups, mostly by the gate's server."""
     decided: float
     """The gate received the new groups, so that it decides again."""
 
@@ -62,7 +63,8 @@ def measure(scale: Scale, folder: Path) -> Part:
         f"{_GATES} in a process, are connected to the servers in turn, and hold the groups of a "
         "user, who is then added to a group or removed from it. Milliseconds from the moment when "
         "the LDAP modification has returned. Nothing polls: a gate that drops the user's groups is "
-        "asked about the user at once, so that all gates ask their servers at the same moment.",
+        "asked about the user at once, so that all gates ask their servers at the same moment. The "
+        "gates and their callers share the processors with the servers.",
         ("what", "changes", "p50, ms", "p99, ms", "longest, ms"),
     )
     with (
@@ -106,9 +108,6 @@ def measure(scale: Scale, folder: Path) -> Part:
     goal = f"< {_GOAL_MS:.0f} ms"
     target = Target(what, goal, f"{reached:.0f} ms", reached < _GOAL_MS)
     return Part([table], [target], [remark])
-
-
-_ANSWERED: Final = "every gate has answered from the new groups"
 
 
 def _moments(reports: Sequence[_Times]) -> Iterator[tuple[str, float]]:
