@@ -274,6 +274,17 @@ async def test_another_spelling_that_is_accepted(resolver: Build) -> None:
     assert await asked.resolve("ALICE") == KnownUser(("/eng/backend/db", "/ops"))
 
 
+async def test_members_without_the_right_to_see_groups(resolver: Build, realm: FakeRealm) -> None:
+    """Keycloak then finds no groups, which must not pass for groups without members."""
+    asked = await resolver()
+    assert isinstance(await asked.resolve("nobody"), NoSuchUser)  # users are shown
+    realm.shows_users = False
+    listing = MemberListing(["/eng/backend/db"])
+    await asked.members(listing)
+    missing = listing.groups["/eng/backend/db"].missing
+    assert missing.startswith("the realm shows no users to the client")
+
+
 async def test_members(resolver: Build) -> None:
     asked = await resolver(page_size=10)
     listing = MemberListing(["/eng", "/eng/backend/db", "/nowhere", "no path", "/ops"])

@@ -45,6 +45,7 @@ class FakeRealm:
     token: str = TOKEN
     lifetime: int = 300
     shows_users: bool = True
+    """Whether the client has the role view-users. Without it, groups are not shown either."""
     profile: dict[str, Any] = field(
         default_factory=lambda: {"attributes": [], "unmanagedAttributePolicy": "ADMIN_EDIT"}
     )
@@ -117,7 +118,8 @@ class FakeRealm:
             case ["users", key, "groups"]:
                 return self._groups_of(self._name_of(key))
             case ["groups"]:
-                return [self._group(path) for path in self.groups if _is_found(path[-1], request)]
+                found = [path for path in self.groups if _is_found(path[-1], request)]
+                return [self._group(path) for path in found] if self.shows_users else []
             case ["groups", key, ("members" | "children") as what]:
                 return self._inside(key, what)
         return Reply(404, {"error": "HTTP 404 Not Found"})

@@ -93,6 +93,7 @@ class Realm(Provider):
     async def members(self, listing: MemberListing) -> None:
         """List group members, with those of the groups below if `parents` is set."""
         await self._require_protection()
+        self._shows_users_until = -math.inf  # a list may be used for longer than a lookup
         for name in listing.pending:
             path_name = name if self._options.group_name == "name" else leaf(name)
             if not path_name:
@@ -100,6 +101,8 @@ class Realm(Provider):
                 continue
             listing.count_search()
             found = [each for each in await self._search(path_name) if self._is(each, name)]
+            if not found:
+                await self._require_users()  # otherwise, the API shows no groups either
             missing = ""
             if self._options.group_name == "name" and len(found) > 1:
                 found, missing = [], "several groups have this name"
