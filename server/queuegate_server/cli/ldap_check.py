@@ -1,17 +1,12 @@
-"""`queuegate-server ldap-check` and `ldap-presets`: help with configuring LDAP resolvers."""
+"""Help with configuring LDAP resolvers: `ldap-presets`, and the part of `source-check` for LDAP."""
 
-import asyncio
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
-from queuegate_server.cli import EXIT_NO
-from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.cli.lookup_output import show_outcome, show_step
-from queuegate_server.identity.registry import CHAIN
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
 from queuegate_server.identity.resolvers.ldap.defaults import PRESETS
 from queuegate_server.identity.resolvers.ldap.discovery import (
@@ -22,30 +17,6 @@ from queuegate_server.identity.resolvers.ldap.discovery import (
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.settings.load import SettingsError, load_settings
-from queuegate_server.settings.model import Settings
-
-
-@click.command("ldap-check")
-@config_option(required=True)
-@click.option("--user", required=True, help="The user to look up.")
-@click.option("--resolver", help="The name of the resolver, if there are several of type ldap.")
-@overrides_option
-def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
-    """Look up one user on every server of a directory, and show every step.
-
-    An older name of `source-check`, for resolvers of type ldap.
-
-    Exit status: 0 if all servers find the user with the same groups, 1 if not, 2 for incorrect
-    usage or configuration.
-    """
-    try:
-        settings = load_settings(config, os.environ, overrides)
-    except SettingsError as error:
-        raise Failure(f"the settings are not valid\n{error}") from None
-    name, options = _choose(settings, resolver)
-    click.echo(f"resolver {name}, user {user!r}")
-    raise SystemExit(0 if asyncio.run(check_ldap(options, user)) else EXIT_NO)
 
 
 @click.command("ldap-presets")
@@ -58,27 +29,6 @@ def ldap_presets() -> None:
         click.echo(f"{preset}:")
         for option, value in options.items():
             click.echo(f"  {option}: {json.dumps(value)}")  # JSON is also valid YAML
-
-
-def _choose(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
-    known = {
-        key: configured.options
-        for key, configured in settings.resolvers.items()
-        if isinstance(configured.options, LdapOptions)
-    }
-    if name is None and len(known) == 1:
-        return next(iter(known.items()))
-    if name in known:
-        return name, known[name]
-    if not known:
-        raise Failure("the settings contain no resolver of type ldap")
-    names = ", ".join(known)
-    if name is None:
-        raise Failure(f"choose a resolver of type ldap with --resolver: {names}")
-    configured = settings.resolvers.get(name)
-    if configured is not None and configured.type == CHAIN:
-        raise Failure(f"{name} is a chain: choose one of its resolvers, of type ldap: {names}")
-    raise Failure(f"--resolver {name}: there is no such resolver of type ldap; choose from {names}")
 
 
 async def check_ldap(options: LdapOptions, user: str) -> bool | None:

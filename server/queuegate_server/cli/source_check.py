@@ -1,11 +1,11 @@
-"""`queuegate-server source-check`: looks up one user in a resolver of any type."""
+"""`queuegate-server source-check` and `ldap-check`: look up one user in a resolver."""
 
 import asyncio
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 
@@ -47,23 +47,67 @@ def source_check(config: Path, name: str, user: str, overrides: tuple[str, ...])
     Exit status: 0 if the user is found, no lookup fails and changes can be followed, 1 if not, 2
     for incorrect usage or configuration.
     """
-    try:
-        resolvers = load_settings(config, os.environ, overrides).resolvers
-    except SettingsError as error:
-        raise Failure(f"the settings are not valid\n{error}") from None
+    resolvers = _resolvers(config, overrides)
     configured = resolvers.get(name)
     if configured is None:
         known = ", ".join(resolvers) or "none"
         raise Failure(f"the settings contain no resolver {name}; they contain {known}")
     options = configured.options
     names = options.resolvers if isinstance(options, ChainOptions) else (name,)
+    _run({each: resolvers[each] for each in names}, user)
+
+
+@click.command("ldap-check")
+@config_option(required=True)
+@click.option("--user", required=True, help="The user to look up.")
+@click.option("--resolver", help="The name of the resolver, if there are several of type ldap.")
+@overrides_option
+def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
+    """Look up one user on every server of a directory, and show every step.
+
+    The older name of `source-check`, for resolvers of type ldap.
+
+    Exit status: 0 if all servers find the user with the same groups and changes can be followed, 1
+    if not, 2 for incorrect usage or configuration.
+    """
+    resolvers = _resolvers(config, overrides)
+    name = _name_of_ldap(resolvers, resolver)
+    _run({name: resolvers[name]}, user)
+
+
+def _resolvers(config: Path, overrides: tuple[str, ...]) -> Mapping[str, ConfiguredResolver]:
+    try:
+        return load_settings(config, os.environ, overrides).resolvers
+    except SettingsError as error:
+        raise Failure(f"the settings are not valid\n{error}") from None
+
+
+def _name_of_ldap(resolvers: Mapping[str, ConfiguredResolver], name: str | None) -> str:
+    """Return the name of a resolver of type ldap: the given one, or else the only one."""
+    known = [key for key, each in resolvers.items() if isinstance(each.options, LdapOptions)]
+    if name is None and len(known) == 1:
+        return known[0]
+    if name in known:
+        return name
+    if not known:
+        raise Failure("the settings contain no resolver of type ldap")
+    names = ", ".join(known)
+    if name is None:
+        raise Failure(f"choose a resolver of type ldap with --resolver: {names}")
+    configured = resolvers.get(name)
+    if configured is not None and isinstance(configured.options, ChainOptions):
+        raise Failure(f"{name} is a chain: choose one of its resolvers, of type ldap: {names}")
+    raise Failure(f"--resolver {name}: there is no such resolver of type ldap; choose from {names}")
+
+
+def _run(resolvers: Mapping[str, ConfiguredResolver], user: str) -> NoReturn:
+    """Check resolvers, and exit with the status."""
     # The outcome is printed, so it need not be logged as well.
     logging.getLogger("queuegate_server.identity").setLevel(logging.ERROR)
-    found = asyncio.run(_check_all({each: resolvers[each] for each in names}, user))
-    raise SystemExit(0 if found else EXIT_NO)
+    raise SystemExit(0 if asyncio.run(_check_all(resolvers, user)) else EXIT_NO)
 
 
-async def _check_all(resolvers: dict[str, ConfiguredResolver], user: str) -> bool:
+async def _check_all(resolvers: Mapping[str, ConfiguredResolver], user: str) -> bool:
     """Ask each resolver. Return whether one knows the user and none fails."""
     outcomes = [await _check(name, each, user) for name, each in resolvers.items()]
     return True in outcomes and None not in outcomes

@@ -12,8 +12,8 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
-from queuegate_server.cli.ldap_check import ldap_check
 from queuegate_server.cli.policy_files import validate
+from queuegate_server.cli.source_check import ldap_check
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.ldap_entries import base, dn, entry, group, person
 from tests.support.servers.queuegate_server import server_command
