@@ -22,7 +22,7 @@ NEEDED = {
     "GateServerTest.decisionsReachTheAuditLog",
     "GateVectorsTest.vectors",
     "OutboxTest.aFolderHasOneUser",
-    "PlantedFaultsTest.aTestFinds(Planted)[60]",
+    "PlantedFaultsTest.aTestFinds(Planted)[67]",
     "PlantedFaultsTest.withoutAFaultTheTestsPass",
     "SessionTest.aLeaseStartsWhenThePingIsSent",
     "TlsServerTest.callers",
