@@ -23,6 +23,8 @@ from tests.support.servers.yarn_cluster import OF_QUEUEGATE, SCHEDULERS, Cluster
 pytestmark = [pytest.mark.timeout(2 * BUILD_SECONDS + 600), pytest.mark.usefixtures("jar")]
 
 LEASE_SECONDS = 5
+REFUSAL = re.compile("cannot submit|does not have permission to submit")
+"""What the schedulers of YARN say when they deny an application."""
 
 
 class Yarn(NamedTuple):
@@ -57,7 +59,7 @@ def may_submit(manager: ResourceManager, user: str, queue: str, **question: str)
         if state["state"] == "ACCEPTED":
             return True
         if state["state"] == "FAILED":
-            assert "cannot submit" in state["diagnostics"], state
+            assert REFUSAL.search(state["diagnostics"]), state
             return False
         time.sleep(0.02)
 

@@ -145,6 +145,8 @@ class Cluster:
         capacity-scheduler.xml, and `keys` of queuegate.properties. Each that runs at the same time
         needs a name. `program` is as in `running_resource_manager`.
         """
+        folder = self.folder / f"{name}-{release}"
+        folder.mkdir(exist_ok=True)
         settings = {"address": self.address, "fallback": "yarn-acl", **keys}
         lines = [f"queuegate.{_KEYS.get(key, key)}={value}\n" for key, value in settings.items()]
         files: dict[str, Mapping[str, str] | str] = {
@@ -153,17 +155,21 @@ class Cluster:
                 "hadoop.user.group.static.mapping.overrides": ";".join(
                     f"{user}={','.join(groups)}" for user, groups in {**GROUPS, **_STAFF}.items()
                 ),
+                "hadoop.tmp.dir": str(folder / "tmp"),
                 "hadoop.proxyuser.livy.hosts": "*",
                 "hadoop.proxyuser.livy.users": "*",
                 **(core or {}),
             },
-            "yarn-site.xml": {**self._yarn_site(), **(site or {})},
+            "yarn-site.xml": {
+                # By default, all ResourceManagers of an account write to one folder in /tmp.
+                "yarn.node-attribute.fs-store.root-dir": (folder / "node-attribute").as_uri(),
+                **self._yarn_site(),
+                **(site or {}),
+            },
             f"{self.scheduler}-scheduler.xml": (
                 {**capacity(acls), **queues} if queues else scheduler_file(self.scheduler, acls)
             ),
         }
-        folder = self.folder / f"{name}-{release}"
-        folder.mkdir(exist_ok=True)
         with running_resource_manager(folder, release, files, program) as manager:
             yield manager
 
