@@ -26,7 +26,6 @@ from queuegate_server.identity.rest.answers import (
     MAX_SMALL_BODY_BYTES,
     MAX_VALUES,
 )
-from queuegate_server.identity.rest.client import CAN_ABORT_SHUTDOWNS
 from tests.integration.rest.conftest import Build
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
@@ -117,7 +116,6 @@ async def test_a_server_that_hangs(resolver: Build, api: RestApi, path: str) -> 
     assert "no answer within 0.2 s (request_timeout)" in outcome.detail
 
 
-@pytest.mark.skipif(not CAN_ABORT_SHUTDOWNS, reason="asyncio shuts TLS down, within 30 s")
 def test_an_abandoned_request_leaves_no_connection(
     options: Callable[..., KeycloakOptions], api: RestApi
 ) -> None:

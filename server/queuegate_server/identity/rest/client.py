@@ -1,14 +1,14 @@
 """Sends requests to an identity provider over bounded connections, with deadlines."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
 import ssl
-import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Final
 
 import aiohttp
@@ -40,9 +40,7 @@ _KEEPALIVE_SECONDS: Final = 55.0
 """How long an idle connection is kept. A new one with TLS takes longer than the rest of a lookup.
 Many proxies and load balancers end connections that were idle for 60 s."""
 _TLS_CHECK_SECONDS: Final = 10.0
-CAN_ABORT_SHUTDOWNS: Final = sys.version_info < (3, 12, 8)
-"""Abort the TLS shutdown of an abandoned request after 2 s. aiohttp refuses to in later Pythons,
-where it takes up to 30 s if the server does not answer."""
+_CLOSE_SECONDS: Final = 1.0
 _UNAUTHORIZED: Final = 401
 _BAD_REQUEST: Final = 400
 _SECRETS: Final = ("client_secret", "client_assertion")
@@ -82,6 +80,7 @@ class RestClient:
         self._clock = clock
         self._observe = observe
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._tls: ssl.SSLContext | None = None
         self._tls_version: object = None
         self._tls_checked = 0.0
@@ -96,7 +95,7 @@ class RestClient:
         connector = aiohttp.TCPConnector(
             limit=self.options.max_connections,
             keepalive_timeout=_KEEPALIVE_SECONDS,
-            enable_cleanup_closed=CAN_ABORT_SHUTDOWNS,
+            socket_factory=self._new_socket,
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -113,6 +112,26 @@ class RestClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+            await self._end_shutdowns()
+
+    def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        created = socket.socket(family, kind, protocol)
+        self._sockets.add(created)
+        return created
+
+    async def _end_shutdowns(self) -> None:
+        """Close connections of abandoned requests, whose servers may not answer TLS's shutdown.
+
+        aiohttp forgets these connections, and asyncio waits for the servers for up to 30 s.
+        """
+        for each in self._sockets:
+            with contextlib.suppress(OSError):  # closed, or never connected
+                each.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.001)
 
     async def get(
         self,
@@ -213,7 +232,7 @@ class RestClient:
         self._note_pause(answer, quota)
         return answer
 
-    @contextmanager
+    @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[RequestStep]:
         """Time a request, and report it even if it fails or is cancelled."""
         step = RequestStep(name)
