@@ -11,6 +11,8 @@ from pyasn1.codec.ber import decoder, encoder
 from pyasn1.error import SubstrateUnderrunError
 from pyasn1_modules import rfc2251
 
+from tests.support.fakes.tcp_server import reset_connections
+
 Attributes = dict[str, list[bytes]]
 
 
@@ -48,7 +50,6 @@ class FakeDirectory:
         self.raw_reply = b""
         """Sent instead of the answer to a search."""
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
 
     @property
     def url(self) -> str:
@@ -61,12 +62,9 @@ class FakeDirectory:
     async def close(self) -> None:
         assert self._server
         self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
-        await asyncio.sleep(0)
+        await reset_connections(self.port)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
         buffer = bytearray()
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):

@@ -5,10 +5,8 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from enum import Enum
-from typing import Final
 
-_STEPS: Final = 10
-"""More steps of the event loop than accepting a connection takes."""
+from tests.support.fakes.tcp_server import reset_connections
 
 
 class Interruption(Enum):
@@ -71,9 +69,7 @@ class Proxy:
 
     async def close(self) -> None:
         await self.refuse()
-        # Connections that were accepted just before have tasks that have not started yet.
-        for _ in range(_STEPS):
-            await asyncio.sleep(0)
+        await reset_connections(self.port)
         self.drop()
         for task in self._tasks:
             task.cancel()

@@ -3,6 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+_STEPS: Final = 10
+"""More steps of the event loop than accepting a connection takes."""
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -11,26 +15,34 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 async def running_tcp(serve: Serve) -> AsyncIterator[int]:
     """Yield the port on 127.0.0.1. At the end, all connections are reset."""
     tasks: set[asyncio.Task[None]] = set()
-    writers: list[asyncio.StreamWriter] = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task
         tasks.add(task)
-        writers.append(writer)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await serve(reader, writer)
         writer.close()
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
     try:
-        yield server.sockets[0].getsockname()[1]
+        yield port
     finally:
         server.close()
-        await asyncio.sleep(0)  # tasks of connections that were accepted just before
+        await reset_connections(port)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in writers:
-            writer.transport.abort()
+
+
+async def reset_connections(port: int) -> None:
+    """Reset the connections that a closed server has accepted, whether or not TLS has started."""
+    loop: Any = asyncio.get_running_loop()
+    for _ in range(_STEPS):
         await asyncio.sleep(0)
+    # No interface lists them before the handshake is complete.
+    for transport in list(loop._transports.values()):
+        if (transport.get_extra_info("sockname") or (None, None))[1] == port:
+            transport.abort()
+    await asyncio.sleep(0)
