@@ -11,7 +11,7 @@ from pyasn1.codec.ber import decoder, encoder
 from pyasn1.error import SubstrateUnderrunError
 from pyasn1_modules import rfc2251
 
-from tests.support.fakes.tcp_server import reset_connections
+from tests.support.fakes.tcp_server import close_server
 
 Attributes = dict[str, list[bytes]]
 
@@ -61,8 +61,7 @@ class FakeDirectory:
 
     async def close(self) -> None:
         assert self._server
-        self._server.close()
-        await reset_connections(self.port)
+        await close_server(self._server, self.port)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         buffer = bytearray()

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator
 from enum import Enum
 
-from tests.support.fakes.tcp_server import reset_connections
+from tests.support.fakes.tcp_server import close_server
 
 
 class Interruption(Enum):
@@ -59,7 +59,7 @@ class Proxy:
         """Accept no more connections, and reset open ones."""
         assert self._server
         self._is_open = False
-        self._server.close()
+        await close_server(self._server, self.port)
         self.drop()
 
     def drop(self) -> None:
@@ -69,8 +69,6 @@ class Proxy:
 
     async def close(self) -> None:
         await self.refuse()
-        await reset_connections(self.port)
-        self.drop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

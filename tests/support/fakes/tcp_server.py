@@ -29,19 +29,22 @@ async def running_tcp(serve: Serve) -> AsyncIterator[int]:
     try:
         yield port
     finally:
-        server.close()
-        await reset_connections(port)
+        await close_server(server, port)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def reset_connections(port: int) -> None:
-    """Reset the connections that a closed server has accepted, whether or not TLS has started."""
+async def close_server(server: asyncio.Server, port: int) -> None:
+    """Close a server, and reset its connections, whether or not TLS has started."""
     loop: Any = asyncio.get_running_loop()
+    # If a server is closed, asyncio forgets the connections that it is accepting.
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
     for _ in range(_STEPS):
         await asyncio.sleep(0)
-    # No interface lists them before the handshake is complete.
+    server.close()
+    # No interface lists connections before the handshake is complete.
     for transport in list(loop._transports.values()):
         if (transport.get_extra_info("sockname") or (None, None))[1] == port:
             transport.abort()
