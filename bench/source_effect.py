@@ -211,7 +211,7 @@ class _Gate:
         self._user = name
 
     async def switched(self, *, expected: bool) -> _Times:
-        """Wait until the gate decides by the new groups."""
+        """Wait until the gate's decisions use the new groups."""
         dropped = await self._dropped
         while (await self._gate.check(self._user, QUEUE, timeout=_LIMIT)).allowed != expected:
             self.asked_again += 1
@@ -220,7 +220,7 @@ class _Gate:
         decided = self._gate.decided
         answer = await self._gate.check(self._user, QUEUE, timeout=_LIMIT)
         if answer.allowed != expected or self._gate.decided == decided:
-            sys.exit("a gate does not decide by the new groups")
+            sys.exit("a gate's decisions do not use the new groups")
         return _Times(self._address, dropped, answered, got)
 
     def _note_forgotten(self, partition: str, users: Iterable[str]) -> None:

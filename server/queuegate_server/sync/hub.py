@@ -238,8 +238,8 @@ class SyncHub:
         if self._lag_timer is None:
             self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
         if self._waking is None:
-            # Sending to many gates takes a while. Let the caller start its next request first: it
-            # tells the other replicas.
+            # Sending to many gates takes a while. First let the caller send the change to the other
+            # replicas.
             self._waking = loop.call_soon(self._wake_all)
 
     def _wake_all(self) -> None:

@@ -52,14 +52,14 @@ def members(directory: BigDirectory, *, are_in: bool) -> Iterator[Member]:
 
 
 def decides_alone(gate: queuegate.Gate, member: Member) -> bool:
-    """Return whether the gate itself decides by the member's current groups."""
+    """Return whether the gate decides itself, with the member's current groups."""
     decided = gate.decided
     answer = gate.check(member.name, QUEUE)
     return answer.allowed == member.is_in and gate.decided > decided
 
 
 def decide_everywhere(fleet: Fleet, member: Member) -> None:
-    """Wait until all replicas and gates decide by the member's current groups."""
+    """Wait until the decisions of all replicas and gates use the member's current groups."""
     for client in fleet.clients:
         eventually(lambda: client.check(member.name, QUEUE).allowed, member.is_in)  # noqa: B023
     for gate in fleet.gates:

@@ -213,7 +213,7 @@ async def test_a_policy_that_replaces_one_as_it_is_sent_is_waited_for(
 
 
 async def test_who_makes_a_change_continues_before_the_gates_are_told(served: Served) -> None:
-    """In a fleet, the next request tells the other replicas, which must not wait for all gates."""
+    """In a fleet, the next request sends the change to the other replicas before any gate wakes."""
     await served.open()
     await asyncio.sleep(0)
     served.woken.clear()
