@@ -337,6 +337,33 @@ def test_memberships_outside_of_the_base(
     assert "note" not in output
 
 
+def test_memberships_within_the_base_of_another_kind(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    more = f"    more_groups: [{{group_base: 'ou=more,{SUFFIX}'}}]\n"
+    config = settings(tmp_path, ca_file, password_file, directory.url, more=more)
+    status, output = run(config, "--user", "bob")
+    assert status == 0
+    assert "groups (2): analytics, outside" in output
+    assert "note" not in output
+
+
+def test_groups_of_one_name(
+    tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    own_directory.add(group("analytics", dn("carol"), where=f"ou=more,{SUFFIX}"))
+    more = f"    more_groups: [{{group_base: 'ou=more,{SUFFIX}'}}]\n"
+    config = settings(tmp_path, ca_file, password_file, own_directory.url, more=more)
+    status, output = run(config, "--user", "alice")
+    assert status == 0
+    assert "groups (2): analytics, Ops" in output
+    assert "2 groups have the name 'analytics' and count as one: rename" in note_of(output)
+    config.write_text(f"{config.read_text()}    unique_group_names: true\n")
+    status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert "lookup failed: several groups have the name 'analytics' (rename one" in output
+
+
 def test_nobody_has_member_of(
     tmp_path: Path, ca: trustme.CA, ca_file: Path, password_file: Path
 ) -> None:

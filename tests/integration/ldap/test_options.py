@@ -120,6 +120,14 @@ def test_good_settings(tmp_path: Path) -> None:
             {"groups_from": "member_of", "group_base": None, "more_groups": "[{preset: posix}]"},
             "group_base is required",
         ),
+        (
+            {"unique_group_names": True, "groups_from": "member_of", "group_base": None},
+            "unique_group_names: true needs a group_base for each kind of group",
+        ),
+        (
+            {"unique_group_names": True, "more_groups": "[{group_name_from: rdn}]"},
+            "unique_group_names: true cannot be used with group_name_from: rdn",
+        ),
         ({"max_queued": 3}, "max_queued must be 0 or at least max_in_flight"),
         ({"preset": "novell"}, "preset: must be"),
         ({"secrets_dir": "/nowhere"}, "secrets_dir cannot be read"),

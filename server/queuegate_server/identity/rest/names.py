@@ -1,10 +1,10 @@
-"""Maps user names to the provider's, and keeps names of groups that stand for one group only."""
+"""Maps user names to the provider's, and checks names of groups."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 from yarl import URL
 
 from queuegate_server.identity.resolver import NoSuchUser
@@ -14,9 +14,6 @@ from queuegate_server.identity.rest.options import RestOptions
 
 MAX_USER_CHARS: Final = 256
 """No provider has longer names of users."""
-UNIQUE_SECONDS: Final = 60.0
-"""How long a name of a group is known to be unique."""
-MAX_UNIQUE_NAMES: Final = 20_000
 MAX_FORMER_USERS: Final = 100_000
 MAX_FORMER_NAMES: Final = 4
 """The maximum number of names per user that are remembered."""
@@ -131,42 +128,8 @@ class FormerNames:
         return self._names.get(key, ())
 
 
-class UniqueNames:
-    """Checks that each of a user's group names stands for one group only.
-
-    If anyone can create a group with the name of another one, a name must not grant what was meant
-    for the other. The check of a name is valid for `UNIQUE_SECONDS`, but only for the same group.
-
-    Args:
-        find: Returns the identities of all groups with each of the given names.
-        clock: A monotonic clock, in seconds.
-    """
-
-    def __init__(
-        self,
-        find: Callable[[Collection[str]], Awaitable[Mapping[str, Collection[str]]]],
-        clock: Callable[[], float],
-    ) -> None:
-        self._find = find
-        self._known: TTLCache[str, str] = TTLCache(MAX_UNIQUE_NAMES, UNIQUE_SECONDS, clock)
-
-    async def check(self, groups: Iterable[tuple[str, str]]) -> None:
-        """Check pairs of a name and the identity of the group. Raises RequestFault."""
-        wanted: dict[str, str] = {}
-        for name, identity in groups:
-            if wanted.setdefault(name, identity) != identity:
-                raise _ambiguous(name)
-        unknown = [name for name, group in wanted.items() if self._known.get(name) != group]
-        if not unknown:
-            return
-        found = await self._find(unknown)
-        for name in unknown:
-            if set(found.get(name, ())) != {wanted[name]}:
-                raise _ambiguous(name)
-            self._known[name] = wanted[name]
-
-
-def _ambiguous(name: str) -> RequestFault:
+def ambiguous_name(name: str) -> RequestFault:
+    """Return the fault for a name that does not stand for one group only."""
     return RequestFault(
         f"several groups have the name {name[:200]!r}, or it has just changed",
         "rename one of them, or use another group_name in the settings",

@@ -29,8 +29,8 @@ from queuegate_server.identity.rest.names import (
     DISABLED,
     OTHER_SPELLING,
     FormerNames,
-    UniqueNames,
     address,
+    ambiguous_name,
     batches,
     is_same,
     listed_name,
@@ -42,6 +42,7 @@ from queuegate_server.identity.rest.options import secret_in, version_of
 from queuegate_server.identity.rest.paging import linked_pages
 from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
+from queuegate_server.identity.unique_names import UniqueNames
 
 _ABSENT_CODE: Final = "Request_ResourceNotFound"
 _UPN: Final = re.compile(r"[!#$&'*+\-.0-9=A-Z^_`a-z{|}~]+@[0-9A-Za-z.\-]+")
@@ -86,7 +87,7 @@ class Tenant(Provider):
             self._token, lambda: version_of(self._credential), options.auth_retry_after, clock
         )
         self.former_names = FormerNames(options)
-        self._unique = UniqueNames(self._ids_of, clock)
+        self._unique = UniqueNames(ambiguous_name, clock)
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
@@ -192,7 +193,8 @@ class Tenant(Provider):
         if self._options.group_name == "id":
             return spelled(names.values(), self._options)
         await self._unique.check(
-            (spelled([name], self._options)[0], key) for key, name in names.items()
+            ((spelled([name], self._options)[0], key) for key, name in names.items()),
+            self._ids_of,
         )
         return spelled(names.values(), self._options)
 

@@ -27,8 +27,8 @@ from queuegate_server.identity.rest.names import (
     DISABLED,
     OTHER_SPELLING,
     FormerNames,
-    UniqueNames,
     address,
+    ambiguous_name,
     segment,
     spelled,
     too_many_groups,
@@ -37,6 +37,7 @@ from queuegate_server.identity.rest.options import secret_in, version_of
 from queuegate_server.identity.rest.paging import ask_each, items_of, offset_pages
 from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, TokenCache
+from queuegate_server.identity.unique_names import UniqueNames
 
 RIGHTS_SECONDS: Final = 60.0
 """How long the API is known to show users, and names to be protected."""
@@ -64,7 +65,7 @@ class Realm(Provider):
             clock,
         )
         self.former_names = FormerNames(options)
-        self._unique = UniqueNames(self._paths_of, clock)
+        self._unique = UniqueNames(ambiguous_name, clock)
         self._shows_users_until = -math.inf
         self._protects_names_until = -math.inf
         self._names = UserNames(options)
@@ -181,7 +182,8 @@ class Realm(Provider):
         if not by_name:
             return spelled(names, self._options)
         await self._unique.check(
-            (spelled([name], self._options)[0], path) for path, name in names.items()
+            ((spelled([name], self._options)[0], path) for path, name in names.items()),
+            self._paths_of,
         )
         return spelled(names.values(), self._options)
 

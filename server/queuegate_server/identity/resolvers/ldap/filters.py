@@ -13,6 +13,8 @@ _ITEM: Final = re.compile(
     rf"(?P<attribute>{_ATTRIBUTE})?(?P<rule>(?::dn)?(?::{_ATTRIBUTE})?(?=:=):)?"
     r"(?P<operator>[~<>]?=)(?P<value>(?:[^\0()\\]|\\[0-9A-Fa-f]{2})*)"
 )
+_MAX_PARTS: Final = 100
+_MAX_PARTS_CHARS: Final = 32_768
 _ESCAPES: Final = {ord(char): f"\\{ord(char):02x}" for char in "\\*()\0"}
 
 
@@ -38,6 +40,20 @@ def escape(text: str) -> str:
 def escape_bytes(value: bytes) -> str:
     """Escape bytes for use as a literal value in a filter."""
     return "".join(f"\\{byte:02x}" for byte in value)
+
+
+def any_of(parts: Iterable[str]) -> Iterator[str]:
+    """Yield disjunctions of the given filters, each small enough for servers to accept."""
+    chunk: list[str] = []
+    length = 0
+    for part in parts:
+        if chunk and (len(chunk) == _MAX_PARTS or length + len(part) > _MAX_PARTS_CHARS):
+            yield f"(|{''.join(chunk)})"
+            chunk, length = [], 0
+        chunk.append(part)
+        length += len(part)
+    if chunk:
+        yield chunk[0] if len(chunk) == 1 else f"(|{''.join(chunk)})"
 
 
 def parenthesize(text: str) -> str:

@@ -4,7 +4,7 @@ Raises LdapFault rather than return a list that may be incomplete.
 """
 
 import logging
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
-from queuegate_server.identity.resolvers.ldap.filters import escape_bytes
+from queuegate_server.identity.resolvers.ldap.filters import any_of, escape_bytes
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupDn, GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
@@ -24,8 +24,6 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_NAME_BYTES: Final = 1024
 """The maximum length of group names in requests."""
-_MAX_FILTER_PARTS: Final = 100
-_MAX_FILTER_CHARS: Final = 32_768
 _GID: Final = "gidNumber"
 _ONE_PRIMARY_GROUP: Final = "give this number to only one group, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
@@ -69,6 +67,8 @@ class GroupLookup:
         self._options = self.session.options
         self._seen: set[str] = set()
         self._names: dict[str, None] = {}
+        self.named: list[tuple[str, str]] = []
+        """The name and key of each group that has an entry."""
 
     async def groups(self, requested_name: str) -> tuple[str, ...]:
         """Return the names of all groups, primary group first.
@@ -96,18 +96,23 @@ class GroupLookup:
             await self._walk_up(above)
         return tuple(self._names)
 
-    def _add_name(self, name: str | None, source: str) -> None:
-        """Add a group's name, unless it is missing or no ACL can contain it."""
+    def _add_name(self, name: str | None, source: str, key: str | None = None) -> None:
+        """Add a group's name, unless it is missing or no ACL can contain it.
+
+        `key` is that of the group's entry, if it has one.
+        """
         if name and len(name.encode()) <= _MAX_NAME_BYTES and not CONTROL_CHARACTER.search(name):
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
+            if key is not None:
+                self.named.append((name, key))
         else:
             self.statistics.note_skipped(source)
 
     async def _add_member_of(self, kind: GroupKind) -> list[str]:
         """Add the groups in the user's memberOf attribute; return the DNs of new groups."""
         new: list[str] = []
-        nameless: list[str] = []
+        nameless: list[tuple[str, str]] = []
         attribute = kind.options.member_of_attribute
         values = await self.session.all_values(self.user, attribute)
         async for value in self.session.in_steps(values):
@@ -119,15 +124,15 @@ class GroupLookup:
             if group is None:
                 continue
             if group.name is None:
-                nameless.append(dn)
+                nameless.append((dn, group.key))
             else:
-                self._add_name(group.name, dn)
+                self._add_name(group.name, dn, group.key)
             new.append(dn)
         entries = await self._gather(
-            [self.session.read("group names", dn, kind.attributes) for dn in nameless]
+            [self.session.read("group names", dn, kind.attributes) for dn, _ in nameless]
         )
-        for dn, entry in zip(nameless, entries, strict=True):
-            self._add_name(kind.name_in(entry) if entry else None, dn)
+        for (dn, key), entry in zip(nameless, entries, strict=True):
+            self._add_name(kind.name_in(entry) if entry else None, dn, key)
         return new
 
     async def _add_groups_with(
@@ -135,7 +140,7 @@ class GroupLookup:
     ) -> list[str]:
         """Add the groups that list any of the given members' DNs; return the DNs of new groups."""
         parts = kind.member_filters(members)
-        results = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
+        results = await self._gather([self._search(kind, step, text) for text in any_of(parts)])
         return await self._add_entries(kind, chain.from_iterable(results))
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
@@ -184,7 +189,7 @@ class GroupLookup:
                 "set nested: walk",
             )
         parts = kind.member_filters([self.user.dn, *above], _AD_IN_CHAIN)
-        for text in _any_of(parts):
+        for text in any_of(parts):
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
@@ -253,7 +258,7 @@ class GroupLookup:
             if group is not None:
                 new.append(entry.dn)
                 name = kind.name_in(entry) if group.name is None else group.name
-                self._add_name(name, entry.dn)
+                self._add_name(name, entry.dn, group.key)
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:
@@ -305,17 +310,3 @@ def _ad_primary_group_filter(user: LdapEntry) -> str:
         )
     group = sid[:-_RID_BYTES] + int(number).to_bytes(_RID_BYTES, "little")
     return f"(objectSid={escape_bytes(group)})"
-
-
-def _any_of(parts: list[str]) -> Iterator[str]:
-    """Yield disjunctions of the given filters, each small enough for servers to accept."""
-    chunk: list[str] = []
-    length = 0
-    for part in parts:
-        if chunk and (len(chunk) == _MAX_FILTER_PARTS or length + len(part) > _MAX_FILTER_CHARS):
-            yield f"(|{''.join(chunk)})"
-            chunk, length = [], 0
-        chunk.append(part)
-        length += len(part)
-    if chunk:
-        yield chunk[0] if len(chunk) == 1 else f"(|{''.join(chunk)})"

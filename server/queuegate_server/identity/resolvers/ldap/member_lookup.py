@@ -95,10 +95,6 @@ class MemberLookup:
 
     async def _list(self, name: str) -> str:
         """List a group's members; return why some may be missing ("" if the list is complete)."""
-        if self._options.primary_group == "user_name":
-            self.listing.add(name, name)
-        if self._options.primary_group == "gid_number":
-            await self._add_users_of_gid(name)
         missing: dict[str, None] = {}
         level: list[tuple[_Group, tuple[str, ...]]] = []
         for kind in self.kinds:
@@ -106,6 +102,12 @@ class MemberLookup:
                 missing[_NO_BASE] = None
             else:
                 level += [(root, ()) for root in await self._groups_named(kind, name)]
+        if self._options.unique_group_names and len({group.key for group, _ in level}) > 1:
+            return "several groups have this name"
+        if self._options.primary_group == "user_name":
+            self.listing.add(name, name)
+        if self._options.primary_group == "gid_number":
+            await self._add_users_of_gid(name)
         await self._add_below(name, level, missing)
         return "; ".join(missing)
 

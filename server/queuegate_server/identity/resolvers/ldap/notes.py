@@ -1,8 +1,10 @@
-"""Notes for `ldap-check` on ignored memberships, unreadable attributes and domain parts."""
+"""Notes for `ldap-check` on ignored memberships, unreadable attributes, domain parts and groups of
+the same name.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +13,7 @@ from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
+from queuegate_server.identity.resolvers.ldap.name_search import NameSearch
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
@@ -36,7 +39,11 @@ class Notes:
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user)]
         elif isinstance(outcome, KnownUser):
-            sources = [self._other_bases(user), self._missing_attributes()]
+            sources = [
+                self._other_bases(user),
+                self._missing_attributes(),
+                self._same_names(outcome.groups),
+            ]
         else:
             sources = []
         notes: list[str] = []
@@ -84,6 +91,8 @@ class Notes:
         )
         root = await self._session.read("root entry", "", ["namingContexts"])
         contexts = root.values("namingContexts") if root else []
+        inside: set[str] = set()
+        outside: dict[str, str] = {}
         for kind in searched:
             by_name = kind.options.groups_from == "member_uid"
             members = [user] if by_name else [entry.dn for entry in entries]
@@ -96,13 +105,15 @@ class Notes:
                     ("1.1",),
                     limit=_MAX_ENTRIES,
                 )
-                outside = [
-                    group.dn
-                    for group in groups
-                    if (parsed := kind.parse(group.dn)) and not parsed.is_below_base
-                ]
-                if outside:
-                    yield _outside(len(outside), outside[0])
+                for group in groups:
+                    parsed = kind.parse(group.dn)
+                    if parsed and parsed.is_below_base:
+                        inside.add(parsed.key)
+                    elif parsed:
+                        outside[parsed.key] = group.dn
+        ignored = [dn for key, dn in outside.items() if key not in inside]
+        if ignored:
+            yield _outside(len(ignored), ignored[0])
 
     async def _missing_attributes(self) -> AsyncIterator[str]:
         for attribute in member_of_attributes(self._session.options):
@@ -123,6 +134,19 @@ class Notes:
                     "maintain it (OpenLDAP needs the overlay memberof, which lists only groups "
                     "that were written after it was enabled), or the bind account may not read it; "
                     "groups_from: member_dn searches the groups instead"
+                )
+
+    async def _same_names(self, groups: Collection[str]) -> AsyncIterator[str]:
+        kinds = [kind.options for kind in self.lookup.kinds]
+        if any(kind.group_base is None or kind.group_name_from == "rdn" for kind in kinds):
+            return
+        found = await NameSearch(self._session, self.lookup.kinds).keys_of(groups)
+        for name, keys in found.items():
+            if len(keys) > 1:
+                yield (
+                    f"{len(keys)} groups have the name {name[:_MAX_DN_CHARS]!r} and count as one: "
+                    "rename all but one of them, or set unique_group_names: true, so that lookups "
+                    "of their members fail"
                 )
 
 

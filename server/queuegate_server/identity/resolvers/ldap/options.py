@@ -156,6 +156,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
     """The group listed first. user_name: a group named after the user, as in YuniKorn; gid_number:
     the group with the user's gidNumber; active_directory: the group with the user's primaryGroupID.
     """
+    unique_group_names: bool = False
+    """Whether lookups fail if another group below a group_base has the name of one of the user's
+    groups. Adds a search to lookups that find a name not checked in the last minute."""
     # Changes.
     changes: Literal["none", "syncrepl", "dirsync"] = "none"
     """none: a change counts when cached groups expire; syncrepl: the server reports changes of
@@ -272,6 +275,14 @@ class LdapOptions(GroupOptions, ResolverOptions):
             ),
             "changes_of_users: true needs changes: syncrepl or dirsync": (
                 self.changes_of_users and self.changes == "none"
+            ),
+            "unique_group_names: true needs a group_base for each kind of group": (
+                self.unique_group_names and not all(each.group_base for each in self.group_kinds)
+            ),
+            "unique_group_names: true cannot be used with group_name_from: rdn, because names in "
+            "DNs cannot be searched": (
+                self.unique_group_names
+                and any(each.group_name_from == "rdn" for each in self.group_kinds)
             ),
             "nested cannot be used with groups_from: member_uid, whose groups contain no groups": (
                 self.nested != "off"

@@ -1,6 +1,7 @@
 """Looks up users, and lists all users."""
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,10 +19,12 @@ from queuegate_server.identity.resolvers.ldap.group_lookup import (
     user_attributes,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, ambiguous_name
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.schema import check_groups, check_user_filter
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
+from queuegate_server.identity.unique_names import UniqueNames
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
@@ -84,6 +87,7 @@ class UserLookup:
         options = self.options
         self.users = Users(options)
         self.kinds = tuple(GroupKind(each, options.name_case) for each in options.group_kinds)
+        self._unique = UniqueNames(ambiguous_name, time.monotonic)
         self._attributes = (*self.users.filter.attributes, *user_attributes(options))
         self._users_without = dict.fromkeys(member_of_attributes(options), 0)
         """For each attribute that lists groups, the number of users without a value. An attribute
@@ -116,8 +120,20 @@ class UserLookup:
             groups = await lookup.groups(user)
             if not groups:
                 await check_groups(connection, self.options)
+        if self.options.unique_group_names:
+            await self._check_names(lookup.named, connection)
         self._note_missing_attributes(entry)
         return KnownUser(groups)
+
+    async def _check_names(
+        self, groups: Sequence[tuple[str, str]], connection: LdapConnection
+    ) -> None:
+        """Check that no other group has the name of one of the user's. Raises LdapFault."""
+        with SearchSession(
+            connection, Allowance(self.options.max_groups, _FEWER_GROUPS)
+        ) as session:
+            search = NameSearch(session, self.kinds, groups)
+            await self._unique.check(groups, search.keys_of)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
         """Return all user names. Raises LdapFault if there are more than `limit`."""

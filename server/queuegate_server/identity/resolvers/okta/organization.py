@@ -22,8 +22,8 @@ from queuegate_server.identity.rest.names import (
     DISABLED,
     OTHER_SPELLING,
     FormerNames,
-    UniqueNames,
     address,
+    ambiguous_name,
     batches,
     is_same,
     listed_name,
@@ -35,6 +35,7 @@ from queuegate_server.identity.rest.options import version_of
 from queuegate_server.identity.rest.paging import linked_pages
 from queuegate_server.identity.rest.resolver import Provider
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, FileToken, TokenCache
+from queuegate_server.identity.unique_names import UniqueNames
 
 _SCOPES: Final = "okta.users.read okta.groups.read"
 _LOG_SCOPE: Final = "okta.logs.read"
@@ -63,7 +64,7 @@ class Organization(Provider):
         # A token of its own, so that lookups do not need the right to read the log.
         self._log_credentials = self._credentials(_LOG_SCOPE)
         self.former_names = FormerNames(options)
-        self._unique = UniqueNames(self._ids_of, clock)
+        self._unique = UniqueNames(ambiguous_name, clock)
         self._user_field = options.user_attribute or _LOGIN
 
     def _credentials(self, scope: str) -> Credentials:
@@ -195,7 +196,8 @@ class Organization(Provider):
                 raise too_many_groups(self._options)
         if self._options.group_name == "name":
             await self._unique.check(
-                (spelled([name], self._options)[0], key) for key, name in names.items()
+                ((spelled([name], self._options)[0], key) for key, name in names.items()),
+                self._ids_of,
             )
         return spelled(names.values(), self._options)
 

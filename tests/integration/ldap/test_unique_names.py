@@ -1,0 +1,141 @@
+"""Names of groups that stand for one group only (unique_group_names), against a real slapd."""
+
+from typing import Any
+
+import pytest
+
+from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.integration.ldap.conftest import Build
+from tests.support.servers.ldap_entries import STRANGE, dn, entry, group, posix_group, rename
+from tests.support.servers.slapd import GROUPS, POSIX, SUFFIX, Slapd
+
+ELSEWHERE = f"ou=more,{SUFFIX}"
+UNIQUE = {"unique_group_names": True, "group_base": SUFFIX}
+POSIX_GROUPS = {"preset": "posix", "group_base": POSIX}
+
+
+def searches(opened: LdapResolver) -> int:
+    steps = opened.statistics.steps.items()
+    return sum(count.succeeded for (_, step), count in steps if step == "group names")
+
+
+def assert_ambiguous(outcome: Outcome, name: str) -> None:
+    assert isinstance(outcome, LookupFailure), outcome
+    assert f"several groups have the name {name!r}" in outcome.detail
+    assert "rename one of them, or narrow group_base" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("user", "given", "groups"),
+    [
+        ("alice", {}, {"analytics", "Ops"}),
+        ("bob", {}, {"analytics", "outside"}),
+        ("bob", {"group_base": GROUPS}, {"analytics"}),
+        ("carol", {"nested": "walk"}, {f"level{number}" for number in range(1, 7)}),
+        ("dave", {}, {*STRANGE, "two"}),
+        ("dave", {"group_filter": "(cn=two)", "group_name_attribute": "ou"}, {"b"}),
+        ("dave", {"groups_from": "member_of", "name_case": "lower"},
+         {*map(str.lower, STRANGE), "two"}),
+        ("alice", {"more_groups": [POSIX_GROUPS]}, {"analytics", "Ops", "devs", "wheel"}),
+        ("alice", {"primary_group": "gid_number"}, {"staff", "analytics", "Ops"}),
+        # What has no entry is not checked.
+        ("bob", {"primary_group": "user_name"}, {"bob", "analytics", "outside"}),
+        ("carol", {"primary_group": "gid_number"}, {"599", "level1"}),
+    ],
+)  # fmt: skip
+async def test_unique_names(
+    resolver: Build, directory: Slapd, user: str, given: dict[str, Any], groups: set[str]
+) -> None:
+    opened = await resolver(directory, **(UNIQUE | given))
+    outcome = await opened.resolve(user)
+    assert isinstance(outcome, KnownUser), outcome
+    assert set(outcome.groups) == groups
+
+
+@pytest.mark.parametrize(
+    ("other", "given", "name"),
+    [
+        (group("analytics", dn("bob"), where=ELSEWHERE), {}, "analytics"),
+        # The user is in both.
+        (group("analytics", dn("alice"), where=ELSEWHERE), {}, "analytics"),
+        (group("analytics", dn("bob"), where=ELSEWHERE), {"groups_from": "member_of"}, "analytics"),
+        # A name that is not in the DN.
+        (group("Ops", dn("bob"), where=ELSEWHERE, rdn="ou=other"), {}, "Ops"),
+        (group("ops", dn("bob"), where=ELSEWHERE), {"name_case": "lower"}, "ops"),
+        (posix_group("analytics", 600), {"more_groups": [POSIX_GROUPS]}, "analytics"),
+        (posix_group("analytics", 600), {"primary_group": "gid_number"}, "analytics"),
+        (group("staff", dn("bob"), where=ELSEWHERE), {"primary_group": "gid_number"}, "staff"),
+    ],
+)
+async def test_several_groups_of_one_name(
+    resolver: Build, own_directory: Slapd, other: str, given: dict[str, Any], name: str
+) -> None:
+    own_directory.add(other)
+    opened = await resolver(own_directory, **(UNIQUE | given))
+    assert_ambiguous(await opened.resolve("alice"), name)
+    unchecked = await resolver(own_directory, **(UNIQUE | given | {"unique_group_names": False}))
+    outcome = await unchecked.resolve("alice")
+    assert isinstance(outcome, KnownUser), outcome
+    assert name in outcome.groups
+
+
+async def test_other_names_do_not_matter(resolver: Build, own_directory: Slapd) -> None:
+    """Names of another case, second names, names of what is no group, and names outside."""
+    own_directory.add(
+        group("ANALYTICS", dn("bob"), where=ELSEWHERE)
+        + group("first", dn("bob"), where=ELSEWHERE).rstrip("\n") + "\ncn: ops\n\n"
+        + entry(f"cn=analytics,ou=machines,{SUFFIX}",
+                ("objectClass", "device"), ("cn", "analytics"))
+    )  # fmt: skip
+    opened = await resolver(own_directory, **UNIQUE)
+    outcome = await opened.resolve("alice")
+    assert isinstance(outcome, KnownUser), outcome
+    assert set(outcome.groups) == {"analytics", "Ops"}
+    own_directory.add(group("analytics", dn("bob"), where=ELSEWHERE, rdn="ou=other"))
+    narrow = await resolver(own_directory, **(UNIQUE | {"group_base": GROUPS}))
+    assert isinstance(await narrow.resolve("alice"), KnownUser)
+
+
+async def test_names_are_checked_once_a_minute(resolver: Build, directory: Slapd) -> None:
+    opened = await resolver(directory, **UNIQUE)
+    await opened.resolve("alice")
+    assert searches(opened) == 1
+    await opened.resolve("alice")
+    assert searches(opened) == 1
+    await opened.resolve("bob")  # "outside" is new
+    assert searches(opened) == 2
+
+
+async def test_a_name_that_another_group_took_over(resolver: Build, own_directory: Slapd) -> None:
+    """A checked name counts only for the group for which it was checked."""
+    opened = await resolver(own_directory, **UNIQUE)
+    await opened.resolve("alice")
+    own_directory.add(group("analytics", dn("dave"), where=ELSEWHERE))
+    assert_ambiguous(await opened.resolve("dave"), "analytics")
+    own_directory.modify(rename(f"cn=analytics,{GROUPS}", "cn=former"))
+    outcome = await opened.resolve("dave")
+    assert isinstance(outcome, KnownUser)
+    assert "analytics" in outcome.groups
+
+
+async def test_a_search_that_misses_the_users_group(resolver: Build, directory: Slapd) -> None:
+    """With memberOf, a filter may exclude groups that count; then no check would be possible."""
+    given = {"groups_from": "member_of", "group_filter": "(objectClass=groupOfUniqueNames)"}
+    opened = await resolver(directory, **(UNIQUE | given))
+    outcome = await opened.resolve("bob")
+    assert isinstance(outcome, LookupFailure)
+    assert "a search for the name 'analytics' does not find the group" in outcome.detail
+    assert "let group_filter match all groups" in outcome.detail
+
+
+async def test_members_of_several_groups_of_one_name(resolver: Build, own_directory: Slapd) -> None:
+    own_directory.add(group("analytics", dn("carol"), where=ELSEWHERE))
+    opened = await resolver(own_directory, **UNIQUE, primary_group="gid_number")
+    listing = MemberListing(["analytics", "Ops"])
+    await opened.members(listing)
+    assert listing.groups["analytics"].missing == "several groups have this name"
+    assert not listing.groups["analytics"].users
+    assert listing.groups["Ops"].missing == ""
+    assert set(listing.groups["Ops"].users) == {"alice"}
