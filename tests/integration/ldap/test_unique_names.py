@@ -1,5 +1,6 @@
 """Names of groups that stand for one group only (unique_group_names), against a real slapd."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
+from tests.integration.ldap.test_active_directory import GIVEN as DOMAIN
+from tests.support.fakes import active_directory
+from tests.support.fakes.active_directory import BASE, DOMAIN_USERS, Domain
+from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
 from tests.support.servers.ldap_entries import STRANGE, dn, entry, group, posix_group, rename
 from tests.support.servers.slapd import GROUPS, POSIX, SUFFIX, Slapd
 
@@ -128,6 +133,32 @@ async def test_a_search_that_misses_the_users_group(resolver: Build, directory: 
     assert isinstance(outcome, LookupFailure)
     assert "a search for the name 'analytics' does not find the group" in outcome.detail
     assert "let group_filter match all groups" in outcome.detail
+
+
+@pytest.mark.parametrize("more", [{}, {"max_in_flight": 1, "max_queued": 0}])
+async def test_very_many_names(resolver: Build, more: dict[str, Any]) -> None:
+    """All names of one lookup, some of which another group has, against a fake."""
+    domain = Domain(1200)
+    others: list[tuple[str, Attributes]] = []
+
+    def answer(search: Search) -> Answer:
+        names = re.findall(r"\(cn=([^)]+)\)", search.filter)
+        if not names:
+            return domain(search)
+        entries = [(active_directory.dn(name), {"cn": [name.encode()]}) for name in names]
+        if "Domain Users" in names:
+            entries[names.index("Domain Users")] = (DOMAIN_USERS, {"cn": [b"Domain Users"]})
+        return Answer(entries + [each for each in others if each[1]["cn"][0].decode() in names])
+
+    async with fake_directory(answer) as fake:
+        opened = await resolver(fake.url, **DOMAIN, **more, unique_group_names=True)
+        outcome = await opened.resolve("alice")
+        assert outcome == KnownUser(("Domain Users", *domain.names))
+        others.append((f"CN=g1100,OU=Others,{BASE}", {"cn": [b"g1100"]}))
+        # The check is used for a minute, except by a new resolver.
+        assert await opened.resolve("alice") == outcome
+        new = await resolver(fake.url, **DOMAIN, **more, unique_group_names=True)
+        assert_ambiguous(await new.resolve("alice"), "g1100")
 
 
 async def test_members_of_several_groups_of_one_name(resolver: Build, own_directory: Slapd) -> None:
