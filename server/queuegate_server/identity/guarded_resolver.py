@@ -115,8 +115,8 @@ class CircuitBreaker:
 
     The breaker opens for `breaker_pause` after lookups have failed for `breaker_failures` different
     users in a row. Repeated failures for one user count once, because only that user's entry may be
-    broken. Only LookupFailure counts as a failure, unless the source is too busy: such a source
-    says how long it must be spared.
+    broken. Only LookupFailure counts as a failure, unless the source works or is too busy: a busy
+    source says how long it must be spared.
     """
 
     name: str
@@ -172,7 +172,7 @@ class CircuitBreaker:
         return outcome
 
     def _record(self, user: str, outcome: Outcome) -> None:
-        if not isinstance(outcome, LookupFailure):
+        if not isinstance(outcome, LookupFailure) or outcome.source_works:
             self._failed.clear()
             if self._open_until is not None:
                 self._change(None)

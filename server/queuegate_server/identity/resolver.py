@@ -32,6 +32,9 @@ class LookupFailure:
     """A human-readable reason, without secrets."""
     too_many: bool = False
     """Whether the lookup was rejected because too many were in progress."""
+    source_works: bool = False
+    """Whether the source answered, but has data about this user that must not be used, such as
+    several groups of one name. Anyone who can cause that must not stop the lookups of others."""
 
 
 Outcome = KnownUser | NoSuchUser | LookupFailure

@@ -28,6 +28,7 @@ def searches(opened: LdapResolver) -> int:
 
 def assert_ambiguous(outcome: Outcome, name: str) -> None:
     assert isinstance(outcome, LookupFailure), outcome
+    assert outcome.source_works
     assert f"several groups have the name {name!r}" in outcome.detail
     assert "rename one of them, or narrow group_base" in outcome.detail
 

@@ -247,6 +247,7 @@ async def test_names_that_are_not_unique(resolver: Build, tenant: FakeTenant) ->
     outcome = await asked.resolve("mallory@example.com")
     assert isinstance(outcome, LookupFailure)
     assert "several groups have the name 'gpu'" in outcome.detail
+    assert outcome.source_works
     # Case makes no other group where it is ignored.
     tenant.add_group("upper", displayName="DATA")
     tenant.add_user("trudy@example.com", "upper")

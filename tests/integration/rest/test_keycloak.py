@@ -133,6 +133,7 @@ async def test_names_that_are_not_unique(resolver: Build, realm: FakeRealm) -> N
     outcome = await asked.resolve("carol")
     assert isinstance(outcome, LookupFailure)
     assert "several groups have the name 'backend'" in outcome.detail
+    assert outcome.source_works
     # A name that was unique is checked again for another group.
     assert await asked.resolve("alice") == KnownUser(("db", "ops"))
     realm.join("mallory", ("sales", "ops"))

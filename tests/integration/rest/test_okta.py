@@ -230,6 +230,7 @@ async def test_names_that_are_not_unique(resolver: Build, organization: FakeOrga
     outcome = await asked.resolve("mallory@example.com")
     assert isinstance(outcome, LookupFailure)
     assert "several groups have the name 'data'" in outcome.detail
+    assert outcome.source_works
     by_id = await resolver(group_name="id")
     assert await by_id.resolve("mallory@example.com") == KnownUser(("00ganother",))
 

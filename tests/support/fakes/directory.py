@@ -9,12 +9,13 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 class FakeDirectory:
     """Knows the users that a test names.
 
-    Lookups wait while `hold` is clear; `broken` makes them fail, `error` makes them raise.
+    Lookups wait while `hold` is clear; `broken` makes them fail, `unusable` makes them fail
+    although the directory works, `error` makes them raise.
     """
 
     def __init__(self, **users: tuple[str, ...]) -> None:
         self.users = dict(users)
-        self.broken = False
+        self.broken = self.unusable = False
         self.error: BaseException | None = None
         self.hold = asyncio.Event()
         self.hold.set()
@@ -52,5 +53,7 @@ class FakeDirectory:
     def _outcome(self, user: str) -> Outcome:
         if self.broken:
             return LookupFailure("the directory is down")
+        if self.unusable:
+            return LookupFailure("unusable", source_works=True)
         groups = self.users.get(user)
         return NoSuchUser("not in the directory") if groups is None else KnownUser(groups)

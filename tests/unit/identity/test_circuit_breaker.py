@@ -53,6 +53,17 @@ async def test_states(steps: str, state: CircuitState, clock: ManualClock) -> No
     assert breaker.refuses is (state is OPEN)
 
 
+async def test_a_source_that_works_stays_in_use(clock: ManualClock) -> None:
+    """Groups of one name fail the lookups of their members, and must not stop those of others."""
+    directory = FakeDirectory()
+    breaker = await _opened(directory, clock)
+    clock.advance(10)
+    directory.broken, directory.unusable = False, True
+    for user in "abcde":
+        assert await breaker.resolve(user) == LookupFailure("unusable", source_works=True)
+        assert breaker.state is CLOSED
+
+
 async def test_one_probe_at_a_time(clock: ManualClock) -> None:
     directory = FakeDirectory()
     breaker = await _opened(directory, clock)

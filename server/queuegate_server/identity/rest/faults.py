@@ -20,6 +20,10 @@ class RequestFault(Exception):
         return f"{self.detail} ({self.advice})" if self.advice else self.detail
 
 
+class UnusableData(RequestFault):
+    """The provider has data about a user that must not be used. Other users are not affected."""
+
+
 class RejectedCredentials(RequestFault):
     """The provider rejected the client's credentials. Retrying may lock the client."""
 

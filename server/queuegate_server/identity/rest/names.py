@@ -9,7 +9,7 @@ from yarl import URL
 
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.rest.answers import is_name
-from queuegate_server.identity.rest.faults import RequestFault
+from queuegate_server.identity.rest.faults import RequestFault, UnusableData
 from queuegate_server.identity.rest.options import RestOptions
 
 MAX_USER_CHARS: Final = 256
@@ -77,7 +77,7 @@ def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
     result = dict.fromkeys(name.lower() if lower else name for name in names)
     for name in result:
         if not is_name(name):
-            raise RequestFault(
+            raise UnusableData(
                 f"groups: the name {name[:200]!r} contains control characters", "rename the group"
             )
     if len(result) > options.max_groups:
@@ -85,9 +85,9 @@ def spelled(names: Iterable[str], options: RestOptions) -> tuple[str, ...]:
     return tuple(result)
 
 
-def too_many_groups(options: RestOptions) -> RequestFault:
+def too_many_groups(options: RestOptions) -> UnusableData:
     """Return the fault for a user with more than `max_groups` groups."""
-    return RequestFault(f"the user has more than {options.max_groups} groups", "raise max_groups")
+    return UnusableData(f"the user has more than {options.max_groups} groups", "raise max_groups")
 
 
 def batches(names: Iterable[str]) -> Iterator[list[str]]:
@@ -128,9 +128,9 @@ class FormerNames:
         return self._names.get(key, ())
 
 
-def ambiguous_name(name: str) -> RequestFault:
+def ambiguous_name(name: str) -> UnusableData:
     """Return the fault for a name that does not stand for one group only."""
-    return RequestFault(
+    return UnusableData(
         f"several groups have the name {name[:200]!r}, or it has just changed",
         "rename one of them, or use another group_name in the settings",
     )

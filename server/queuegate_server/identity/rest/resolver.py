@@ -17,7 +17,7 @@ from queuegate_server.identity.resolver import (
     Outcome,
 )
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import RequestFault, Throttled
+from queuegate_server.identity.rest.faults import RequestFault, Throttled, UnusableData
 from queuegate_server.identity.rest.instrumentation import (
     RequestStatistics,
     RequestStep,
@@ -136,7 +136,11 @@ class RestResolver(ABC, Generic[O]):
         try:
             return await self._provider.look_up(name)
         except RequestFault as fault:
-            return LookupFailure(fault.text, too_many=isinstance(fault, Throttled))
+            return LookupFailure(
+                fault.text,
+                too_many=isinstance(fault, Throttled),
+                source_works=isinstance(fault, UnusableData),
+            )
 
     async def members(self, listing: MemberListing) -> None:
         """List group members. May raise ListingLimit."""

@@ -22,7 +22,7 @@ from queuegate_server.identity.rest.assertion import (
     parse_certificate,
 )
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
 from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
@@ -167,7 +167,7 @@ class Tenant(Provider):
             async for page in self._pages("user", "/users", query | {"$count": "true"}):
                 found += page
             if len(found) > 1:
-                raise RequestFault(
+                raise UnusableData(
                     f"several users have this {self._user_field}", "set user_name: upn"
                 )
             return found[0] if found else None

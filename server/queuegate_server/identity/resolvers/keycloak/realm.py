@@ -20,7 +20,7 @@ from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, 
 from queuegate_server.identity.resolvers.keycloak.user_names import UNSEARCHABLE, UserNames
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
 from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
@@ -169,7 +169,7 @@ class Realm(Provider):
                     text_field(group, "name", "groups"),
                 )
                 if not names_itself(path, name) and (self._options.parents or not by_name):
-                    raise RequestFault(
+                    raise UnusableData(
                         f"groups: the name {name[:200]!r} contains a slash, so the group's path is "
                         "ambiguous",
                         "rename the group, or let Keycloak escape slashes in paths",
@@ -206,7 +206,7 @@ class Realm(Provider):
             query["exact"] = "true"
         found = await self._list("group names", "/groups", query)
         if len(found) >= _MAX_FOUND:
-            raise RequestFault(f"more than {_MAX_FOUND} groups have a name like {name[:200]!r}")
+            raise UnusableData(f"more than {_MAX_FOUND} groups have a name like {name[:200]!r}")
         return found
 
     def _is(self, group: Mapping[str, Any], name: str) -> bool:

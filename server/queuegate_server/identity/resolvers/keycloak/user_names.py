@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from queuegate_server.identity.resolver import NoSuchUser
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.rest.faults import RequestFault
+from queuegate_server.identity.rest.faults import RequestFault, UnusableData
 from queuegate_server.identity.rest.names import is_same, listed_name
 
 UNSEARCHABLE: Final = NoSuchUser("Keycloak cannot search for names with quotes or backslashes")
@@ -54,7 +54,7 @@ class UserNames:
         """Return the user with a name among those that a search found. Raises RequestFault."""
         same = [user for user in users if self._has(user, name)]
         if len(same) > 1 or len(users) >= _MAX_FOUND:
-            raise RequestFault(
+            raise UnusableData(
                 f"several users have this {self._field}", "make it unique in the realm"
             )
         return same[0] if same else None

@@ -35,6 +35,10 @@ class SetupFault(LdapFault):
     """The query will fail until the configuration of the directory or this server is corrected."""
 
 
+class UnusableData(SetupFault):
+    """The directory has data about a user that must not be used. Other users are not affected."""
+
+
 class NoSuchEntry(SetupFault):
     """The search base does not exist or is not visible to the bind account."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import any_of, escape_bytes
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupDn, GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
@@ -280,7 +280,7 @@ class GroupLookup:
 
     def _check_limit(self, count: int) -> None:
         if count > self._options.max_groups:
-            raise SetupFault(
+            raise UnusableData(
                 f"the user is in more than {self._options.max_groups} groups",
                 "raise max_groups if that is expected",
             )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import any_of, escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
@@ -13,9 +13,9 @@ from queuegate_server.identity.resolvers.ldap.search import SearchSession, gathe
 _MAX_SHOWN_CHARS: Final = 200
 
 
-def ambiguous_name(name: str) -> SetupFault:
+def ambiguous_name(name: str) -> UnusableData:
     """Return the fault for a name that does not stand for one group only."""
-    return SetupFault(
+    return UnusableData(
         f"several groups have the name {name[:_MAX_SHOWN_CHARS]!r}",
         "rename one of them, or narrow group_base or group_filter",
     )
@@ -33,7 +33,7 @@ class NameSearch:
     async def keys_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
         """Return the keys of all groups with each of the given names.
 
-        Raises SetupFault if the search does not find one of `groups`.
+        Raises UnusableData if the search does not find one of `groups`.
         """
         keys: dict[str, set[str]] = {name: set() for name in names}
         searches = [(kind, text) for kind in self.kinds for text in any_of(_filters(kind, names))]
@@ -48,7 +48,7 @@ class NameSearch:
                         keys[name].add(group.key)
         for name, key in self.groups:
             if name in keys and key not in keys[name]:
-                raise SetupFault(
+                raise UnusableData(
                     f"a search for the name {name[:_MAX_SHOWN_CHARS]!r} does not find the group of "
                     "that name that the user is in, so the name may not be unique",
                     "let group_filter match all groups, and group_name_attribute be an attribute "

@@ -18,6 +18,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     ServerFault,
     SetupFault,
     TooManyEntries,
+    UnusableData,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
@@ -34,7 +35,7 @@ _USUAL_RANGE: Final = 1000
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
 
-class LimitExceeded(SetupFault):
+class LimitExceeded(UnusableData):
     """There are more entries or values than allowed. Results are never truncated."""
 
     def __init__(self, limit: int, advice: str = _RAISE_MAX_GROUPS) -> None:

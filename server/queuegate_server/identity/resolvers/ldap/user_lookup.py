@@ -10,7 +10,7 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import (
@@ -175,7 +175,7 @@ class UserLookup:
         matching = [(entry, name) for entry in inside if (name := self.users.spelling(entry, user))]
         if len(matching) > 1:
             self.statistics.ambiguous += 1
-            raise SetupFault(f"{len(matching)} entries match the user", _NARROW)
+            raise UnusableData(f"{len(matching)} entries match the user", _NARROW)
         if inside and not matching:
             self.statistics.other_spelling += 1
             return _OTHER_SPELLING

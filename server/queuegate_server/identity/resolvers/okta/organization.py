@@ -15,7 +15,7 @@ from queuegate_server.identity.resolvers.okta.system_log import SystemLog
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import NotFound, RequestFault
+from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
 from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
@@ -173,7 +173,7 @@ class Organization(Provider):
                 if not self._has_name(user, name):
                     other = user
                 elif same is not None:
-                    raise RequestFault(
+                    raise UnusableData(
                         f"several users have this {self._user_field}",
                         "make it unique in the organization, also among deactivated users",
                     )
