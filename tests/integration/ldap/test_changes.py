@@ -6,18 +6,25 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import trustme
 import yaml
 from click.testing import CliRunner
+from ldap.controls import ResponseControl
 
 from queuegate_server.cli.source_check import source_check
 from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.ldap import sync_follower
+from queuegate_server.identity.resolvers.ldap.ber import BOOLEAN, OCTETS, SEQUENCE, element
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_REQUEST
+from queuegate_server.identity.resolvers.ldap.sync_changes import AffectedUsers, Content
+from queuegate_server.identity.resolvers.ldap.sync_follower import _Stream
+from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_INFO, SYNC_REQUEST
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.ldap_server import Answer, fake_directory
@@ -353,3 +360,27 @@ async def test_bases_and_attributes(source: Slapd, resolver: Build) -> None:
         await sink.until("bob")
         source.modify(member("Ops", "add", SERVICE, dn("bob")))
         await sink.until("bob")
+
+
+def test_deleted_entries_that_are_reported_as_a_set(options: BuildOptions) -> None:
+    """As RFC 4533 permits (section 2.5); slapd and 389 Directory Server report each entry."""
+    given = options("ldap://127.0.0.1")
+    lookup = UserLookup(given, LdapStatistics())
+    content = Content(given, lookup.users, lookup.kinds)
+    content.is_loading = False
+    noted: list[AffectedUsers] = []
+    stream = _Stream(Mock(), content.groups[0], noted.append)
+    uuids = [bytes([number]) * 16 for number in range(3)]
+    for number, (uuid, user) in enumerate(zip(uuids, ("alice", "bob", "carol"), strict=True)):
+        attributes = {"cn": [b"g"], "member": [dn(user).encode()]}
+        state = ResponseControl("1.3.6.1.4.1.4203.1.9.1.2")
+        state.decodeControlValue(element(SEQUENCE, element(0x0A, b"\x01") + element(OCTETS, uuid)))
+        stream._receive((group_dn(f"g{number}"), attributes, [state]))
+    noted.clear()
+    of_entries = element(0x31, element(OCTETS, uuids[0]) + element(OCTETS, uuids[2]))
+    for is_deleted in (b"\0", b"\xff"):
+        info = element(0xA3, element(BOOLEAN, is_deleted) + of_entries)
+        stream._receive((SYNC_INFO, info, []))
+    present, deleted = noted
+    assert not present
+    assert set(deleted.dns.values()) == {dn("alice"), dn("carol")}

@@ -23,6 +23,7 @@ from queuegate_server.identity.resolvers.ldap.sync_messages import (
 )
 
 UUID = bytes(range(16))
+OTHER_UUID = bytes(range(1, 17))
 STATE = "1.3.6.1.4.1.4203.1.9.1.2"
 DONE = "1.3.6.1.4.1.4203.1.9.1.3"
 
@@ -80,11 +81,24 @@ def test_ends_of_a_refresh(value: str, *, lists: bool) -> None:
         ("a100", SyncInfo(b"", ends_refresh=True)),
         ("a203040163", SyncInfo(b"c", ends_refresh=True)),
         ("a106040163010100", SyncInfo(b"c", ends_refresh=False)),
+        # Entries that are present, and entries that have been deleted.
         (f"a3143112{'0410' + UUID.hex()}", SyncInfo(b"")),
+        (f"a3170101003112{'0410' + UUID.hex()}", SyncInfo(b"")),
+        (f"a3170101ff3112{'0410' + UUID.hex()}", SyncInfo(b"", deleted=(UUID,))),
+        (
+            f"a32c0401630101ff3124{'0410' + UUID.hex()}{'0410' + OTHER_UUID.hex()}",
+            SyncInfo(b"c", deleted=(UUID, OTHER_UUID)),
+        ),
     ],
 )
 def test_infos(value: str, info: SyncInfo) -> None:
     assert decode_info(bytes.fromhex(value)) == info
+
+
+@pytest.mark.parametrize("value", ["", "a300", "a3053103040161", "a403040163"])
+def test_infos_that_are_invalid(value: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_info(bytes.fromhex(value))
 
 
 @pytest.mark.parametrize(

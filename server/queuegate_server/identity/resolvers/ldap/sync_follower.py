@@ -235,7 +235,10 @@ class _Stream:
         self.cookie = info.cookie or self.cookie
         if info.ends_refresh:
             self.is_loaded.set()
-        self._note(AffectedUsers())
+        affected = AffectedUsers()
+        for uuid in info.deleted:
+            affected.add(self._part.remove(uuid))
+        self._note(affected)
 
 
 async def _load(streams: "Sequence[_Stream]") -> None:

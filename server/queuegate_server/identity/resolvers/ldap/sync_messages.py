@@ -1,7 +1,7 @@
 """Encodes and decodes the controls and messages of LDAP content synchronization (RFC 4533)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -24,6 +24,7 @@ _NEW_COOKIE: Final = 0x80
 _REFRESH_DELETE: Final = 0xA1
 _REFRESH_PRESENT: Final = 0xA2
 _ID_SET: Final = 0xA3
+_SET: Final = 0x31
 _UUID_BYTES: Final = 16
 _CHANGE_NUMBER: Final = re.compile(rb"[^#=,]*:[^#=,]*#.*#[0-9]*", re.DOTALL)
 
@@ -65,10 +66,7 @@ def decode_state(controls: Sequence[ResponseControl]) -> SyncState:
     """Decode the Sync State Control of an entry. Raises ValueError, also if it is missing."""
     content = BerReader(_value(controls, _SYNC_STATE)).open(SEQUENCE)
     state = EntryState(int.from_bytes(content.take(ENUMERATED)))
-    uuid = content.take(OCTETS)
-    if len(uuid) != _UUID_BYTES:
-        raise ValueError("an entryUUID does not have 16 bytes")
-    return SyncState(state, uuid, content.take_if(OCTETS))
+    return SyncState(state, _uuid(content), content.take_if(OCTETS))
 
 
 def lists_deletions(controls: Sequence[ResponseControl]) -> bool:
@@ -105,6 +103,8 @@ class SyncInfo(NamedTuple):
     cookie: bytes
     ends_refresh: bool = False
     """Whether the message ends the refresh, so that changes follow."""
+    deleted: tuple[bytes, ...] = ()
+    """The entryUUIDs of deleted entries."""
 
 
 def decode_info(value: bytes) -> SyncInfo:
@@ -117,10 +117,24 @@ def decode_info(value: bytes) -> SyncInfo:
         raise ValueError("a Sync Info Message is of an unknown kind")
     content = reader.open(tag)
     cookie = content.take_if(OCTETS)
+    flag = content.take_if(BOOLEAN)
     if tag == _ID_SET:
-        return SyncInfo(cookie)
-    done = content.take_if(BOOLEAN)
-    return SyncInfo(cookie, ends_refresh=not done or any(done))
+        uuids = tuple(_uuids(content.open(_SET)))
+        # Without the flag, the entries are present.
+        return SyncInfo(cookie, deleted=uuids if any(flag) else ())
+    return SyncInfo(cookie, ends_refresh=not flag or any(flag))
+
+
+def _uuids(content: BerReader) -> Iterator[bytes]:
+    while content.tag is not None:
+        yield _uuid(content)
+
+
+def _uuid(content: BerReader) -> bytes:
+    uuid = content.take(OCTETS)
+    if len(uuid) != _UUID_BYTES:
+        raise ValueError("an entryUUID does not have 16 bytes")
+    return uuid
 
 
 RESPONSE_CONTROLS: Final = dict.fromkeys((_SYNC_STATE, _SYNC_DONE), ResponseControl)
