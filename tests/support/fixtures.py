@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 
@@ -12,7 +13,17 @@ from tests.support.go_toolchain import COMPOSE, HELM, KUSTOMIZE, PROMTOOL, GoErr
 from tests.support.servers import queuegate_server
 
 if TYPE_CHECKING:
+    from queuegate_server.identity.resolver import Resolver
     from tests.support.servers.webhook import Webhook
+
+R = TypeVar("R", bound="Resolver")
+
+
+class Open(Protocol):
+    """Opens a resolver, and returns it."""
+
+    async def __call__(self, resolver: R, /) -> R: ...
+
 
 _POLICY = """\
 partitions:
@@ -83,6 +94,19 @@ async def no_task_left() -> AsyncIterator[None]:
     left = {task for task in asyncio.all_tasks() - before if not task.done()}
     left.discard(asyncio.current_task())
     assert not left
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Open]:
+    """Open resolvers, which are closed at the end of the test."""
+    async with AsyncExitStack() as stack:
+
+        async def open_resolver(resolver: R) -> R:
+            await resolver.open()
+            stack.push_async_callback(resolver.close)
+            return resolver
+
+        yield open_resolver
 
 
 @pytest.fixture(scope="session")

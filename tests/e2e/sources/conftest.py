@@ -1,17 +1,29 @@
-"""A real Keycloak that all tests here share, and resolvers that ask a real 389 Directory Server."""
+"""A real Keycloak that all tests here share, and what asks it or a real 389 Directory Server."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+import yaml
 
+from queuegate import Client
+from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
+from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.support.fixtures import Open
 from tests.support.servers import dirsrv
 from tests.support.servers.dirsrv import Dirsrv
 from tests.support.servers.keycloak import Keycloak, running_keycloak
+from tests.support.servers.queuegate_server import running_server
+
+Build = Callable[..., Awaitable[KeycloakResolver]]
+BuildLdap = Callable[..., Awaitable[LdapResolver]]
+FOR_ENG = "partitions: [{name: default, queues: [{name: root, submitacl: ' eng'}]}]"
+"""A policy that lets only the group eng in."""
 
 
 @pytest.fixture(scope="session")
@@ -26,19 +38,40 @@ def keycloak(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-async def ldap_resolver(
-    tmp_path: Path,
-) -> AsyncIterator[Callable[..., Awaitable[LdapResolver]]]:
-    """Build and open resolvers that follow a server; they are closed at the end."""
-    opened: list[LdapResolver] = []
+def resolver(given: dict[str, Any], opened: Open) -> Build:
+    """Build and open resolvers that ask a realm. Modules have their own settings `given`."""
+
+    async def build(**more: Any) -> KeycloakResolver:
+        return await opened(KeycloakResolver(KeycloakOptions.model_validate(given | more)))
+
+    return build
+
+
+@pytest.fixture
+def ldap_resolver(tmp_path: Path, opened: Open) -> BuildLdap:
+    """Build and open resolvers that follow a server."""
 
     async def build(server: Dirsrv, **more: Any) -> LdapResolver:
         options = dirsrv.settings(tmp_path, server) | more
-        built = LdapResolver(LdapOptions.model_validate(options))
-        await built.open()
-        opened.append(built)
-        return built
+        return await opened(LdapResolver(LdapOptions.model_validate(options)))
 
-    yield build
-    for built in opened:
-        await built.close()
+    return build
+
+
+@contextmanager
+def served(folder: Path, policy: str, **resolver: Any) -> Iterator[Client]:
+    """Run a server with a policy and the settings of a resolver."""
+    (folder / "queues.yaml").write_text(policy)
+    config = {
+        "policy": {"path": str(folder / "queues.yaml")},
+        "resolvers": {"corp": resolver},
+        "partitions": {"default": {"resolver": "corp", "cache": {"positive_ttl": "1h"}}},
+        "callers": {"loopback": {"roles": ["check", "read"]}},
+    }
+    file = folder / "queuegate.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with (
+        running_server("--config", str(file)) as server,
+        Client(server.address, timeout=600) as client,
+    ):
+        yield client

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from queuegate_server.identity.resolver import CannotFollow, KnownUser
 from queuegate_server.identity.resolvers.ldap import sync_follower
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_REQUEST
+from tests.e2e.sources.conftest import BuildLdap
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.servers import dirsrv
 from tests.support.servers.dirsrv import Dirsrv, group, member, running_dirsrv, user, user_dn
@@ -20,7 +21,7 @@ from tests.support.servers.ldap_entries import change
 
 pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(300)]
 
-Build = Callable[..., Awaitable[LdapResolver]]
+
 ENTRIES = "".join(map(user, ("alice", "bob", "carol"))) + "".join(
     group(name, user_dn("alice")) for name in ("data", "ops", "eng")
 )
@@ -44,7 +45,7 @@ async def why_not(resolver: LdapResolver) -> str:
     return str(raised.value)
 
 
-async def test_a_restart(tmp_path: Path, ldap_resolver: Build) -> None:
+async def test_a_restart(tmp_path: Path, ldap_resolver: BuildLdap) -> None:
     """A position in the changelog proves nothing, so everybody's groups are dropped."""
     with running_dirsrv(tmp_path / "dirsrv", ENTRIES) as server:
         resolver = await ldap_resolver(server)
@@ -71,7 +72,7 @@ async def test_a_restart(tmp_path: Path, ldap_resolver: Build) -> None:
         assert again.position == before
 
 
-async def test_a_server_without_the_plugin(tmp_path: Path, ldap_resolver: Build) -> None:
+async def test_a_server_without_the_plugin(tmp_path: Path, ldap_resolver: BuildLdap) -> None:
     with running_dirsrv(
         tmp_path / "dirsrv", ENTRIES, without=[dirsrv.CONTENT_SYNC, dirsrv.RETRO_CHANGELOG]
     ) as server:
@@ -80,7 +81,7 @@ async def test_a_server_without_the_plugin(tmp_path: Path, ldap_resolver: Build)
 
 
 async def test_an_account_without_the_right_to_the_control(
-    source: Dirsrv, ldap_resolver: Build
+    source: Dirsrv, ldap_resolver: BuildLdap
 ) -> None:
     feature = f"oid={SYNC_REQUEST},cn=features,cn=config"
     all_users = (
@@ -98,7 +99,7 @@ async def test_an_account_without_the_right_to_the_control(
 
 @pytest.mark.parametrize("limit", ["nsSizeLimit", "nsLookThroughLimit"])
 async def test_a_limit_that_the_server_does_not_mention(
-    source: Dirsrv, ldap_resolver: Build, limit: str, monkeypatch: pytest.MonkeyPatch
+    source: Dirsrv, ldap_resolver: BuildLdap, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync_follower, "SILENCE_SECONDS", 1.0)
     source.modify(change(dirsrv.SERVICE, f"replace: {limit}", f"{limit}: 2"))
@@ -109,7 +110,7 @@ async def test_a_limit_that_the_server_does_not_mention(
         assert sink.count
 
 
-async def test_too_many_followers(tmp_path: Path, ldap_resolver: Build) -> None:
+async def test_too_many_followers(tmp_path: Path, ldap_resolver: BuildLdap) -> None:
     """The server follows ten searches at most, if it is not configured otherwise."""
     with running_dirsrv(tmp_path / "dirsrv", ENTRIES) as server:
         async with contextlib.AsyncExitStack() as stack:

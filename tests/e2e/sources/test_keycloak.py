@@ -1,33 +1,27 @@
 """What the resolver finds in a real Keycloak, and what the fake has to be like."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
-import yaml
 from click.testing import CliRunner
 
-from queuegate import Client
 from queuegate_server.cli.main import command_group
 from queuegate_server.cli.users_from import DIRECTORY
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from tests.e2e.sources import realms
+from tests.e2e.sources.conftest import Build, served
 from tests.integration.ldap.who_can import SEED, compare, policy_of
 from tests.support.change_sink import Sink, following
 from tests.support.maven import BUILD_SECONDS
 from tests.support.servers.keycloak import Keycloak
-from tests.support.servers.queuegate_server import running_server
 
 pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(2 * BUILD_SECONDS)]
 
-Build = Callable[..., Awaitable[KeycloakResolver]]
 USERS, GROUPS = 40, 12
 MANY = 60
 
@@ -66,19 +60,8 @@ def corp(keycloak: Keycloak) -> Keycloak:
 
 
 @pytest.fixture
-async def resolver(corp: Keycloak, ca: trustme.CA, tmp_path: Path) -> AsyncIterator[Build]:
-    opened: list[KeycloakResolver] = []
-
-    async def build(**more: Any) -> KeycloakResolver:
-        given = realms.settings(tmp_path, corp, ca, "corp") | more
-        built = KeycloakResolver(KeycloakOptions.model_validate(given))
-        await built.open()
-        opened.append(built)
-        return built
-
-    yield build
-    for built in opened:
-        await built.close()
+def given(corp: Keycloak, ca: trustme.CA, tmp_path: Path) -> dict[str, Any]:
+    return realms.settings(tmp_path, corp, ca, "corp")
 
 
 @pytest.mark.parametrize(
@@ -229,31 +212,6 @@ async def test_all_users(resolver: Build) -> None:
     assert set(names) == {"alice", "carol", "dave", "eve", "many", "mallory"}
 
 
-@contextmanager
-def served(folder: Path, keycloak: Keycloak, ca: trustme.CA, policy: str) -> Iterator[Client]:
-    """Run a server that asks the realm `people`."""
-    (folder / "queues.yaml").write_text(policy)
-    resolver = {
-        "type": "keycloak",
-        "group_name": "name",
-        "parents": True,
-        **realms.settings(folder, keycloak, ca, "people"),
-    }
-    config = {
-        "policy": {"path": str(folder / "queues.yaml")},
-        "resolvers": {"corp": resolver},
-        "partitions": {"default": {"resolver": "corp", "cache": {"positive_ttl": "1h"}}},
-        "callers": {"loopback": {"roles": ["check", "read"]}},
-    }
-    file = folder / "queuegate.yaml"
-    file.write_text(yaml.safe_dump(config))
-    with (
-        running_server("--config", str(file)) as server,
-        Client(server.address, timeout=600) as client,
-    ):
-        yield client
-
-
 def test_who_can_equals_checking_everybody(
     keycloak: Keycloak, ca: trustme.CA, tmp_path: Path
 ) -> None:
@@ -273,7 +231,9 @@ def test_who_can_equals_checking_everybody(
         )
     )
     policy, queues = policy_of(USERS, GROUPS, 14, rng)
-    with served(tmp_path, keycloak, ca, policy) as client:
+    settings = realms.settings(tmp_path, keycloak, ca, "people")
+    names = {"group_name": "name", "parents": True}
+    with served(tmp_path, policy, type="keycloak", **settings, **names) as client:
         found, _ = compare(client, USERS, queues)
     assert found > 100
     # The same people are found for a change that lets everybody in.

@@ -1,27 +1,22 @@
 """`changes: admin_events` with a real Keycloak."""
 
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
-import yaml
 
-import queuegate
 from queuegate_server.identity.resolver import CannotFollow
-from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from tests.e2e.sources import realms
+from tests.e2e.sources.conftest import FOR_ENG, Build, served
 from tests.support.change_sink import Sink, following
+from tests.support.eventually import eventually
 from tests.support.maven import BUILD_SECONDS
 from tests.support.servers.keycloak import Keycloak
-from tests.support.servers.queuegate_server import running_server
 
 pytestmark = [pytest.mark.usefixtures("no_task_left"), pytest.mark.timeout(2 * BUILD_SECONDS)]
 
-Build = Callable[..., Awaitable[KeycloakResolver]]
 REALM = "changing"
 API = f"/admin/realms/{REALM}"
 SETTINGS = {"changes": "admin_events", "changes_interval": 0.2}
@@ -66,19 +61,8 @@ def administrator(realm: Keycloak) -> Administrator:
 
 
 @pytest.fixture
-async def resolver(realm: Keycloak, ca: trustme.CA, tmp_path: Path) -> AsyncIterator[Build]:
-    opened: list[KeycloakResolver] = []
-
-    async def build(**more: Any) -> KeycloakResolver:
-        given = realms.settings(tmp_path, realm, ca, REALM) | SETTINGS | more
-        built = KeycloakResolver(KeycloakOptions.model_validate(given))
-        await built.open()
-        opened.append(built)
-        return built
-
-    yield build
-    for built in opened:
-        await built.close()
+def given(realm: Keycloak, ca: trustme.CA, tmp_path: Path) -> dict[str, Any]:
+    return realms.settings(tmp_path, realm, ca, REALM) | SETTINGS
 
 
 async def test_who_joins_and_leaves(resolver: Build, administrator: Administrator) -> None:
@@ -158,28 +142,11 @@ async def test_a_client_without_the_right(resolver: Build) -> None:
 
 
 def test_a_server_denies_who_has_left(
-    realm: Keycloak, administrator: Administrator, ca: trustme.CA, tmp_path: Path
+    given: dict[str, Any], administrator: Administrator, tmp_path: Path
 ) -> None:
-    (tmp_path / "queues.yaml").write_text(
-        "partitions: [{name: default, queues: [{name: root, submitacl: ' eng'}]}]"
-    )
-    options = realms.settings(tmp_path, realm, ca, REALM) | SETTINGS
-    config = {
-        "policy": {"path": str(tmp_path / "queues.yaml")},
-        "resolvers": {"corp": {"type": "keycloak", "group_name": "name", **options}},
-        "partitions": {"default": {"resolver": "corp", "cache": {"positive_ttl": "1h"}}},
-    }
-    file = tmp_path / "queuegate.yaml"
-    file.write_text(yaml.safe_dump(config))
     path = f"{administrator.user('cid')}/{administrator.group('eng')}"
     administrator.send("PUT", path)
-    with (
-        running_server("--config", str(file)) as server,
-        queuegate.Client(server.address, timeout=30) as client,
-    ):
+    with served(tmp_path, FOR_ENG, type="keycloak", group_name="name", **given) as client:
         assert client.check("cid", "root").allowed
         administrator.send("DELETE", path)
-        end = time.monotonic() + 60
-        while client.check("cid", "root").allowed:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        eventually(lambda: client.check("cid", "root").allowed, expected=False)

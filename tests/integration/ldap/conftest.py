@@ -1,7 +1,7 @@
 """A directory that all read-only tests share, and resolvers that are closed at the end."""
 
 from asyncio import sslproto
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import trustme
 
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.support.fixtures import Open
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, SERVICE, Slapd, running_slapd
 
@@ -88,16 +89,10 @@ def options(ca_file: Path, password_file: Path) -> Callable[..., LdapOptions]:
 
 
 @pytest.fixture
-async def resolver(options: Callable[..., LdapOptions]) -> AsyncIterator[Build]:
+def resolver(options: Callable[..., LdapOptions], opened: Open) -> Build:
     """Build and open resolvers; they are closed at the end."""
-    opened: list[LdapResolver] = []
 
     async def build(slapd: Slapd | str, **more: Any) -> LdapResolver:
-        built = LdapResolver(options(slapd, **more))
-        await built.open()
-        opened.append(built)
-        return built
+        return await opened(LdapResolver(options(slapd, **more)))
 
-    yield build
-    for built in opened:
-        await built.close()
+    return build

@@ -3,7 +3,7 @@
 The API is a realm of Keycloak; tests of another provider have their own `api`, `kind` and `given`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.support.fakes import rest_api
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import SECRET, FakeRealm, User, settings
 from tests.support.fakes.rest_api import PATIENT, RestApi, running_api
+from tests.support.fixtures import Open
 
 Build = Callable[..., Awaitable[RestResolver[Any]]]
 
@@ -81,18 +82,11 @@ def options(kind: Any, given: dict[str, Any], ca_file: Path) -> Callable[..., An
 
 
 @pytest.fixture
-async def resolver(
-    kind: Any, options: Callable[..., Any], clock: ManualClock
-) -> AsyncIterator[Build]:
+def resolver(kind: Any, options: Callable[..., Any], clock: ManualClock, opened: Open) -> Build:
     """Build and open resolvers, whose clock stands still; they are closed at the end."""
-    opened: list[RestResolver[Any]] = []
 
     async def build(**more: Any) -> RestResolver[Any]:
         built: RestResolver[Any] = kind(options(**more), clock)
-        await built.open()
-        opened.append(built)
-        return built
+        return await opened(built)
 
-    yield build
-    for built in opened:
-        await built.close()
+    return build

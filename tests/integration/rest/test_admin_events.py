@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -14,16 +13,15 @@ from queuegate_server.identity.resolvers.keycloak.admin_events import (
     AdminEvent,
     affected_by,
 )
-from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from queuegate_server.identity.rest.following import MAX_AFFECTED, AffectedUsers
 from queuegate_server.identity.rest.paging import MAX_AT_ONCE
+from tests.integration.rest.conftest import Build
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.keycloak import FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, RestApi
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-Build = Callable[..., Awaitable[KeycloakResolver]]
 SETTINGS = {"changes": "admin_events", "changes_interval": 0.1}
 JOIN = ("CREATE", "GROUP_MEMBERSHIP", "users/id-of-alice/groups/g1")
 EVERYBODY = AffectedUsers(is_all=True)
