@@ -9,6 +9,7 @@ from queuegate_server.identity.resolver import CannotFollow
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED
+from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import ALL, Sink, following
 from tests.support.fakes.dirsync import (
     BASE,
@@ -20,6 +21,7 @@ from tests.support.fakes.dirsync import (
     user_dn,
 )
 from tests.support.fakes.ldap_server import fake_directory
+from tests.support.fixtures import Open
 
 GROUP = [b"group"]
 USER = [b"user"]
@@ -37,45 +39,37 @@ def domain() -> ChangingDomain:
 
 
 @pytest.fixture
-async def build(domain: ChangingDomain) -> AsyncIterator[Callable[..., LdapResolver]]:
-    opened: list[LdapResolver] = []
+async def url(domain: ChangingDomain) -> AsyncIterator[str]:
     async with fake_directory(domain) as fake:
-
-        def build(**more: Any) -> LdapResolver:
-            given = {
-                "preset": "active_directory",
-                "urls": [fake.url],
-                "start_tls": False,
-                "bind": "anonymous",
-                "user_base": USERS,
-                "group_base": GROUPS,
-                "user_match": "exact",
-                "changes": "dirsync",
-                "changes_interval": 0.1,
-                "repeat_after": 0,
-                "connect_timeout": 30,
-                "operation_timeout": 30,
-                "lookup_timeout": 60,
-            }
-            resolver = LdapResolver(LdapOptions.model_validate(given | more))
-            opened.append(resolver)
-            return resolver
-
-        yield build
-        for resolver in opened:
-            await resolver.close()
+        yield fake.url
 
 
-async def opened(resolver: LdapResolver) -> LdapResolver:
-    await resolver.open()
-    return resolver
+@pytest.fixture
+def resolver(url: str, opened: Open) -> Build:
+    async def build(**more: Any) -> LdapResolver:
+        given = {
+            "preset": "active_directory",
+            "urls": [url],
+            "start_tls": False,
+            "bind": "anonymous",
+            "user_base": USERS,
+            "group_base": GROUPS,
+            "user_match": "exact",
+            "changes": "dirsync",
+            "changes_interval": 0.1,
+            "repeat_after": 0,
+            "connect_timeout": 30,
+            "operation_timeout": 30,
+            "lookup_timeout": 60,
+        }
+        return await opened(LdapResolver(LdapOptions.model_validate(given | more)))
+
+    return build
 
 
-async def test_members_that_join_and_leave(
-    domain: ChangingDomain, build: Callable[..., LdapResolver]
-) -> None:
+async def test_members_that_join_and_leave(domain: ChangingDomain, resolver: Build) -> None:
     sink = Sink()
-    async with following(await opened(build()), sink):
+    async with following(await resolver(), sink):
         assert sink.reports == []
         domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
         await sink.until("bob")
@@ -107,37 +101,35 @@ async def test_members_that_join_and_leave(
     ids=["renamed", "moved", "named", "deleted", "nested", "unknown", "unreadable", "many"],
 )
 async def test_other_changes_concern_everybody(
-    domain: ChangingDomain, build: Callable[..., LdapResolver], change: Change
+    domain: ChangingDomain, resolver: Build, change: Change
 ) -> None:
     sink = Sink()
-    async with following(await opened(build()), sink):
+    async with following(await resolver(), sink):
         change(domain)
         await sink.until_all()
 
 
-async def test_names_in_any_case_concern_everybody(
-    domain: ChangingDomain, build: Callable[..., LdapResolver]
-) -> None:
+async def test_names_in_any_case_concern_everybody(domain: ChangingDomain, resolver: Build) -> None:
     sink = Sink()
-    async with following(await opened(build(user_match="casefold")), sink):
+    async with following(await resolver(user_match="casefold"), sink):
         domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
         await sink.until_all()
 
 
 async def test_groups_elsewhere_and_users_do_not_count(
-    domain: ChangingDomain, build: Callable[..., LdapResolver]
+    domain: ChangingDomain, resolver: Build
 ) -> None:
     sink = Sink()
-    async with following(await opened(build()), sink):
+    async with following(await resolver(), sink):
         domain.change(f"CN=x,OU=Other,{BASE}", kind=GROUP, added=[user_dn("bob").encode()])
         domain.change(user_dn("bob"), kind=USER, userAccountControl=[b"514"])
         domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("cid").encode()])
         await sink.until("cid")
 
 
-async def test_users(domain: ChangingDomain, build: Callable[..., LdapResolver]) -> None:
+async def test_users(domain: ChangingDomain, resolver: Build) -> None:
     sink = Sink()
-    async with following(await opened(build(changes_of_users=True)), sink):
+    async with following(await resolver(changes_of_users=True), sink):
         domain.change(user_dn("bob"), kind=USER, userAccountControl=[b"514"])
         await sink.until("bob")
         new = {"objectClass": USER, "sAMAccountName": [b"dan"]}
@@ -157,42 +149,38 @@ async def test_users(domain: ChangingDomain, build: Callable[..., LdapResolver])
 
 
 async def test_a_follower_continues_where_another_one_ended(
-    domain: ChangingDomain, build: Callable[..., LdapResolver]
+    domain: ChangingDomain, resolver: Build
 ) -> None:
-    resolver = await opened(build())
+    follower = await resolver()
     first = Sink()
-    async with following(resolver, first):
+    async with following(follower, first):
         pass
     domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
     second = Sink(first.position)
-    async with following(resolver, second):
+    async with following(follower, second):
         await second.until("bob")
     domain.epoch += 1
     third = Sink(second.position)
-    async with following(resolver, third):
+    async with following(follower, third):
         assert third.reports == [ALL]
     fourth = Sink(b"junk")
-    async with following(resolver, fourth):
+    async with following(follower, fourth):
         assert fourth.reports == [ALL]
 
 
-async def test_a_change_is_repeated(
-    domain: ChangingDomain, build: Callable[..., LdapResolver]
-) -> None:
+async def test_a_change_is_repeated(domain: ChangingDomain, resolver: Build) -> None:
     sink = Sink()
-    async with following(await opened(build(repeat_after=0.3)), sink):
+    async with following(await resolver(repeat_after=0.3), sink):
         domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()])
         await sink.until("bob")
         await sink.until("bob")
 
 
 @pytest.mark.parametrize("code", [50, UNWILLING_TO_PERFORM, 12])
-async def test_a_refusal_is_a_fault(
-    domain: ChangingDomain, build: Callable[..., LdapResolver], code: int
-) -> None:
+async def test_a_refusal_is_a_fault(domain: ChangingDomain, resolver: Build, code: int) -> None:
     domain.code = code
     sink = Sink()
-    async with following(await opened(build()), sink) as task:
+    async with following(await resolver(), sink) as task:
         with pytest.raises(CannotFollow, match="Replicating Directory Changes"):
             await task
     assert sink.count == 0
@@ -207,21 +195,21 @@ async def test_a_refusal_is_a_fault(
 )
 async def test_a_server_that_cannot_report(
     domain: ChangingDomain,
-    build: Callable[..., LdapResolver],
+    resolver: Build,
     root: dict[str, list[bytes]],
     message: str,
 ) -> None:
     domain.root = root
-    async with following(await opened(build()), Sink()) as task:
+    async with following(await resolver(), Sink()) as task:
         with pytest.raises(CannotFollow, match=message):
             await task
 
 
 async def test_each_poll_confirms_that_nothing_is_missing(
-    domain: ChangingDomain, build: Callable[..., LdapResolver]
+    domain: ChangingDomain, resolver: Build
 ) -> None:
     sink = Sink()
-    async with following(await opened(build()), sink):
+    async with following(await resolver(), sink):
         for _ in range(3):
             await sink.until_reached()
         assert domain.polls >= sink.count
