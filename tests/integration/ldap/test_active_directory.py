@@ -4,18 +4,8 @@ import pytest
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
-from tests.support.fakes.active_directory import ALICE, BASE, Domain
+from tests.support.fakes.active_directory import ALICE, BASE, GIVEN, Domain
 from tests.support.fakes.ldap_server import Answer, Search, fake_directory
-
-GIVEN = {
-    "preset": "active_directory",
-    "start_tls": False,
-    "allow_plaintext_bind": True,
-    "ca_file": None,
-    "bind_dn": "queuegate@corp.test",
-    "user_base": BASE,
-    "group_base": BASE,
-}
 
 
 @pytest.mark.parametrize("groups", [0, 3, 1500, 1501, 4000])

@@ -16,6 +16,7 @@ import pytest
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from tests.integration.ldap.conftest import Build
+from tests.integration.ldap.test_malformed_answers import BOB, DN, GIVEN, TEAM
 from tests.support.fakes.hostile_directory import (
     DONE,
     ENTRY,
@@ -32,21 +33,10 @@ from tests.support.fakes.hostile_directory import (
 from tests.support.fakes.tcp_server import running_tcp
 from tests.support.servers.slapd import GROUPS, PEOPLE
 
-GIVEN: dict[str, Any] = {
-    "start_tls": False,
-    "ca_file": None,
-    "bind": "anonymous",
-    "bind_dn": None,
-    "bind_password_file": None,
-    "groups_from": "member_of",
-}
 MAX_STEP = 0.1
 """Seconds of processor time between two turns of other work on the event loop."""
 MAX_MEMORY = 48 << 20
-DN = f"uid=bob,{PEOPLE}".encode()
 BASE = GROUPS.encode()
-TEAM = b"cn=analytics," + BASE
-BOB = [(b"uid", [b"bob"]), (b"memberOf", [TEAM])]
 HEALTHY = binding(lambda n, _: [entry(n, DN, BOB) + result(n)])
 
 

@@ -6,19 +6,11 @@ import pytest
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from tests.integration.ldap.conftest import Build
+from tests.integration.ldap.test_sources import GID, MEMBER_OF, UIDS, UNIQUE
 from tests.support.servers.ldap_entries import entry, group, group_dn, unique_group
 from tests.support.servers.slapd import GROUPS, POSIX, SUFFIX, Slapd
 
 LISTED = {"preset": "posix", "group_base": POSIX}
-UNIQUE = {"group_filter": "(objectClass=groupOfUniqueNames)", "member_attribute": "uniqueMember"}
-MEMBER_OF = {"groups_from": "member_of"}
-UIDS = {
-    "groups_from": "member_uid",
-    "group_base": POSIX,
-    "group_filter": "(objectClass=posixGroup)",
-    "member_attribute": "memberUid",
-}
-GID = {"primary_group": "gid_number"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
-from tests.support.fakes.active_directory import BASE, IN_CHAIN, ROOT
+from tests.support.fakes.active_directory import GIVEN, IN_CHAIN, ROOT, ad_group, ad_user
 from tests.support.fakes.filters import Entries
 from tests.support.fakes.ldap_server import Attributes, fake_directory
 from tests.support.servers import ldap_entries as entries
@@ -136,43 +136,6 @@ async def test_names_are_escaped(resolver: Build, directory: Slapd) -> None:
     listing = await listed(opened, ["*", "a*", "analytics)(cn=*", "\\2a", "\0"])
     for name, group in listing.groups.items():
         assert (group.users, group.missing) == ({}, ""), name
-
-
-SID = bytes.fromhex("010500000000000515000000010000000200000003000000")
-GIVEN = {
-    "preset": "active_directory",
-    "start_tls": False,
-    "allow_plaintext_bind": True,
-    "ca_file": None,
-    "bind_dn": "queuegate@corp.test",
-    "user_base": BASE,
-    "group_base": BASE,
-}
-
-
-def ad_user(number: int, *groups: str) -> tuple[str, Attributes]:
-    return f"CN=User {number},CN=Users,{BASE}", {
-        "objectCategory": [b"person"],
-        "objectClass": [b"user"],
-        "cn": [b"User %d" % number],
-        "sAMAccountName": [b"u%d" % number],
-        "primaryGroupID": [b"513"],
-        "memberOf": [group_dn(name).encode() for name in groups],
-        "objectSid": [SID + (2000 + number).to_bytes(4, "little")],
-    }
-
-
-def ad_group(name: str, rid: int, *members: str) -> tuple[str, Attributes]:
-    return group_dn(name), {
-        "objectClass": [b"group"],
-        "cn": [name.encode()],
-        "member": [member.encode() for member in members],
-        "objectSid": [SID + rid.to_bytes(4, "little")],
-    }
-
-
-def group_dn(name: str) -> str:
-    return f"CN={name},OU=Groups,{BASE}"
 
 
 @pytest.mark.parametrize("nested", ["off", "walk", "in_chain"])

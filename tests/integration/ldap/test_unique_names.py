@@ -9,7 +9,6 @@ from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
-from tests.integration.ldap.test_active_directory import GIVEN as DOMAIN
 from tests.support.fakes import active_directory
 from tests.support.fakes.active_directory import BASE, DOMAIN_USERS, Domain
 from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
@@ -152,13 +151,13 @@ async def test_very_many_names(resolver: Build, more: dict[str, Any]) -> None:
         return Answer(entries + [each for each in others if each[1]["cn"][0].decode() in names])
 
     async with fake_directory(answer) as fake:
-        opened = await resolver(fake.url, **DOMAIN, **more, unique_group_names=True)
+        opened = await resolver(fake.url, **active_directory.GIVEN, **more, unique_group_names=True)
         outcome = await opened.resolve("alice")
         assert outcome == KnownUser(("Domain Users", *domain.names))
         others.append((f"CN=g1100,OU=Others,{BASE}", {"cn": [b"g1100"]}))
         # The check is used for a minute, except by a new resolver.
         assert await opened.resolve("alice") == outcome
-        new = await resolver(fake.url, **DOMAIN, **more, unique_group_names=True)
+        new = await resolver(fake.url, **active_directory.GIVEN, **more, unique_group_names=True)
         assert_ambiguous(await new.resolve("alice"), "g1100")
 
 

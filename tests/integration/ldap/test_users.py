@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
-from tests.support.fakes.active_directory import BASE, ROOT
+from tests.support.fakes.active_directory import GIVEN, ROOT, ad_user
 from tests.support.fakes.filters import Entries
 from tests.support.fakes.ldap_server import Attributes, fake_directory
 from tests.support.servers.slapd import PEOPLE, SUFFIX, Slapd
@@ -51,26 +51,6 @@ async def test_a_directory_that_is_down(resolver: Build, own_directory: Slapd) -
     own_directory.kill()
     with pytest.raises(CannotListUsers):
         await opened.all_users(1000)
-
-
-GIVEN = {
-    "preset": "active_directory",
-    "start_tls": False,
-    "allow_plaintext_bind": True,
-    "ca_file": None,
-    "bind_dn": "queuegate@corp.test",
-    "user_base": BASE,
-    "group_base": BASE,
-}
-
-
-def ad_user(number: int) -> tuple[str, Attributes]:
-    return f"CN=User {number},CN=Users,{BASE}", {
-        "objectCategory": [b"person"],
-        "objectClass": [b"user"],
-        "cn": [b"User %d" % number],
-        "sAMAccountName": [b"u%d" % number],
-    }
 
 
 async def test_a_server_that_answers_in_pages(resolver: Build) -> None:

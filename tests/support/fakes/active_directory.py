@@ -1,4 +1,4 @@
-"""An Active Directory domain with one user, for the fake LDAP server."""
+"""Entries of an Active Directory domain, and a domain with one user, for the fake LDAP server."""
 
 import struct
 from collections.abc import Sequence
@@ -8,11 +8,19 @@ from tests.support.fakes.ldap_server import Answer, Attributes, Search
 BASE = "DC=corp,DC=test"
 ALICE = f"CN=Alice,CN=Users,{BASE}"
 DOMAIN_USERS = f"CN=Domain Users,CN=Users,{BASE}"
-SID = b"\x01\x05" + b"\0" * 5 + b"\x05" + struct.pack("<5I", 21, 1, 2, 3, 1104)
-GROUP_SID = SID[:-4] + struct.pack("<I", 513)
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 FILTER = "(&(objectCategory=person)(objectClass=user)(sAMAccountName=alice))"
 ROOT: Attributes = {"supportedCapabilities": [b"1.2.840.113556.1.4.800"]}
+GIVEN = {
+    "preset": "active_directory",
+    "start_tls": False,
+    "allow_plaintext_bind": True,
+    "ca_file": None,
+    "bind_dn": "queuegate@corp.test",
+    "user_base": BASE,
+    "group_base": BASE,
+}
+"""The settings of a resolver, without its server and password."""
 
 
 class Domain:
@@ -33,7 +41,7 @@ class Domain:
                 [(ALICE, self._alice(search.attributes))], referral=b"ldap://127.0.0.1:1/"
             )
         if "objectSid" in search.filter:
-            assert GROUP_SID.hex() in search.filter
+            assert _sid(513).hex() in search.filter
             return Answer([(DOMAIN_USERS, {"cn": [b"Domain Users"]})])
         if IN_CHAIN in search.filter:
             assert f"(member:{IN_CHAIN}:={ALICE})" in search.filter
@@ -45,7 +53,7 @@ class Domain:
         shown: Attributes = {
             "sAMAccountName": [b"Alice"],
             "primaryGroupID": [b"513"],
-            "objectSid": [SID],
+            "objectSid": [_sid(1104)],
         }
         dns = [dn(name).encode() for name in self.names]
         for attribute in attributes:
@@ -62,5 +70,33 @@ class Domain:
         return shown
 
 
+def ad_user(number: int, *groups: str) -> tuple[str, Attributes]:
+    """Return the DN and attributes of a user, who is in some groups and Domain Users."""
+    return f"CN=User {number},CN=Users,{BASE}", {
+        "objectCategory": [b"person"],
+        "objectClass": [b"user"],
+        "cn": [b"User %d" % number],
+        "sAMAccountName": [b"u%d" % number],
+        "primaryGroupID": [b"513"],
+        "memberOf": [dn(name).encode() for name in groups],
+        "objectSid": [_sid(2000 + number)],
+    }
+
+
+def ad_group(name: str, rid: int, *members: str) -> tuple[str, Attributes]:
+    """Return the DN and attributes of a group. `rid` is the end of its SID."""
+    return dn(name), {
+        "objectClass": [b"group"],
+        "cn": [name.encode()],
+        "member": [member.encode() for member in members],
+        "objectSid": [_sid(rid)],
+    }
+
+
 def dn(name: str) -> str:
+    """Return the DN of a group."""
     return f"CN={name},OU=Groups,{BASE}"
+
+
+def _sid(rid: int) -> bytes:
+    return b"\x01\x05" + b"\0" * 5 + b"\x05" + struct.pack("<5I", 21, 1, 2, 3, rid)
