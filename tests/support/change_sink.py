@@ -5,7 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Collection
 from typing import Protocol
 
-from queuegate_server.identity.resolver import Following
+import pytest
+
+from queuegate_server.identity.resolver import CannotFollow, Following
 
 ALL = "all"
 
@@ -87,3 +89,14 @@ async def following(resolver: FollowingResolver, sink: Sink) -> AsyncIterator[as
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def why_not_followed(resolver: FollowingResolver) -> str:
+    """Return why a resolver cannot follow its source, of which it has reported nothing."""
+    assert resolver.changes is not None
+    sink = Sink()
+    async with asyncio.timeout(60):
+        with pytest.raises(CannotFollow) as raised:
+            await resolver.changes(sink)
+    assert (sink.count, sink.reports) == (0, [])
+    return str(raised.value)

@@ -14,7 +14,7 @@ from queuegate_server.identity.resolvers.ldap import sync_follower
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_messages import SYNC_REQUEST
 from tests.e2e.sources.conftest import BuildLdap
-from tests.support.change_sink import ALL, Sink, following
+from tests.support.change_sink import ALL, Sink, following, why_not_followed
 from tests.support.servers import dirsrv
 from tests.support.servers.dirsrv import Dirsrv, group, member, running_dirsrv, user, user_dn
 from tests.support.servers.ldap_entries import change
@@ -36,13 +36,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dirsrv]:
 
 async def why_not(resolver: LdapResolver) -> str:
     """Return why a resolver cannot follow its source. Lookups work."""
-    sink = Sink()
-    assert resolver.changes is not None
-    with pytest.raises(CannotFollow) as raised:
-        await resolver.changes(sink)
-    assert sink.count == 0
+    fault = await why_not_followed(resolver)
     assert isinstance(await resolver.resolve("alice"), KnownUser)
-    return str(raised.value)
+    return fault
 
 
 async def test_a_restart(tmp_path: Path, ldap_resolver: BuildLdap) -> None:
