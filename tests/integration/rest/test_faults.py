@@ -4,6 +4,8 @@ import asyncio
 import dataclasses
 import gc
 import logging
+import socket
+import ssl
 import time
 import warnings
 from collections.abc import Callable
@@ -116,6 +118,22 @@ async def test_a_server_that_hangs(resolver: Build, api: RestApi, path: str) -> 
     assert "no answer within 0.2 s (request_timeout)" in outcome.detail
 
 
+async def test_a_server_that_accepts_no_connection(resolver: Build) -> None:
+    """Its queue takes the connection, and nobody answers the handshake of TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        outcome = await (await resolver(url=url, connect_timeout=0.2)).resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    assert "no connection within 0.2 s (connect_timeout) (check the address" in outcome.detail
+
+
+async def test_connections_are_bounded(resolver: Build, api: RestApi) -> None:
+    asked = await resolver(max_connections=2)
+    outcomes = await asyncio.gather(*(asked.resolve("alice") for _ in range(20)))
+    assert outcomes == [ALICE] * 20
+    assert api.connections == 2
+
+
 def test_an_abandoned_request_leaves_no_connection(
     options: Callable[..., KeycloakOptions], api: RestApi
 ) -> None:
@@ -208,6 +226,23 @@ async def test_certificates(
     replace(file, ca.cert_pem.bytes().decode())
     clock.advance(60)
     assert await asked.resolve("alice") == ALICE
+    replace(file, "no certificate")
+    clock.advance(60)
+    for _ in range(2):
+        outcome = await asked.resolve("alice")
+        assert isinstance(outcome, LookupFailure)
+        assert f"ca_file {file} contains no certificates" in outcome.detail
+    replace(file, ca.cert_pem.bytes().decode())
+    assert await asked.resolve("alice") == ALICE
+
+
+async def test_an_old_version_of_tls(resolver: Build, api: RestApi) -> None:
+    assert api.tls is not None
+    api.tls.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert await (await resolver()).resolve("alice") == ALICE
+    outcome = await (await resolver(tls_min_version="1.3")).resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    assert "TLS handshake failed (check tls_min_version" in outcome.detail
 
 
 async def test_a_port_without_tls(resolver: Build, realm: FakeRealm) -> None:
@@ -250,6 +285,28 @@ async def test_throttling(
     api.fault = lambda _: None
     clock.advance(1)
     assert await asked.resolve("alice") == ALICE
+
+
+async def test_throttled_tokens_do_not_stop_lookups(
+    resolver: Build, api: RestApi, realm: FakeRealm, clock: ManualClock
+) -> None:
+    """A token is renewed long before it expires."""
+
+    def fetched() -> int:
+        return sum(path.endswith("/token") for path in api.paths())
+
+    asked = await resolver()
+    assert await asked.resolve("alice") == ALICE
+    clock.advance(realm.lifetime * 0.8)
+    api.fault = only("/token", Reply(429, {}, {"Retry-After": "300"}))
+    assert await asked.resolve("alice") == ALICE
+    await asyncio.to_thread(eventually, fetched, expected=2)
+    assert await asked.resolve("carol") == KnownUser(("/sales/backend",))
+    clock.advance(realm.lifetime * 0.2)
+    outcome = await asked.resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    assert outcome.too_many
+    assert fetched() == 2
 
 
 async def test_a_date_after_which_to_retry(

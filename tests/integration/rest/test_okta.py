@@ -303,6 +303,7 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
         ({"url": "https://example.okta.com/api/v1"}, "has a path: write the address without it"),
         ({"url": "https://example-admin.okta.com"}, "write it without -admin"),
         ({"token_file": __file__}, "no secret"),
+        ({"group_name": "id", "name_case": "lower"}, "IDs may differ only in case"),
         ({"user_name": "attribute"}, "set both or neither"),
         ({"user_attribute": "unixName"}, "set both or neither"),
         ({"user_name": "attribute", "user_attribute": 'a eq "b"'}, "variable name"),

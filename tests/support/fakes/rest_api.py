@@ -80,6 +80,8 @@ class RestApi:
         self.fault: Callable[[Request], Reply | None] = lambda _: None
         """Returns the reply to send instead of the usual one, if any."""
         self.url = ""
+        self.tls: ssl.SSLContext | None = None
+        """None without TLS."""
         self.stopped = threading.Event()
 
     def reply(self, request: Request) -> Reply:
@@ -147,6 +149,7 @@ def running_api(answer: Answer, ca: trustme.CA | None = None, port: int = 0) -> 
     if ca is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         ca.issue_cert("127.0.0.1").configure_cert(context)
+        api.tls = context
         server.socket = context.wrap_socket(server.socket, server_side=True)
         scheme = "https"
     api.url = f"{scheme}://127.0.0.1:{server.server_port}"

@@ -21,19 +21,12 @@ from queuegate_server.identity.rest.answers import (
     HttpAnswer,
     check_answer,
     decoded,
-    decoded_small,
     requested_pause,
 )
-from queuegate_server.identity.rest.faults import (
-    NotFound,
-    RejectedCredentials,
-    RequestFault,
-    Throttled,
-    quoted,
-)
+from queuegate_server.identity.rest.faults import RequestFault, Throttled, quoted
 from queuegate_server.identity.rest.instrumentation import RequestStep, StepObserver
 from queuegate_server.identity.rest.options import RestOptions, version_of
-from queuegate_server.identity.rest.tokens import AccessToken, Credentials, parse_token
+from queuegate_server.identity.rest.tokens import AccessToken, Credentials, token_in
 
 _CHUNK_BYTES: Final = 64 * 1024
 _KEEPALIVE_SECONDS: Final = 55.0
@@ -42,26 +35,10 @@ Many proxies and load balancers end connections that were idle for 60 s."""
 _TLS_CHECK_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
 _UNAUTHORIZED: Final = 401
-_BAD_REQUEST: Final = 400
 _SECRETS: Final = ("client_secret", "client_assertion")
 """Parameters of a request for a token that messages must not contain."""
-_CREDENTIALS_ADVICE: Final = (
-    "check the client's name and secret, and that it may use client credentials"
-)
-_DPOP_ADVICE: Final = (
-    "queuegate does not support DPoP: turn off Require Demonstrating Proof of Possession for the "
-    "application"
-)
-_REJECTIONS: Final = {
-    "invalid_client": _CREDENTIALS_ADVICE,
-    "unauthorized_client": _CREDENTIALS_ADVICE,
-    "invalid_grant": _CREDENTIALS_ADVICE,
-    "invalid_scope": "grant the client the scopes that the page about this resolver lists",
-    "invalid_dpop_proof": _DPOP_ADVICE,
-    "use_dpop_nonce": _DPOP_ADVICE,
-}
-"""Errors of a token endpoint (RFC 6749, 5.2; RFC 9449, 5 and 8) that the same credentials would
-cause again, with the advice about each."""
+_ISSUANCE: Final = "token"
+"""The name of requests for a token, and of their quota."""
 
 
 class RestClient:
@@ -155,6 +132,7 @@ class RestClient:
                 provider asks for applies to requests of the same quota.
         """
         for is_last in (False, True):
+            self._check_pause(quota)
             header = await credentials.header()
             with self._timed(what) as step:
                 answer = await self._send(
@@ -163,8 +141,8 @@ class RestClient:
                     url,
                     secrets=(header.partition(" ")[2],),
                     headers={**(headers or {}), "Authorization": header},
-                    quota=quota,
                 )
+                self._note_pause(answer, quota)
                 step.detail = f"{answer.status}, {len(answer.body)} bytes"
                 if answer.status != _UNAUTHORIZED or is_last:
                     check_answer(answer, right)
@@ -181,9 +159,12 @@ class RestClient:
             form: The parameters of the request.
         """
         secrets = tuple(form[key] for key in _SECRETS if key in form)
-        with self._timed("token") as step:
-            answer = await self._send("token", "POST", url, secrets=secrets, form=form)
-            token = _token_in(answer, self.options.issuer_settings)
+        # A quota of its own, so that lookups continue with a token that is still valid.
+        self._check_pause(_ISSUANCE)
+        with self._timed(_ISSUANCE) as step:
+            answer = await self._send(_ISSUANCE, "POST", url, secrets=secrets, form=form)
+            self._note_pause(answer, _ISSUANCE)
+            token = token_in(answer, self.options.issuer_settings)
             step.detail = f"valid for {token.lifetime:g} s"
             return token
 
@@ -196,16 +177,9 @@ class RestClient:
         secrets: tuple[str, ...],
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
-        quota: str = "",
     ) -> HttpAnswer:
         if self._session is None:
             raise RequestFault("the resolver is not open")
-        remaining = self._paused_until.get(quota, 0.0) - self._clock()
-        if remaining > 0:
-            raise Throttled(
-                "the server is throttling requests, and asked for a pause: "
-                f"{remaining:.0f} s remain"
-            )
         context = await self._current_tls()
         try:
             async with (
@@ -221,16 +195,11 @@ class RestClient:
                 ) as response,
             ):
                 body = await _body(what, response)
-                answer = HttpAnswer(what, response.status, _headers(response), body, secrets)
-        except TimeoutError:
-            raise RequestFault(
-                f"{what}: no answer within {self.options.request_timeout:g} s (request_timeout)",
-                "check the server's load, and any firewalls and proxies",
-            ) from None
+                return HttpAnswer(what, response.status, _headers(response), body, secrets)
+        except TimeoutError as error:
+            raise self._timeout_fault(what, error) from None
         except aiohttp.ClientError as error:
             raise self._connection_fault(what, error) from None
-        self._note_pause(answer, quota)
-        return answer
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[RequestStep]:
@@ -250,6 +219,15 @@ class RestClient:
             step.seconds = time.perf_counter() - start
             self._observe(step)
 
+    def _check_pause(self, quota: str) -> None:
+        """Raise Throttled if the provider has asked for a pause that has not ended."""
+        remaining = self._paused_until.get(quota, 0.0) - self._clock()
+        if remaining > 0:
+            raise Throttled(
+                "the server is throttling requests, and asked for a pause: "
+                f"{remaining:.0f} s remain"
+            )
+
     def _note_pause(self, answer: HttpAnswer, quota: str) -> None:
         pause = requested_pause(answer.headers)
         if pause is None and answer.status == 429:  # noqa: PLR2004
@@ -263,15 +241,27 @@ class RestClient:
         assert self._tls is not None  # noqa: S101 - set by `open`
         now = self._clock()
         if self.options.ca_file is not None and now - self._tls_checked >= _TLS_CHECK_SECONDS:
-            self._tls_checked = now
             version = await version_of(self.options.ca_file)
             if version != self._tls_version:
                 try:
                     self._tls = await asyncio.to_thread(self.options.tls_context)
-                except (OSError, ValueError) as error:
-                    raise RequestFault(f"the certificates cannot be read: {error}") from None
+                except ValueError as error:
+                    raise RequestFault(str(error)) from None
                 self._tls_version = version
+            self._tls_checked = now
         return self._tls
+
+    def _timeout_fault(self, what: str, error: TimeoutError) -> RequestFault:
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return RequestFault(
+                f"{what}: no connection within {self.options.connect_timeout:g} s "
+                "(connect_timeout)",
+                "check the address, the port, and any firewalls and proxies",
+            )
+        return RequestFault(
+            f"{what}: no answer within {self.options.request_timeout:g} s (request_timeout)",
+            "check the server's load, and any firewalls and proxies",
+        )
 
     def _connection_fault(self, what: str, error: aiohttp.ClientError) -> RequestFault:
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -331,30 +321,6 @@ _BROKEN: Final = (
     aiohttp.ServerDisconnectedError,
     aiohttp.ClientOSError,
 )
-_REASONS: Final = ("error", "error_description")
-
-
-def _token_in(answer: HttpAnswer, settings: str) -> AccessToken:
-    """Return the token in an answer. `settings` are those that the endpoint's address depends on.
-
-    Raises RequestFault.
-    """
-    if answer.status in {_BAD_REQUEST, _UNAUTHORIZED}:
-        try:
-            body = decoded_small(answer)
-        except RequestFault:
-            body = None
-        if isinstance(body, dict):
-            code = str(body.get("error"))
-            reasons = (answer.quoted(body.get(key)) for key in _REASONS)
-            detail = ": ".join(filter(None, ("token", *reasons)))
-            fault = RejectedCredentials if code in _REJECTIONS else RequestFault
-            raise fault(f"{detail} ({answer.status})", _REJECTIONS.get(code, _CREDENTIALS_ADVICE))
-    try:
-        check_answer(answer)
-    except NotFound as fault:
-        raise RequestFault(fault.detail, f"check {settings}") from None
-    return parse_token(decoded_small(answer))
 
 
 async def _decode(answer: HttpAnswer) -> Any:

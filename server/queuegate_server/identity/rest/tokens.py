@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from queuegate_server.identity.rest.faults import RejectedCredentials, RequestFault
+from queuegate_server.identity.rest.answers import HttpAnswer, check_answer, decoded_small
+from queuegate_server.identity.rest.faults import NotFound, RejectedCredentials, RequestFault
 from queuegate_server.identity.rest.options import secret_in, version_of
 from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
 
@@ -27,10 +28,29 @@ MAX_LIFETIME: Final = 86_400.0
 _TOKEN: Final = re.compile(r"[\x21-\x7E]{1,6144}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _KEY: Final = "token"
+_REFUSALS: Final = frozenset({400, 401})
+_REASONS: Final = ("error", "error_description")
+_CREDENTIALS_ADVICE: Final = (
+    "check the client's name and secret, and that it may use client credentials"
+)
+_DPOP_ADVICE: Final = (
+    "queuegate does not support DPoP: turn off Require Demonstrating Proof of Possession for the "
+    "application"
+)
+_REJECTIONS: Final = {
+    "invalid_client": _CREDENTIALS_ADVICE,
+    "unauthorized_client": _CREDENTIALS_ADVICE,
+    "invalid_grant": _CREDENTIALS_ADVICE,
+    "invalid_scope": "grant the client the scopes that the page about this resolver lists",
+    "invalid_dpop_proof": _DPOP_ADVICE,
+    "use_dpop_nonce": _DPOP_ADVICE,
+}
+"""Errors of a token endpoint (RFC 6749, 5.2; RFC 9449, 5 and 8) that the same credentials would
+cause again, with the advice about each."""
 
 
 class Credentials(Protocol):
-    """What authorizes requests."""
+    """A source of the header Authorization."""
 
     async def header(self) -> str:
         """Return the value of the header Authorization. Raises RequestFault."""
@@ -183,8 +203,33 @@ class FileToken:
         """Do nothing."""
 
 
-def parse_token(body: Any) -> AccessToken:
-    """Return the token in an answer (RFC 6749, 5.1). Raises RequestFault."""
+def token_in(answer: HttpAnswer, settings: str) -> AccessToken:
+    """Return the token in an answer. Raises RequestFault.
+
+    Args:
+        answer: The answer of a token endpoint (RFC 6749, 5).
+        settings: The settings that the endpoint's address depends on, for messages.
+    """
+    if answer.status in _REFUSALS:
+        try:
+            body = decoded_small(answer)
+        except RequestFault:
+            body = None
+        if isinstance(body, dict):
+            code = str(body.get("error"))
+            reasons = (answer.quoted(body.get(key)) for key in _REASONS)
+            detail = ": ".join(filter(None, (answer.what, *reasons)))
+            fault = RejectedCredentials if code in _REJECTIONS else RequestFault
+            raise fault(f"{detail} ({answer.status})", _REJECTIONS.get(code, _CREDENTIALS_ADVICE))
+    try:
+        check_answer(answer)
+    except NotFound as error:
+        raise RequestFault(error.detail, f"check {settings}") from None
+    return _parsed(decoded_small(answer))
+
+
+def _parsed(body: Any) -> AccessToken:
+    """Return the token in the body of a success. Raises RequestFault."""
     given = body if isinstance(body, dict) else {}
     token, lifetime = given.get("access_token"), _lifetime(given.get("expires_in", 60))
     if not isinstance(token, str) or not _TOKEN.fullmatch(token) or lifetime is None:

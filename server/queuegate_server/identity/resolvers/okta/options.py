@@ -82,5 +82,10 @@ class OktaOptions(RestOptions):
             raise problem("client_id and private_key_file belong together: set both or neither")
         if self.key_id is not None and self.private_key_file is None:
             raise problem("key_id needs private_key_file")
+        if self.group_name == "id" and self.name_case == "lower":
+            raise problem(
+                "name_case: lower cannot be used with group_name: id, because IDs may differ only "
+                "in case"
+            )
         check_user_attribute(self.user_name, self.user_attribute)
         return self
