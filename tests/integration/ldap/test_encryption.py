@@ -17,7 +17,6 @@ from tests.integration.ldap.lookups import BOB, until_found
 from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.fakes.tcp_proxy import proxy_to
 from tests.support.fakes.tcp_server import running_tcp
-from tests.support.resolvers import lookup_failure
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import SUFFIX, Slapd, running_slapd
 
@@ -51,9 +50,10 @@ async def test_row_15_bad_certificate_is_named_and_never_accepted(
     ) as slapd:
         for url in (slapd.url, slapd.tls_url):
             opened = await resolver(url)
-            failure = await lookup_failure(opened, "bob")
-            assert reason in failure
-            assert advice in failure
+            outcome = await opened.resolve("bob")
+            assert isinstance(outcome, LookupFailure)
+            assert reason in outcome.detail
+            assert advice in outcome.detail
             assert (url, "bind") not in opened.statistics.steps
             unverified = await resolver(url, verify_certificate=False)
             assert await unverified.resolve("bob") == BOB
@@ -85,8 +85,9 @@ async def test_row_15_old_tls_is_refused(resolver: Build, directory: Slapd, ca: 
     ca.issue_cert("127.0.0.1").configure_cert(old)
     async with proxy_to(directory.port, old) as proxy:
         assert await (await resolver(proxy.tls_url)).resolve("bob") == BOB
-        failure = await lookup_failure(await resolver(proxy.tls_url, tls_min_version="1.3"), "bob")
-        assert "TLS handshake" in failure
+        outcome = await (await resolver(proxy.tls_url, tls_min_version="1.3")).resolve("bob")
+        assert isinstance(outcome, LookupFailure)
+        assert "TLS handshake" in outcome.detail
 
 
 async def test_row_15_disabled_verification_is_logged(
@@ -98,13 +99,17 @@ async def test_row_15_disabled_verification_is_logged(
 
 async def test_row_16_refused_starttls_ends_before_the_bind(resolver: Build) -> None:
     async with fake_directory(lambda _: Answer()) as fake:
-        assert "refused StartTLS" in await lookup_failure(await resolver(fake.url), "bob")
+        outcome = await (await resolver(fake.url)).resolve("bob")
+        assert isinstance(outcome, LookupFailure)
+        assert "refused StartTLS" in outcome.detail
         assert fake.binds == 0
 
 
 async def test_row_16_server_without_tls(resolver: Build, ca: trustme.CA, tmp_path: Path) -> None:
     with running_slapd(tmp_path / "plain", ca, entries.standard(), tls=False) as slapd:
-        assert "StartTLS" in await lookup_failure(await resolver(slapd), "bob")
+        outcome = await (await resolver(slapd)).resolve("bob")
+        assert isinstance(outcome, LookupFailure)
+        assert "StartTLS" in outcome.detail
 
 
 async def test_port_that_speaks_no_ldap(resolver: Build) -> None:
@@ -114,8 +119,9 @@ async def test_port_that_speaks_no_ldap(resolver: Build) -> None:
 
     async with running_tcp(greet) as port:
         for scheme, part in (("ldap", "does not speak LDAP"), ("ldaps", "TLS")):
-            failure = await lookup_failure(await resolver(f"{scheme}://127.0.0.1:{port}"), "bob")
-            assert part in failure
+            outcome = await (await resolver(f"{scheme}://127.0.0.1:{port}")).resolve("bob")
+            assert isinstance(outcome, LookupFailure)
+            assert part in outcome.detail
 
 
 async def test_client_certificate(

@@ -17,7 +17,7 @@ from queuegate_server.cli.source_check import ldap_check
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.ldap_entries import base, dn, entry, group, person
 from tests.support.servers.queuegate_server import server_command
-from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, Slapd, running_slapd
+from tests.support.servers.slapd import GROUPS, PASSWORD, SERVICE, SUFFIX, Slapd, running_slapd
 
 PLAIN = "    start_tls: false\n    allow_plaintext_bind: true\n"
 
@@ -357,11 +357,17 @@ def test_groups_of_one_name(
     status, output = run(config, "--user", "alice")
     assert status == 0
     assert "groups (2): analytics, Ops" in output
-    assert "2 groups have the name 'analytics' and count as one: rename" in note_of(output)
+    assert (
+        "2 groups have the name 'analytics' and count as one, such as "
+        f"'cn=analytics,{GROUPS}' and 'cn=analytics,ou=more,{SUFFIX}': rename" in note_of(output)
+    )
     config.write_text(f"{config.read_text()}    unique_group_names: true\n")
     status, output = run(config, "--user", "alice")
     assert status == 1
-    assert "lookup failed: several groups have the name 'analytics' (rename one" in output
+    assert (
+        "lookup failed: several groups have the name 'analytics', such as "
+        f"'cn=analytics,{GROUPS}' and 'cn=analytics,ou=more,{SUFFIX}' (rename one" in output
+    )
 
 
 def test_nobody_has_member_of(

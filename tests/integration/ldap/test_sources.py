@@ -6,8 +6,7 @@ import pytest
 
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
-from tests.support.resolvers import lookup_failure
-from tests.support.servers.ldap_entries import STRANGE, posix_group
+from tests.support.servers.ldap_entries import STRANGE, entry, person, posix_group
 from tests.support.servers.slapd import POSIX, SUFFIX, Slapd
 
 MEMBER_OF = {"groups_from": "member_of"}
@@ -133,16 +132,34 @@ async def test_casefold_ignores_case_only(resolver: Build, directory: Slapd) -> 
 
 async def test_two_entries_of_one_name_are_a_failure(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory, user_base=SUFFIX)
-    assert "2 entries match the user" in await lookup_failure(opened, "twin")
+    outcome = await opened.resolve("twin")
+    assert isinstance(outcome, LookupFailure)
+    assert "2 entries match the user" in outcome.detail
+    assert outcome.source_works
     assert opened.statistics.ambiguous == 1
     assert isinstance(await (await resolver(directory)).resolve("twin"), KnownUser)
+
+
+async def test_two_entries_of_one_name_in_units_of_similar_names(
+    resolver: Build, own_directory: Slapd
+) -> None:
+    units = [f"ou=groß,{SUFFIX}", f"ou=gross,{SUFFIX}"]
+    for unit in units:
+        own_directory.add(entry(unit, ("objectClass", "organizationalUnit")))
+        own_directory.add(person("eve", where=unit))
+    opened = await resolver(own_directory, user_base=units)
+    outcome = await opened.resolve("eve")
+    assert isinstance(outcome, LookupFailure)
+    assert "2 entries match the user" in outcome.detail
 
 
 async def test_filter_that_matches_too_many_entries_is_a_failure(
     resolver: Build, directory: Slapd
 ) -> None:
     opened = await resolver(directory, user_filter="(|(uid={user})(objectClass=person))")
-    assert "narrow user_base or user_filter" in await lookup_failure(opened, "bob")
+    outcome = await opened.resolve("bob")
+    assert isinstance(outcome, LookupFailure)
+    assert "narrow user_base or user_filter" in outcome.detail
     assert opened.statistics.ambiguous == 1
 
 
@@ -151,7 +168,9 @@ async def test_two_groups_of_one_primary_number_are_a_failure(
 ) -> None:
     own_directory.add(posix_group("staff2", 500))
     opened = await resolver(own_directory, **MEMBER_OF, group_base=SUFFIX, **GID)
-    assert "give this number to only one group" in await lookup_failure(opened, "alice")
+    outcome = await opened.resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    assert "give this number to only one group" in outcome.detail
 
 
 @pytest.mark.parametrize(
@@ -173,8 +192,9 @@ async def test_ways_to_find_a_user(
 async def test_in_chain_is_refused_where_it_finds_nothing(
     resolver: Build, directory: Slapd
 ) -> None:
-    failure = await lookup_failure(await resolver(directory, nested="in_chain"), "carol")
-    assert "not Active Directory" in failure
+    outcome = await (await resolver(directory, nested="in_chain")).resolve("carol")
+    assert isinstance(outcome, LookupFailure)
+    assert "not Active Directory" in outcome.detail
 
 
 @pytest.mark.parametrize(
@@ -188,7 +208,9 @@ async def test_in_chain_is_refused_where_it_finds_nothing(
 async def test_a_base_that_is_not_there_is_not_a_missing_user(
     resolver: Build, directory: Slapd, given: dict[str, Any], detail: str
 ) -> None:
-    assert detail in await lookup_failure(await resolver(directory, **given), "alice")
+    outcome = await (await resolver(directory, **given)).resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    assert detail in outcome.detail
 
 
 @pytest.mark.parametrize("most", [1, 2])

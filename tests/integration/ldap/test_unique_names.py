@@ -12,7 +12,6 @@ from tests.integration.ldap.conftest import Build
 from tests.support.fakes import active_directory
 from tests.support.fakes.active_directory import BASE, DOMAIN_USERS, Domain
 from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
-from tests.support.resolvers import lookup_failure
 from tests.support.servers.ldap_entries import STRANGE, dn, entry, group, posix_group, rename
 from tests.support.servers.slapd import GROUPS, POSIX, SUFFIX, Slapd
 
@@ -30,6 +29,7 @@ def assert_ambiguous(outcome: Outcome, name: str) -> None:
     assert isinstance(outcome, LookupFailure), outcome
     assert outcome.source_works
     assert f"several groups have the name {name!r}" in outcome.detail
+    assert outcome.source_works
     assert "rename one of them, or narrow group_base" in outcome.detail
 
 
@@ -73,6 +73,34 @@ async def test_unique_names(
         (posix_group("analytics", 600), {"more_groups": [POSIX_GROUPS]}, "analytics"),
         (posix_group("analytics", 600), {"primary_group": "gid_number"}, "analytics"),
         (group("staff", dn("bob"), where=ELSEWHERE), {"primary_group": "gid_number"}, "staff"),
+        # Names from DNs and from values, in any spelling.
+        (group("analytics", dn("bob"), rdn="ou=z+cn=analytics", where=ELSEWHERE), {}, "analytics"),
+        (group("analytics", dn("bob"), rdn="cn=\\61nalytics", where=ELSEWHERE), {}, "analytics"),
+        (
+            group("\u212aops", dn("bob"), where=ELSEWHERE) + group("kops", dn("alice")),
+            {"name_case": "lower"},
+            "kops",
+        ),
+        # Another attribute, of another kind of group.
+        (
+            entry(
+                f"cn=other,{ELSEWHERE}",
+                ("objectClass", "groupOfUniqueNames"),
+                ("cn", "other"),
+                ("ou", "analytics"),
+                ("uniqueMember", dn("bob")),
+            ),
+            {
+                "more_groups": [
+                    {
+                        "group_filter": "(objectClass=groupOfUniqueNames)",
+                        "member_attribute": "uniqueMember",
+                        "group_name_attribute": "ou",
+                    }
+                ]
+            },
+            "analytics",
+        ),
     ],
 )
 async def test_several_groups_of_one_name(
@@ -85,6 +113,67 @@ async def test_several_groups_of_one_name(
     outcome = await unchecked.resolve("alice")
     assert isinstance(outcome, KnownUser), outcome
     assert name in outcome.groups
+
+
+@pytest.mark.parametrize(
+    "rdns",
+    [
+        ("ou=groß", "ou=gross"),
+        ("ou=\u03c3", "ou=\u03c2"),
+        # Case counts in this attribute.
+        ("cn=T+gidNumber=7+memberUid=a", "cn=T+gidNumber=7+memberUid=A"),
+    ],
+)
+async def test_groups_whose_dns_are_similar(
+    resolver: Build, own_directory: Slapd, rdns: tuple[str, str]
+) -> None:
+    """Directories do not agree on which DNs are the same, so each one is another group."""
+    for rdn, member in zip(rdns, ("alice", "bob"), strict=True):
+        dn_below, rdn_of_group = ELSEWHERE, rdn
+        if rdn.startswith("ou="):
+            dn_below, rdn_of_group = f"{rdn},{ELSEWHERE}", "cn=T"
+            own_directory.add(entry(dn_below, ("objectClass", "organizationalUnit")))
+        own_directory.add(posix_group("T", 7, member, where=dn_below, rdn=rdn_of_group))
+    opened = await resolver(own_directory, **UNIQUE, more_groups=[{"preset": "posix"}])
+    for user in ("alice", "bob"):
+        assert_ambiguous(await opened.resolve(user), "T")
+    listing = MemberListing(["T"])
+    await opened.members(listing)
+    assert listing.groups["T"].missing == "several groups have this name"
+
+
+async def test_names_that_are_similar(resolver: Build, own_directory: Slapd) -> None:
+    """ACLs tell them apart."""
+    similar = {"straße", "strasse", "STRASSE", "\u00e9", "e\u0301"}
+    for number, name in enumerate(sorted(similar)):
+        unit = f"ou={number},{ELSEWHERE}"
+        own_directory.add(entry(unit, ("objectClass", "organizationalUnit")))
+        own_directory.add(group(name, dn("twin"), where=unit))
+    own_directory.add(group("grüße", dn("twin")) + group("grüsse", dn("twin")))
+    opened = await resolver(own_directory, **UNIQUE)
+    outcome = await opened.resolve("twin")
+    assert isinstance(outcome, KnownUser), outcome
+    assert set(outcome.groups) == similar | {"grüße", "grüsse"}
+
+
+async def test_other_groups_that_the_filter_excludes(resolver: Build, own_directory: Slapd) -> None:
+    own_directory.add(posix_group("data", 700, "alice") + posix_group("old", 701, "alice"))
+    own_directory.add(posix_group("data", 702, "bob", where=ELSEWHERE))
+    given = {"preset": "posix", "group_filter": "(&(objectClass=posixGroup)(!(gidNumber=702)))"}
+    opened = await resolver(own_directory, **UNIQUE, **given)
+    outcome = await opened.resolve("alice")
+    assert isinstance(outcome, KnownUser), outcome
+    assert set(outcome.groups) == {"staff", "devs", "wheel", "data", "old"}
+
+
+async def test_a_stale_spelling_in_member_of(resolver: Build, own_directory: Slapd) -> None:
+    """OpenLDAP's overlay does not follow a change of case."""
+    own_directory.modify(rename(f"cn=Ops,{GROUPS}", "cn=OPS"))
+    opened = await resolver(own_directory, **UNIQUE, groups_from="member_of")
+    outcome = await opened.resolve("alice")
+    assert isinstance(outcome, LookupFailure)
+    assert "the user's entry calls a group 'Ops', and the group's entry 'OPS'" in outcome.detail
+    assert "compute memberOf again" in outcome.detail
 
 
 async def test_other_names_do_not_matter(resolver: Build, own_directory: Slapd) -> None:
@@ -130,9 +219,10 @@ async def test_a_search_that_misses_the_users_group(resolver: Build, directory: 
     """With memberOf, a filter may exclude groups that count; then no check would be possible."""
     given = {"groups_from": "member_of", "group_filter": "(objectClass=groupOfUniqueNames)"}
     opened = await resolver(directory, **(UNIQUE | given))
-    failure = await lookup_failure(opened, "bob")
-    assert "a search for the name 'analytics' does not find the group" in failure
-    assert "let group_filter match all groups" in failure
+    outcome = await opened.resolve("bob")
+    assert isinstance(outcome, LookupFailure)
+    assert "a search for the name 'analytics' does not find the group" in outcome.detail
+    assert "let group_filter match all groups" in outcome.detail
 
 
 @pytest.mark.parametrize("more", [{}, {"max_in_flight": 1, "max_queued": 0}])

@@ -18,7 +18,6 @@ from tests.support.atomic_files import replace
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.okta import TOKEN, FakeOrganization, error
 from tests.support.fakes.rest_api import Reply, RestApi, running_api, secret_file
-from tests.support.resolvers import lookup_failure
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -116,8 +115,9 @@ async def test_users_by_attribute(resolver: Build, organization: FakeOrganizatio
     folding = await resolver(**ATTRIBUTE, user_match="casefold")
     organization.add_user("harry@example.com", unixName="erin", status="DEPROVISIONED")
     for resolves in (folding, asked):
-        failure = await lookup_failure(resolves, "erin")
-        assert "several users have this unixName (make it unique" in failure
+        outcome = await resolves.resolve("erin")
+        assert isinstance(outcome, LookupFailure)
+        assert "several users have this unixName (make it unique" in outcome.detail
 
 
 async def test_people_by_attribute(resolver: Build, organization: FakeOrganization) -> None:
@@ -133,7 +133,9 @@ async def test_people_by_attribute(resolver: Build, organization: FakeOrganizati
 async def test_an_attribute_that_is_no_text(resolver: Build, api: RestApi) -> None:
     user = {"id": "00u0", "status": "ACTIVE", "profile": {"login": ALICE, "unixName": ["al"]}}
     api.fault = lambda request: Reply(200, [user]) if "search" in request.query else None
-    assert "no usable unixName" in await lookup_failure(await resolver(**ATTRIBUTE), "al")
+    outcome = await (await resolver(**ATTRIBUTE)).resolve("al")
+    assert isinstance(outcome, LookupFailure)
+    assert "no usable unixName" in outcome.detail
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,9 @@ async def test_states_of_accounts(
 
 async def test_a_state_that_is_unknown(resolver: Build, organization: FakeOrganization) -> None:
     organization.add_user("erin@example.com", status="ASLEEP")
-    assert "state of the account" in await lookup_failure(await resolver(), "erin@example.com")
+    outcome = await (await resolver()).resolve("erin@example.com")
+    assert isinstance(outcome, LookupFailure)
+    assert "state of the account" in outcome.detail
 
 
 @pytest.mark.parametrize("user", ["o'neil@example.com", "a#b&c@example.com", 'a/b"\\?@example.com'])
@@ -189,7 +193,9 @@ async def test_a_link_to_another_server(resolver: Build, api: RestApi) -> None:
         api.fault = lambda request, reply=reply: (  # type: ignore[misc]
             reply if request.path.endswith("/groups") else None
         )
-        assert "another server" in await lookup_failure(await resolver(), ALICE)
+        outcome = await (await resolver()).resolve(ALICE)
+        assert isinstance(outcome, LookupFailure)
+        assert "another server" in outcome.detail
 
 
 @pytest.mark.parametrize(
@@ -266,7 +272,9 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
     asked = await resolver()
     guarded = GuardedResolver("corp", asked, asked.options, clock=clock)
     for _ in range(5):
-        assert "rejected the token in token_file" in await lookup_failure(guarded, ALICE)
+        outcome = await guarded.resolve(ALICE)
+        assert isinstance(outcome, LookupFailure)
+        assert "rejected the token in token_file" in outcome.detail
     assert len(api.requests) == 1
     clock.advance(61)
     await asked.resolve(ALICE)
@@ -280,7 +288,9 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
     assert isinstance(await asked.resolve(ALICE), KnownUser)
     replace(token_file, "")
     clock.advance(2)
-    assert "token_file cannot be used" in await lookup_failure(asked, ALICE)
+    outcome = await asked.resolve(ALICE)
+    assert isinstance(outcome, LookupFailure)
+    assert "token_file cannot be used" in outcome.detail
     for text in (caplog.text, repr(vars(asked)), asked.options.model_dump_json()):
         assert TOKEN not in text
 

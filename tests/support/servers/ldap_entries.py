@@ -70,9 +70,9 @@ def unique_group(name: str, *members: str) -> str:
     )
 
 
-def posix_group(name: str, gid: int, *members: str) -> str:
+def posix_group(name: str, gid: int, *members: str, where: str = POSIX, rdn: str = "") -> str:
     return entry(
-        f"cn={name},{POSIX}",
+        f"{rdn or f'cn={name}'},{where}",
         ("objectClass", "posixGroup"),
         ("cn", name),
         ("gidNumber", str(gid)),

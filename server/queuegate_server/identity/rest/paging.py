@@ -1,4 +1,4 @@
-"""Combines several requests into one result, which must not be used if one of them fails."""
+"""Reads what takes several requests. If one of them fails, the result must not be used."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Reports changes of a directory by the names of the affected users."""
+"""Reports changes of a directory, for which it finds the names of the users concerned."""
 
 import base64
 import json

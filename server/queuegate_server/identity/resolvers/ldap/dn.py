@@ -7,7 +7,7 @@ from typing import Final, Literal
 import ldap
 import ldap.dn
 
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 
 MAX_DN_BYTES: Final = 8192
 """The maximum length of a DN, as in OpenLDAP. The driver's parsing time is quadratic in the number
@@ -32,9 +32,9 @@ _SHORT_NAMES: Final = {
 """Short attribute names by OID and alias (RFC 4514, section 3, and RFC 4519)."""
 
 
-def long_dn(length: int) -> SetupFault:
+def long_dn(length: int) -> UnusableData:
     """Return the fault for an overlong DN of `length` bytes."""
-    return SetupFault(
+    return UnusableData(
         f"the directory sent a DN of {length} bytes, but the limit is {MAX_DN_BYTES}",
         "shorten it: it belongs to a user or group, or an attribute that lists them contains it",
     )
@@ -43,7 +43,7 @@ def long_dn(length: int) -> SetupFault:
 def parse_dn(text: str) -> ParsedDn | None:
     """Parse a DN into components, in textual order; return None if it is invalid.
 
-    Raises SetupFault if the DN is too long.
+    Raises UnusableData if the DN is too long.
     """
     if len(text) > MAX_DN_BYTES:
         raise long_dn(len(text))
@@ -69,7 +69,12 @@ def short_name(attribute: str) -> str:
 
 
 def _fold(value: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", value).split()).casefold()
+    text = " ".join(unicodedata.normalize("NFKC", value).split())
+    if text.isascii():
+        return text.lower()
+    # Each character alone, as directories do: casefold() makes "ss" of "ß", and the result of
+    # lower() for a sigma depends on the letters around it.
+    return "".join(map(str.lower, text))
 
 
 class SearchBase:

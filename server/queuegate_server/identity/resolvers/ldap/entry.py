@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.resolvers.ldap.dn import short_name
-from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault, UnusableData
 
 RANGE_OPTION: Final = ";range="
 _NO_ATTRIBUTES: Final = "1.1"
@@ -94,9 +94,9 @@ class LdapEntry:
         )
 
 
-def _option_fault(name: str) -> SetupFault:
+def _option_fault(name: str) -> UnusableData:
     attribute, _, options = name.partition(";")
-    return SetupFault(
+    return UnusableData(
         f"the directory sent values of {attribute} with the option {options:.200}",
         f"store all values of {attribute} in the entry without options",
     )

@@ -55,7 +55,7 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class GroupLookup:
-    """Looks up one user's groups. Raises SetupFault if there are more than `max_groups`."""
+    """Looks up one user's groups. Raises UnusableData if there are more than `max_groups`."""
 
     session: SearchSession
     kinds: Sequence[GroupKind]
@@ -289,7 +289,7 @@ class GroupLookup:
 def _gid(entry: LdapEntry) -> str:
     values = [decode_value(value) or "" for value in entry.values(_GID)]
     if len(values) != 1 or not (values[0].isascii() and values[0].isdecimal()):
-        raise SetupFault("the user's entry has no readable gidNumber", "set primary_group: none")
+        raise UnusableData("the user's entry has no readable gidNumber", "set primary_group: none")
     return values[0]
 
 
@@ -304,7 +304,7 @@ def _ad_primary_group_filter(user: LdapEntry) -> str:
     sid = sids[0] if len(sids) == 1 else b""
     is_rid = number.isdigit() and len(number) <= _MAX_RID_DIGITS and int(number) < _MAX_RID
     if not is_rid or len(sid) < _MIN_SID_BYTES:
-        raise SetupFault(
+        raise UnusableData(
             "the user's entry has no readable primaryGroupID and objectSid",
             "set primary_group: none",
         )

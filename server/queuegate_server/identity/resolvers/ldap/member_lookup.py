@@ -102,7 +102,7 @@ class MemberLookup:
                 missing[_NO_BASE] = None
             else:
                 level += [(root, ()) for root in await self._groups_named(kind, name)]
-        if self._options.unique_group_names and len({group.key for group, _ in level}) > 1:
+        if self._options.unique_group_names and len({group.dn for group, _ in level}) > 1:
             return "several groups have this name"
         if self._options.primary_group == "user_name":
             self.listing.add(name, name)

@@ -13,10 +13,19 @@ from queuegate_server.identity.resolvers.ldap.search import SearchSession, gathe
 _MAX_SHOWN_CHARS: Final = 200
 
 
-def ambiguous_name(name: str) -> UnusableData:
-    """Return the fault for a name that does not stand for one group only."""
+def examples(dns: Iterable[str]) -> str:
+    """Return two of the given DNs for a message."""
+    return " and ".join(repr(dn[:_MAX_SHOWN_CHARS]) for dn in sorted(dns)[:2])
+
+
+def ambiguous_name(name: str, dns: Collection[str] = ()) -> UnusableData:
+    """Return the fault for a name that does not stand for one group only.
+
+    `dns` are the DNs of the groups, if they are known.
+    """
+    such_as = f", such as {examples(dns)}" if dns else ""
     return UnusableData(
-        f"several groups have the name {name[:_MAX_SHOWN_CHARS]!r}",
+        f"several groups have the name {name[:_MAX_SHOWN_CHARS]!r}{such_as}",
         "rename one of them, or narrow group_base or group_filter",
     )
 
@@ -31,11 +40,33 @@ class NameSearch:
     """The name and key of each group that must be found, as proof that the searches work."""
 
     async def keys_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
-        """Return the keys of all groups with each of the given names.
+        """Return the key of the only group with each of the given names.
 
-        Raises UnusableData if the search does not find one of `groups`.
+        Raises UnusableData if several groups have a name, or the search misses one of `groups`.
         """
-        keys: dict[str, set[str]] = {name: set() for name in names}
+        found, others = await self._find(names)
+        for name, keys in found.items():
+            if len(keys) > 1:
+                raise ambiguous_name(name, keys)
+        for name, key in self.groups:
+            if name in found and key not in found[name].values():
+                raise _missed(name, others.get(key))
+        return {name: keys.values() for name, keys in found.items()}
+
+    async def dns_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
+        """Return the DNs of all groups with each of the given names."""
+        return (await self._find(names))[0]
+
+    async def _find(
+        self, names: Collection[str]
+    ) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, str]]:
+        """Return the keys of all groups with each name by DN, and the names of others by key.
+
+        Groups are told apart by their DNs as the server spells them, because directories do not
+        agree on which spellings of a DN are the same.
+        """
+        found: dict[str, dict[str, str]] = {name: {} for name in names}
+        others: dict[str, str] = {}
         searches = [(kind, text) for kind in self.kinds for text in any_of(_filters(kind, names))]
         at_once = max(1, self.session.options.max_in_flight // 2)
         results = await gather([self._search(kind, text) for kind, text in searches], at_once)
@@ -44,22 +75,18 @@ class NameSearch:
                 group = kind.parse(entry.dn)
                 if group is not None and group.is_below_base:
                     name = kind.name_in(entry) if group.name is None else group.name
-                    if name in keys:
-                        keys[name].add(group.key)
-        for name, key in self.groups:
-            if name in keys and key not in keys[name]:
-                raise UnusableData(
-                    f"a search for the name {name[:_MAX_SHOWN_CHARS]!r} does not find the group of "
-                    "that name that the user is in, so the name may not be unique",
-                    "let group_filter match all groups, and group_name_attribute be an attribute "
-                    "that can be searched, or set unique_group_names: false",
-                )
-        return keys
+                    if name in found:
+                        found[name][entry.dn] = group.key
+                    elif name is not None:
+                        others[group.key] = name
+        return found, others
 
     async def _search(self, kind: GroupKind, filter_text: str) -> list[LdapEntry]:
         options = self.session.options
         groups = kind.options.group_filter
-        if options.primary_group == "gid_number" and kind is self.kinds[0]:
+        by_name = kind.options.groups_from == "member_uid"
+        if options.primary_group == "gid_number" and kind is self.kinds[0] and not by_name:
+            # Any POSIX group may be somebody's primary group.
             groups = f"(|{groups}(objectClass=posixGroup))"
         return await self.session.search(
             "group names",
@@ -68,6 +95,26 @@ class NameSearch:
             kind.attributes,
             limit=options.max_groups,
         )
+
+
+def _missed(name: str, other: str | None) -> UnusableData:
+    """Return the fault for a user's group that is not found by its name.
+
+    `other` is the name of its entry, if it was found by another name.
+    """
+    if other is not None:
+        return UnusableData(
+            f"the user's entry calls a group {name[:_MAX_SHOWN_CHARS]!r}, and the group's entry "
+            f"{other[:_MAX_SHOWN_CHARS]!r}",
+            "let the directory compute memberOf again, such as by removing the user from the group "
+            "and adding her again, or set groups_from: member_dn",
+        )
+    return UnusableData(
+        f"a search for the name {name[:_MAX_SHOWN_CHARS]!r} does not find the group of that name "
+        "that the user is in, so the name may not be unique",
+        "let group_filter match all groups, and let the bind account search all of them by "
+        "group_name_attribute, or set unique_group_names: false",
+    )
 
 
 def _filters(kind: GroupKind, names: Collection[str]) -> Iterable[str]:

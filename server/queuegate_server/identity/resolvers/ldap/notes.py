@@ -13,7 +13,7 @@ from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
-from queuegate_server.identity.resolvers.ldap.name_search import NameSearch
+from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
@@ -140,13 +140,13 @@ class Notes:
         kinds = [kind.options for kind in self.lookup.kinds]
         if any(kind.group_base is None or kind.group_name_from == "rdn" for kind in kinds):
             return
-        found = await NameSearch(self._session, self.lookup.kinds).keys_of(groups)
-        for name, keys in found.items():
-            if len(keys) > 1:
+        found = await NameSearch(self._session, self.lookup.kinds).dns_of(groups)
+        for name, dns in found.items():
+            if len(dns) > 1:
                 yield (
-                    f"{len(keys)} groups have the name {name[:_MAX_DN_CHARS]!r} and count as one: "
-                    "rename all but one of them, or set unique_group_names: true, so that lookups "
-                    "of their members fail"
+                    f"{len(dns)} groups have the name {name[:_MAX_DN_CHARS]!r} and count as one, "
+                    f"such as {examples(dns)}: rename all but one of them, or set "
+                    "unique_group_names: true, so that lookups of their members fail"
                 )
 
 

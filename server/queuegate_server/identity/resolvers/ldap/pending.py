@@ -15,8 +15,8 @@ from queuegate_server.identity.resolvers.ldap.dn import MAX_DN_BYTES, long_dn
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     ServerFault,
-    SetupFault,
     TooManyEntries,
+    UnusableData,
 )
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
@@ -78,16 +78,16 @@ class Allowance:
         return Allowance(self._entries, self._advice, is_for_listing=self.is_for_listing)
 
     def charge(self, size: int, elements: int) -> None:
-        """Deduct bytes and elements. Raises SetupFault if the allowance is exceeded."""
+        """Deduct bytes and elements. Raises UnusableData if the allowance is exceeded."""
         self._bytes_left -= size
         self.elements_left -= elements
         if self._bytes_left < 0:
-            raise SetupFault(
+            raise UnusableData(
                 f"the directory sent more than {self._max_bytes / 2**20:.1f} MiB for one request",
                 self._advice,
             )
         if self.elements_left < 0:
-            raise SetupFault(
+            raise UnusableData(
                 "the directory sent too many entries, attributes and values for one request",
                 self._advice,
             )
@@ -252,7 +252,7 @@ class PendingRequests:
         """Charge a request's allowance. If it is exceeded, fail the request and return False."""
         try:
             allowance.charge(size, elements)
-        except SetupFault as fault:
+        except UnusableData as fault:
             self._fail(message, fault)
             return False
         return True
@@ -279,7 +279,7 @@ class PendingRequests:
         """Count a discarded late message. Raises ServerFault if there have been too many."""
         try:
             self._dropped.charge(head.size, 1)
-        except SetupFault:
+        except UnusableData:
             raise ServerFault("the server keeps answering abandoned requests") from None
         if head.operation in _FINAL:
             self._late.pop(head.id, None)

@@ -11,7 +11,7 @@ from ldap.controls import SimplePagedResultsControl
 
 from queuegate_server.identity.long_work import FREE_SECONDS, PACER, STEP_SECONDS
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
@@ -167,10 +167,9 @@ class SearchSession:
         if len(results) == 1:
             return results[0]
         # Searches may overlap, because one base DN may be below another.
-        entries: dict[object, LdapEntry] = {}
+        entries: dict[str, LdapEntry] = {}
         async for entry in self.in_steps(entry for result in results for entry in result):
-            parsed = parse_dn(entry.dn)
-            entries.setdefault(normalize(parsed) if parsed else entry.dn, entry)
+            entries.setdefault(entry.dn, entry)
         if len(entries) > limit:
             raise LimitExceeded(limit, advice)
         return [*entries.values()]

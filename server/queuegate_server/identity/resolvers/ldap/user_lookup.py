@@ -168,7 +168,7 @@ class UserLookup:
     def _only_match(
         self, entries: Sequence[LdapEntry], user: str
     ) -> tuple[LdapEntry, str] | NoSuchUser:
-        """Return the user's entry and its spelling of the name. Raises SetupFault if not unique."""
+        """Return the user's entry and its spelling of the name. Raises UnusableData if not one."""
         inside = [entry for entry in entries if self._is_in_user_base(entry)]
         if entries and not inside:
             return _OUTSIDE_BASE
