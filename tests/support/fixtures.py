@@ -4,26 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import go_toolchain
 from tests.support.go_toolchain import COMPOSE, HELM, KUSTOMIZE, PROMTOOL, GoError, Program
+from tests.support.resolvers import Open, R
 from tests.support.servers import queuegate_server
 
 if TYPE_CHECKING:
-    from queuegate_server.identity.resolver import Resolver
     from tests.support.servers.webhook import Webhook
-
-R = TypeVar("R", bound="Resolver")
-
-
-class Open(Protocol):
-    """Opens a resolver, and returns it."""
-
-    async def __call__(self, resolver: R, /) -> R: ...
-
 
 _POLICY = """\
 partitions:

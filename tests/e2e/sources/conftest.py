@@ -14,7 +14,7 @@ from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolver
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from tests.support.fixtures import Open
+from tests.support.resolvers import Open
 from tests.support.servers import dirsrv
 from tests.support.servers.dirsrv import Dirsrv
 from tests.support.servers.keycloak import Keycloak, running_keycloak

@@ -10,7 +10,7 @@ import trustme
 
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
-from tests.support.fixtures import Open
+from tests.support.resolvers import Open
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, SERVICE, Slapd, running_slapd
 

@@ -15,6 +15,7 @@ from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, timed, until_asked, until_found
 from tests.support.fakes.loop import wait_until
 from tests.support.fakes.tcp_proxy import proxy_to
+from tests.support.resolvers import lookup_failure
 from tests.support.servers.slapd import Slapd
 
 FAST = {"connect_timeout": 5, "operation_timeout": 2, "lookup_timeout": 60}
@@ -118,9 +119,8 @@ async def test_row_11_a_renewal_without_file_descriptors_is_tried_again(
         await wait_until(lambda: refused >= 2)
         server = opened.directory.pool.servers[0]
         (await server.connection()).close("broken, too")
-        outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailure)
-        assert "this machine refused a connection: Too many open files" in outcome.detail
+        failure = await lookup_failure(opened, "bob")
+        assert "this machine refused a connection: Too many open files" in failure
     await until_found(opened)
     renewed = binds.succeeded
     await wait_until(lambda: binds.succeeded > renewed)

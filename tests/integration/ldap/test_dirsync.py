@@ -20,7 +20,7 @@ from tests.support.fakes.dirsync import (
     user_dn,
 )
 from tests.support.fakes.ldap_server import fake_directory
-from tests.support.fixtures import Open
+from tests.support.resolvers import Open
 
 GROUP = [b"group"]
 USER = [b"user"]

@@ -17,6 +17,7 @@ from tests.integration.ldap.lookups import BOB, until_found
 from tests.support.fakes.ldap_server import Answer, fake_directory
 from tests.support.fakes.tcp_proxy import proxy_to
 from tests.support.fakes.tcp_server import running_tcp
+from tests.support.resolvers import lookup_failure
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import SUFFIX, Slapd, running_slapd
 
@@ -50,10 +51,9 @@ async def test_row_15_bad_certificate_is_named_and_never_accepted(
     ) as slapd:
         for url in (slapd.url, slapd.tls_url):
             opened = await resolver(url)
-            outcome = await opened.resolve("bob")
-            assert isinstance(outcome, LookupFailure)
-            assert reason in outcome.detail
-            assert advice in outcome.detail
+            failure = await lookup_failure(opened, "bob")
+            assert reason in failure
+            assert advice in failure
             assert (url, "bind") not in opened.statistics.steps
             unverified = await resolver(url, verify_certificate=False)
             assert await unverified.resolve("bob") == BOB
@@ -85,9 +85,8 @@ async def test_row_15_old_tls_is_refused(resolver: Build, directory: Slapd, ca: 
     ca.issue_cert("127.0.0.1").configure_cert(old)
     async with proxy_to(directory.port, old) as proxy:
         assert await (await resolver(proxy.tls_url)).resolve("bob") == BOB
-        outcome = await (await resolver(proxy.tls_url, tls_min_version="1.3")).resolve("bob")
-        assert isinstance(outcome, LookupFailure)
-        assert "TLS handshake" in outcome.detail
+        failure = await lookup_failure(await resolver(proxy.tls_url, tls_min_version="1.3"), "bob")
+        assert "TLS handshake" in failure
 
 
 async def test_row_15_disabled_verification_is_logged(
@@ -99,17 +98,13 @@ async def test_row_15_disabled_verification_is_logged(
 
 async def test_row_16_refused_starttls_ends_before_the_bind(resolver: Build) -> None:
     async with fake_directory(lambda _: Answer()) as fake:
-        outcome = await (await resolver(fake.url)).resolve("bob")
-        assert isinstance(outcome, LookupFailure)
-        assert "refused StartTLS" in outcome.detail
+        assert "refused StartTLS" in await lookup_failure(await resolver(fake.url), "bob")
         assert fake.binds == 0
 
 
 async def test_row_16_server_without_tls(resolver: Build, ca: trustme.CA, tmp_path: Path) -> None:
     with running_slapd(tmp_path / "plain", ca, entries.standard(), tls=False) as slapd:
-        outcome = await (await resolver(slapd)).resolve("bob")
-        assert isinstance(outcome, LookupFailure)
-        assert "StartTLS" in outcome.detail
+        assert "StartTLS" in await lookup_failure(await resolver(slapd), "bob")
 
 
 async def test_port_that_speaks_no_ldap(resolver: Build) -> None:
@@ -119,9 +114,8 @@ async def test_port_that_speaks_no_ldap(resolver: Build) -> None:
 
     async with running_tcp(greet) as port:
         for scheme, part in (("ldap", "does not speak LDAP"), ("ldaps", "TLS")):
-            outcome = await (await resolver(f"{scheme}://127.0.0.1:{port}")).resolve("bob")
-            assert isinstance(outcome, LookupFailure)
-            assert part in outcome.detail
+            failure = await lookup_failure(await resolver(f"{scheme}://127.0.0.1:{port}"), "bob")
+            assert part in failure
 
 
 async def test_client_certificate(

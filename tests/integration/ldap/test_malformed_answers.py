@@ -22,6 +22,7 @@ from tests.support.fakes.hostile_directory import (
     page,
     result,
 )
+from tests.support.resolvers import lookup_failure
 from tests.support.servers.slapd import GROUPS, PEOPLE
 
 GIVEN = {
@@ -232,9 +233,7 @@ async def test_a_failure_names_what_is_malformed(
 ) -> None:
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, operation_timeout=2)
-        outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailure), outcome
-        assert reason in outcome.detail
+        assert reason in await lookup_failure(opened, "bob")
 
 
 async def test_an_option_on_one_entry_leaves_the_server_in_use(resolver: Build) -> None:
@@ -278,18 +277,15 @@ async def test_the_name_of_a_group_under_another_name(resolver: Build, name: byt
 
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, group_name_attribute="description")
-        outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailure), outcome
-        assert "description" in outcome.detail
+        assert "description" in await lookup_failure(opened, "bob")
 
 
 async def test_a_setting_with_an_oid_that_the_directory_translates(resolver: Build) -> None:
     reply = binding(lambda n, _: [bob(n) + result(n)])
     given = GIVEN | {"member_of_attribute": "1.2.840.113556.1.2.102"}
     with hostile_directory(reply) as hostile:
-        outcome = await (await resolver(hostile.url, **given)).resolve("bob")
-        assert isinstance(outcome, LookupFailure), outcome
-        assert "sent the attribute memberof" in outcome.detail
+        failure = await lookup_failure(await resolver(hostile.url, **given), "bob")
+        assert "sent the attribute memberof" in failure
 
 
 def ranged(*parts: tuple[bytes, int]) -> Reply:
@@ -376,9 +372,7 @@ async def test_a_read_has_one_entry(resolver: Build) -> None:
 
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, group_name_attribute="description")
-        outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailure)
-        assert "several entries" in outcome.detail
+        assert "several entries" in await lookup_failure(opened, "bob")
 
 
 @pytest.mark.parametrize(
@@ -425,9 +419,8 @@ async def test_only_an_extended_response_starts_tls(resolver: Build, reply: byte
         opened = await resolver(
             hostile.url, **(GIVEN | {"start_tls": True}), connect_timeout=2, retry_after=60
         )
-        outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailure)
-        assert "took longer" not in outcome.detail
+        failure = await lookup_failure(opened, "bob")
+        assert "took longer" not in failure
         assert later == []
 
 

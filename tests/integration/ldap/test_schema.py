@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.filters import missing_attributes
 from tests.integration.ldap.conftest import Build
+from tests.support.resolvers import lookup_failure
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import Slapd, running_slapd
 
@@ -42,10 +43,9 @@ async def test_an_unknown_attribute_in_user_filter(
 ) -> None:
     opened = await resolver(directory, user_filter=user_filter)
     for _ in range(2):
-        outcome = await opened.resolve("alice")
-        assert isinstance(outcome, LookupFailure), outcome
-        assert f"no attribute {attribute}, so user_filter finds nobody" in outcome.detail
-        assert "correct user_filter" in outcome.detail
+        failure = await lookup_failure(opened, "alice")
+        assert f"no attribute {attribute}, so user_filter finds nobody" in failure
+        assert "correct user_filter" in failure
     # Once for each connection.
     assert opened.statistics.steps[directory.url, "schema"].succeeded == 2
     unreadable = await resolver(silent_directory, user_filter=user_filter)
@@ -81,9 +81,8 @@ async def test_a_filter_that_can_find_somebody(
 async def test_an_unknown_attribute_of_groups(
     resolver: Build, directory: Slapd, given: dict[str, Any], attribute: str
 ) -> None:
-    outcome = await (await resolver(directory, **given)).resolve("alice")
-    assert isinstance(outcome, LookupFailure), outcome
-    assert f"no attribute {attribute}, so no groups are found" in outcome.detail
+    failure = await lookup_failure(await resolver(directory, **given), "alice")
+    assert f"no attribute {attribute}, so no groups are found" in failure
     # Another kind of groups can be found.
     both = await resolver(directory, **given, more_groups=[{}])
     assert await both.resolve("alice") == KnownUser(("analytics", "Ops"))

@@ -6,11 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
-from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.active_directory import GIVEN, ROOT, ad_user
 from tests.support.fakes.filters import Entries
 from tests.support.fakes.ldap_server import Attributes, fake_directory
+from tests.support.resolvers import lookup_failure
 from tests.support.servers.slapd import PEOPLE, SUFFIX, Slapd
 
 NAMES = ("alice", "bob", "carol", "dave", "o'neil (jr)*", "ALICE", "nobody")
@@ -81,9 +82,7 @@ async def test_users_below_several_bases(resolver: Build, directory: Slapd) -> N
     more = f"ou=more,{SUFFIX}"
     both = await resolver(directory, user_base=[PEOPLE, more])
     assert await both.resolve("bob") == KnownUser(("analytics",))
-    twin = await both.resolve("twin")
-    assert isinstance(twin, LookupFailure)
-    assert "2 entries match the user" in twin.detail
+    assert "2 entries match the user" in await lookup_failure(both, "twin")
     only_more = await resolver(directory, user_base=[more])
     assert await only_more.resolve("twin") == KnownUser(())
     assert isinstance(await only_more.resolve("bob"), NoSuchUser)
@@ -105,9 +104,7 @@ async def test_one_base_that_does_not_exist_fails_the_lookup(
     resolver: Build, directory: Slapd
 ) -> None:
     opened = await resolver(directory, user_base=[PEOPLE, f"ou=nowhere,{SUFFIX}"])
-    outcome = await opened.resolve("bob")
-    assert isinstance(outcome, LookupFailure)
-    assert "the search base does not exist" in outcome.detail
+    assert "the search base does not exist" in await lookup_failure(opened, "bob")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.support.fakes import rest_api
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import SECRET, FakeRealm, User, settings
 from tests.support.fakes.rest_api import PATIENT, RestApi, running_api
-from tests.support.fixtures import Open
+from tests.support.resolvers import Open
 
 Build = Callable[..., Awaitable[RestResolver[Any]]]
 

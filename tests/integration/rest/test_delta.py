@@ -117,6 +117,17 @@ async def test_the_old_name_of_a_renamed_user(follower: Build, tenant: FakeTenan
         await sink.until("alice", "alicia")
 
 
+async def test_a_name_that_is_given_to_another_user(follower: Build, tenant: FakeTenant) -> None:
+    """The old user was looked up by another replica, or not at all."""
+    sink = Sink()
+    async with following(await follower(user_suffix="@example.com"), sink):
+        old = tenant.users[identity(ALICE)]
+        tenant.users[identity("new")] = old | {"id": identity("new")}
+        old["userPrincipalName"] = "alicia@example.com"
+        tenant.changes["users"].append({"id": identity("new"), "accountEnabled": True})
+        await sink.until("alice")
+
+
 async def test_a_change_is_repeated(follower: Build, tenant: FakeTenant) -> None:
     sink = Sink()
     async with following(await follower(repeat_after=1), sink):

@@ -34,6 +34,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.keycloak import API, SECRET, TOKEN, FakeRealm
 from tests.support.fakes.rest_api import Reply, Request, RestApi, running_api
+from tests.support.resolvers import lookup_failure
 from tests.support.servers.free_ports import free_port
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -95,9 +96,7 @@ async def test_bodies_that_would_take_long_to_decode(resolver: Build, api: RestA
         ("/users", b"[" + b"[]," * MAX_VALUES + b"[]]", "more than 50000 values"),
     ):
         api.fault = only(path, Reply(200, body))
-        outcome = await asked.resolve("alice")
-        assert isinstance(outcome, LookupFailure)
-        assert detail in outcome.detail
+        assert detail in await lookup_failure(asked, "alice")
 
 
 async def test_a_page_that_is_missing(resolver: Build, realm: FakeRealm, api: RestApi) -> None:
@@ -113,9 +112,8 @@ async def test_a_page_that_is_missing(resolver: Build, realm: FakeRealm, api: Re
 @pytest.mark.parametrize("path", ["/token", "/users", "/groups"])
 async def test_a_server_that_hangs(resolver: Build, api: RestApi, path: str) -> None:
     api.fault = only(path, Reply(hangs=True))
-    outcome = await (await resolver(request_timeout=0.2)).resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "no answer within 0.2 s (request_timeout)" in outcome.detail
+    failure = await lookup_failure(await resolver(request_timeout=0.2), "alice")
+    assert "no answer within 0.2 s (request_timeout)" in failure
 
 
 async def test_a_server_that_accepts_no_connection(resolver: Build) -> None:
@@ -185,14 +183,12 @@ async def test_a_server_that_is_down(resolver: Build) -> None:
         ({"url": f"https://{address}"}, address, "check the address, the port"),
         ({"proxy": f"http://{address}"}, f"the proxy {address}", "check proxy"),
     ):
-        outcome = await (await resolver(**settings)).resolve("alice")
-        assert isinstance(outcome, LookupFailure)
-        assert f"cannot connect to {peer}: Connection refused ({advice}" in outcome.detail
+        failure = await lookup_failure(await resolver(**settings), "alice")
+        assert f"cannot connect to {peer}: Connection refused ({advice}" in failure
     unknown = await resolver(proxy="http://proxy.invalid:3128")
-    outcome = await unknown.resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "cannot connect to the proxy proxy.invalid:3128: " in outcome.detail
-    assert "(check proxy)" in outcome.detail
+    failure = await lookup_failure(unknown, "alice")
+    assert "cannot connect to the proxy proxy.invalid:3128: " in failure
+    assert "(check proxy)" in failure
 
 
 async def test_a_port_that_expects_tls(resolver: Build, api: RestApi) -> None:
@@ -201,10 +197,9 @@ async def test_a_port_that_expects_tls(resolver: Build, api: RestApi) -> None:
         ({"url": plain, "allow_plaintext": True}, "whether the port expects https://"),
         ({"proxy": plain}, "whether proxy is a proxy"),
     ):
-        outcome = await (await resolver(**settings)).resolve("alice")
-        assert isinstance(outcome, LookupFailure)
-        assert "ended the connection" in outcome.detail
-        assert advice in outcome.detail
+        failure = await lookup_failure(await resolver(**settings), "alice")
+        assert "ended the connection" in failure
+        assert advice in failure
 
 
 async def test_certificates(
@@ -214,15 +209,13 @@ async def test_certificates(
     file = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(file))
     asked = await resolver(ca_file=file)
-    outcome = await asked.resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "certificate is not valid" in outcome.detail
-    assert "ca_file" in outcome.detail
+    failure = await lookup_failure(asked, "alice")
+    assert "certificate is not valid" in failure
+    assert "ca_file" in failure
     renamed = await resolver(url=api.url.replace("127.0.0.1", "localhost"))
-    outcome = await renamed.resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "certificate is not valid" in outcome.detail
-    assert "use a name from the certificate in the address;" in outcome.detail
+    failure = await lookup_failure(renamed, "alice")
+    assert "certificate is not valid" in failure
+    assert "use a name from the certificate in the address;" in failure
     replace(file, ca.cert_pem.bytes().decode())
     clock.advance(60)
     assert await asked.resolve("alice") == ALICE
@@ -376,9 +369,7 @@ async def test_a_token_that_is_revoked(resolver: Build, api: RestApi, realm: Fak
     # One that is never accepted is renewed once for each lookup.
     count = len(api.requests)
     api.fault = only("/users", Reply(401, {"error": "HTTP 401 Unauthorized"}))
-    outcome = await asked.resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "credentials" in outcome.detail
+    assert "credentials" in await lookup_failure(asked, "alice")
     assert len(api.requests) - count == 3
 
 
@@ -388,9 +379,7 @@ async def test_a_rejected_secret_is_not_sent_again_until_it_changes(
     asked = await resolver()
     realm.secret = "rotated-secret"
     for _ in range(5):
-        outcome = await asked.resolve("alice")
-        assert isinstance(outcome, LookupFailure)
-        assert "unauthorized_client: Invalid client" in outcome.detail
+        assert "unauthorized_client: Invalid client" in await lookup_failure(asked, "alice")
     assert len(api.requests) == 1
     clock.advance(61)
     await asked.resolve("alice")
@@ -405,9 +394,7 @@ async def test_a_secret_file_that_becomes_unusable(
 ) -> None:
     asked = await resolver()
     replace(secret_file, content)
-    outcome = await asked.resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "client_secret_file cannot be used" in outcome.detail
+    assert "client_secret_file cannot be used" in await lookup_failure(asked, "alice")
 
 
 @pytest.mark.parametrize(
@@ -431,9 +418,7 @@ async def test_a_secret_file_that_becomes_unusable(
 )
 async def test_tokens_that_cannot_be_used(resolver: Build, api: RestApi, body: Any) -> None:
     api.fault = only("/token", Reply(200, body))
-    outcome = await (await resolver()).resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "access_token" in outcome.detail
+    assert "access_token" in await lookup_failure(await resolver(), "alice")
 
 
 async def test_secrets_that_the_server_repeats_are_hidden(
@@ -444,12 +429,11 @@ async def test_secrets_that_the_server_repeats_are_hidden(
     guarded = GuardedResolver("corp", asked, ResolverOptions())
     echo = {"error": "invalid_request", "error_description": f"bad secret {SECRET}"}
     api.fault = only("/token", Reply(400, echo))
-    outcome = await guarded.resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "bad secret …" in outcome.detail
+    failure = await lookup_failure(guarded, "alice")
+    assert "bad secret …" in failure
     api.fault = lambda _: None
     await guarded.resolve("alice")
-    for text in (outcome.detail, caplog.text, repr(vars(asked)), repr(asked.options)):
+    for text in (failure, caplog.text, repr(vars(asked)), repr(asked.options)):
         assert SECRET not in text
         assert TOKEN not in text
 

@@ -7,6 +7,7 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 from tests.integration.rest.conftest import Build
 from tests.support.fakes.keycloak import FakeRealm, User
 from tests.support.fakes.rest_api import Reply, Request, RestApi
+from tests.support.resolvers import lookup_failure
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -65,9 +66,7 @@ async def test_many_groups_come_in_pages(resolver: Build, realm: FakeRealm) -> N
     asked = await resolver(page_size=10)
     assert await asked.resolve("erin") == KnownUser(tuple(f"/{name}" for name in names))
     few = await resolver(page_size=10, max_groups=99)
-    outcome = await few.resolve("erin")
-    assert isinstance(outcome, LookupFailure)
-    assert "more than 99 groups (raise max_groups)" in outcome.detail
+    assert "more than 99 groups (raise max_groups)" in await lookup_failure(few, "erin")
 
 
 async def test_a_list_that_changes_while_it_is_read(
@@ -82,9 +81,7 @@ async def test_a_list_that_changes_while_it_is_read(
 
     api.fault = leave
     asked = await resolver(page_size=10)
-    outcome = await asked.resolve("erin")
-    assert isinstance(outcome, LookupFailure)
-    assert "changed while it was read" in outcome.detail
+    assert "changed while it was read" in await lookup_failure(asked, "erin")
 
 
 async def test_a_user_who_is_deleted_meanwhile(resolver: Build, api: RestApi) -> None:
@@ -97,27 +94,23 @@ async def test_a_user_who_is_deleted_meanwhile(resolver: Build, api: RestApi) ->
 async def test_a_client_that_may_not_see_users(resolver: Build, realm: FakeRealm) -> None:
     """Keycloak shows it no users, rather than an error."""
     realm.shows_users = False
-    outcome = await (await resolver()).resolve("alice")
-    assert isinstance(outcome, LookupFailure)
-    assert "view-users" in outcome.detail
+    assert "view-users" in await lookup_failure(await resolver(), "alice")
 
 
 async def test_a_control_character_in_the_name_of_a_group(
     resolver: Build, realm: FakeRealm
 ) -> None:
     realm.join("mallory", ("a\nb",))
-    outcome = await (await resolver()).resolve("mallory")
-    assert isinstance(outcome, LookupFailure)
-    assert r"the name '/a\nb' contains control characters" in outcome.detail
+    failure = await lookup_failure(await resolver(), "mallory")
+    assert r"the name '/a\nb' contains control characters" in failure
 
 
 async def test_a_slash_in_the_name_of_a_group(resolver: Build, realm: FakeRealm) -> None:
     """It must not pass for a group inside another one."""
     realm.join("mallory", ("eng/backend",))
     for settings in ({}, {"group_name": "name", "parents": True}):
-        outcome = await (await resolver(**settings)).resolve("mallory")
-        assert isinstance(outcome, LookupFailure)
-        assert "the name 'eng/backend' contains a slash" in outcome.detail
+        failure = await lookup_failure(await resolver(**settings), "mallory")
+        assert "the name 'eng/backend' contains a slash" in failure
     by_name = await resolver(group_name="name")
     assert await by_name.resolve("mallory") == KnownUser(("eng/backend",))
     realm.escapes = True
@@ -151,9 +144,7 @@ async def test_users_by_email(resolver: Build, realm: FakeRealm) -> None:
     realm.users["dave"].verified = False
     assert await asked.resolve("dave") == NoSuchUser("the user's email address is not verified")
     realm.users["eve"] = User(email="dave@example.com")
-    outcome = await asked.resolve("dave")
-    assert isinstance(outcome, LookupFailure)
-    assert "several users" in outcome.detail
+    assert "several users" in await lookup_failure(asked, "dave")
 
 
 @pytest.fixture
@@ -204,9 +195,8 @@ async def test_an_attribute_that_several_users_share(resolver: Build, named: Fak
     named.users["mallory"] = User(attributes={"unixName": ["AL", "bo"]})
     assert isinstance(await asked.resolve("al"), KnownUser)
     for resolves, name in ((folding, "al"), (asked, "bo")):
-        outcome = await resolves.resolve(name)
-        assert isinstance(outcome, LookupFailure)
-        assert "several users have this unixName (make it unique" in outcome.detail
+        failure = await lookup_failure(resolves, name)
+        assert "several users have this unixName (make it unique" in failure
     for number in range(100):
         named.users[f"m{number}"] = User(attributes={"unixName": ["aL"]})
     assert isinstance(await asked.resolve("al"), LookupFailure)
@@ -260,9 +250,7 @@ async def test_an_attribute_must_be_shown_and_protected(
 async def test_an_attribute_that_an_answer_leaves_out(resolver: Build, api: RestApi) -> None:
     user = {"id": "id-of-alice", "username": "alice", "enabled": True}
     api.fault = lambda request: Reply(200, [user]) if "q" in request.query else None
-    outcome = await (await resolver(**ATTRIBUTE)).resolve("al")
-    assert isinstance(outcome, LookupFailure)
-    assert "does not show the unixName" in outcome.detail
+    assert "does not show the unixName" in await lookup_failure(await resolver(**ATTRIBUTE), "al")
 
 
 async def test_all_users_by_attribute(resolver: Build, named: FakeRealm) -> None:

@@ -18,6 +18,7 @@ from tests.support.atomic_files import replace
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.okta import TOKEN, FakeOrganization, error
 from tests.support.fakes.rest_api import Reply, RestApi, running_api, secret_file
+from tests.support.resolvers import lookup_failure
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -115,9 +116,8 @@ async def test_users_by_attribute(resolver: Build, organization: FakeOrganizatio
     folding = await resolver(**ATTRIBUTE, user_match="casefold")
     organization.add_user("harry@example.com", unixName="erin", status="DEPROVISIONED")
     for resolves in (folding, asked):
-        outcome = await resolves.resolve("erin")
-        assert isinstance(outcome, LookupFailure)
-        assert "several users have this unixName (make it unique" in outcome.detail
+        failure = await lookup_failure(resolves, "erin")
+        assert "several users have this unixName (make it unique" in failure
 
 
 async def test_people_by_attribute(resolver: Build, organization: FakeOrganization) -> None:
@@ -133,9 +133,7 @@ async def test_people_by_attribute(resolver: Build, organization: FakeOrganizati
 async def test_an_attribute_that_is_no_text(resolver: Build, api: RestApi) -> None:
     user = {"id": "00u0", "status": "ACTIVE", "profile": {"login": ALICE, "unixName": ["al"]}}
     api.fault = lambda request: Reply(200, [user]) if "search" in request.query else None
-    outcome = await (await resolver(**ATTRIBUTE)).resolve("al")
-    assert isinstance(outcome, LookupFailure)
-    assert "no usable unixName" in outcome.detail
+    assert "no usable unixName" in await lookup_failure(await resolver(**ATTRIBUTE), "al")
 
 
 @pytest.mark.parametrize(
@@ -160,9 +158,7 @@ async def test_states_of_accounts(
 
 async def test_a_state_that_is_unknown(resolver: Build, organization: FakeOrganization) -> None:
     organization.add_user("erin@example.com", status="ASLEEP")
-    outcome = await (await resolver()).resolve("erin@example.com")
-    assert isinstance(outcome, LookupFailure)
-    assert "state of the account" in outcome.detail
+    assert "state of the account" in await lookup_failure(await resolver(), "erin@example.com")
 
 
 @pytest.mark.parametrize("user", ["o'neil@example.com", "a#b&c@example.com", 'a/b"\\?@example.com'])
@@ -193,9 +189,7 @@ async def test_a_link_to_another_server(resolver: Build, api: RestApi) -> None:
         api.fault = lambda request, reply=reply: (  # type: ignore[misc]
             reply if request.path.endswith("/groups") else None
         )
-        outcome = await (await resolver()).resolve(ALICE)
-        assert isinstance(outcome, LookupFailure)
-        assert "another server" in outcome.detail
+        assert "another server" in await lookup_failure(await resolver(), ALICE)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +266,7 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
     asked = await resolver()
     guarded = GuardedResolver("corp", asked, asked.options, clock=clock)
     for _ in range(5):
-        outcome = await guarded.resolve(ALICE)
-        assert isinstance(outcome, LookupFailure)
-        assert "rejected the token in token_file" in outcome.detail
+        assert "rejected the token in token_file" in await lookup_failure(guarded, ALICE)
     assert len(api.requests) == 1
     clock.advance(61)
     await asked.resolve(ALICE)
@@ -288,9 +280,7 @@ async def test_a_rejected_token_is_not_sent_again_until_it_changes(
     assert isinstance(await asked.resolve(ALICE), KnownUser)
     replace(token_file, "")
     clock.advance(2)
-    outcome = await asked.resolve(ALICE)
-    assert isinstance(outcome, LookupFailure)
-    assert "token_file cannot be used" in outcome.detail
+    assert "token_file cannot be used" in await lookup_failure(asked, ALICE)
     for text in (caplog.text, repr(vars(asked)), asked.options.model_dump_json()):
         assert TOKEN not in text
 

@@ -9,7 +9,7 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 
-from queuegate_server.identity.resolver import KnownUser, LookupFailure
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_okta import ALICE, api, given, kind, organization, token_file
@@ -18,6 +18,7 @@ from tests.support.fakes.assertions import key_in, pem, verified
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.okta import ACCESS_TOKEN, CLIENT, FakeOrganization
 from tests.support.fakes.rest_api import Reply, RestApi
+from tests.support.resolvers import lookup_failure
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
@@ -79,9 +80,8 @@ async def test_keys_are_read_for_each_token(
     assert await asked.resolve(ALICE) == GROUPS
     clock.advance(4000)
     replace(app.file, "no key")
-    outcome = await asked.resolve(ALICE)
-    assert isinstance(outcome, LookupFailure)
-    assert "private_key_file cannot be used: the file does not contain" in outcome.detail
+    failure = await lookup_failure(asked, ALICE)
+    assert "private_key_file cannot be used: the file does not contain" in failure
 
 
 async def test_a_rejected_key_is_not_used_again_until_it_changes(
@@ -91,9 +91,8 @@ async def test_a_rejected_key_is_not_used_again_until_it_changes(
     key_in(app.file)
     asked = await resolver(**app.settings)
     for _ in range(3):
-        outcome = await asked.resolve(ALICE)
-        assert isinstance(outcome, LookupFailure)
-        assert "invalid_client: The client_assertion JWT kid is invalid" in outcome.detail
+        failure = await lookup_failure(asked, ALICE)
+        assert "invalid_client: The client_assertion JWT kid is invalid" in failure
     assert len(api.requests) == 1
     replace(app.file, content)
     assert await asked.resolve(ALICE) == GROUPS
@@ -128,9 +127,7 @@ async def test_applications_that_are_not_set_up(
         setattr(organization, name, value)
     asked = await resolver(**app.settings)
     for _ in range(3):
-        outcome = await asked.resolve(ALICE)
-        assert isinstance(outcome, LookupFailure)
-        assert message in outcome.detail
+        assert message in await lookup_failure(asked, ALICE)
     assert len(api.requests) == 1
 
 

@@ -1,4 +1,4 @@
-"""Groups over HTTPS: what the resolvers for identity providers with a REST API share.
+"""Groups over HTTPS: the common part of the resolvers for identity providers.
 
 settings     options
 requests     client, answers, tokens, paging, names

@@ -45,7 +45,7 @@ class HttpAnswer:
     """By their names in lower case."""
     body: bytes = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What the request contained that messages must not."""
+    """Parts of the request that messages must not contain."""
 
     def quoted(self, text: object) -> str:
         """Return part of a text in the answer for a message, without secrets."""

@@ -125,7 +125,8 @@ class RestClient:
         Args:
             what: What is requested, for messages.
             url: The address, already encoded.
-            credentials: What authorizes the request. If the API rejects it, it is renewed once.
+            credentials: The source of the header Authorization. If the API rejects the header, it
+                is renewed once.
             headers: Further headers.
             right: The right that the request needs, for messages.
             quota: Which of the provider's limits the request counts towards. A pause that the

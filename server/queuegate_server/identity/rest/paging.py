@@ -1,4 +1,4 @@
-"""Reads what takes several requests. If one of them fails, the result must not be used."""
+"""Combines several requests into one result, which must not be used if one of them fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping

@@ -52,7 +52,7 @@ class Provider(ABC):
 
     @abstractmethod
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, without those whom they cannot know."""
+        """Return the names by which callers know users, except users whom they cannot know."""
 
     async def users(self, limit: int) -> Collection[str]:
         """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""

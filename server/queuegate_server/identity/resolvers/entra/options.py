@@ -95,11 +95,11 @@ class EntraOptions(RestOptions):
     graph_url: Annotated[Address, AfterValidator(_check_graph_url)] | None = None
     """Where Microsoft Graph is served, if cloud does not fit."""
     user_name: Literal["upn", "sam_account_name"] = "upn"
-    """What callers call a user by. sam_account_name: the name in the Active Directory from which
-    the user is synchronized."""
+    """The name by which callers know a user. sam_account_name: the name in the Active Directory
+    from which the user is synchronized."""
     group_name: Literal["id", "display_name", "sam_account_name"] = "id"
-    """What groups are called by. Names other than ids must be unique in the tenant; groups without
-    such a name are left out."""
+    """How ACLs name groups. Names other than IDs must be unique in the tenant; groups without such
+    a name are left out."""
     groups: Literal["security", "synced", "all"] = "security"
     """security: security groups; synced: groups synchronized from an Active Directory; all: also
     Microsoft 365 groups and distribution lists."""

@@ -266,7 +266,7 @@ class Tenant(Provider):
                     yield group
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, without those whom they cannot know."""
+        """Return the names by which callers know users, except users whom they cannot know."""
         for user in users:
             found = user.get(self._user_field)
             name = listed_name(found, self._options) if isinstance(found, str) else None

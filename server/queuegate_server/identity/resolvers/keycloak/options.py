@@ -67,14 +67,14 @@ class KeycloakOptions(RestOptions):
     """Whether the address may be http://, so that the secret and the groups are sent without
     encryption."""
     user_name: Literal["username", "email", "attribute"] = "username"
-    """What callers call a user by. email: only verified addresses count; attribute: the values of
-    user_attribute."""
+    """The name by which callers know a user. email: only verified addresses count; attribute: the
+    values of user_attribute."""
     user_attribute: AttributeName | None = None
     """With attribute: the user attribute that contains the names, such as unixName. Only
     administrators may edit it, and each value must be unique in the realm."""
     group_name: Literal["path", "name"] = "path"
-    """path: the group's path, such as /eng/backend; name: its last part, which must be unique in
-    the realm."""
+    """How ACLs name groups. path: with all groups above, such as /eng/backend; name: by the last
+    part alone, which must be unique in the realm."""
     parents: bool = False
     """Whether a user is also in the groups above the user's groups."""
     changes: Literal["none", "admin_events"] = "none"

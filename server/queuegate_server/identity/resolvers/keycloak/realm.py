@@ -234,7 +234,7 @@ class Realm(Provider):
                 await self._add_members(listing, name, child, (*above, shown))
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, without those whom they cannot know."""
+        """Return the names by which callers know users, except users whom they cannot know."""
         for user in users:
             if user.get("enabled") is True:
                 yield from self._names.listed(user)

@@ -1,4 +1,4 @@
-"""What callers call the users of a realm by: the username, the email address, or an attribute.
+"""The names by which callers know users of a realm: usernames, emails, or values of an attribute.
 
 Keycloak stores an attribute as a list of values, each of which is a name of the user. It does not
 require values to be unique, and users may edit attributes unless the realm's user profile forbids

@@ -1,4 +1,4 @@
-"""Reports changes of a directory, for which it finds the names of the users concerned."""
+"""Reports changes of a directory by the names of the affected users."""
 
 import base64
 import json

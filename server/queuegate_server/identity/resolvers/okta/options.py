@@ -55,13 +55,13 @@ class OktaOptions(RestOptions):
     key_id: Identifier | None = None
     """The ID (kid) of the key in Okta, which an application with several keys needs."""
     user_name: Literal["login", "attribute"] = "login"
-    """What callers call a user by. login: the Okta username; attribute: the value of
+    """The name by which callers know a user. login: the Okta username; attribute: the value of
     user_attribute."""
     user_attribute: AttributeName | None = None
     """With attribute: the variable name of the attribute of Okta's user profile that contains the
     names, such as unixName. Users must not be able to edit it, and each value must be unique."""
     group_name: Literal["name", "id"] = "name"
-    """What groups are called by. Names must be unique in the organization."""
+    """How ACLs name groups. Names must be unique in the organization."""
     groups: Literal["all", "okta"] = "all"
     """all: also groups that applications and directories supply; okta: only those of Okta."""
     changes: Literal["none", "system_log"] = "none"

@@ -251,7 +251,7 @@ class Organization(Provider):
                     yield group
 
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Return the names by which callers know users, without those whom they cannot know."""
+        """Return the names by which callers know users, except users whom they cannot know."""
         for user in users:
             if user.get("status") in _ENABLED:
                 yield from self._names_in(user)

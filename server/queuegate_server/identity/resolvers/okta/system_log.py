@@ -55,7 +55,7 @@ OF_EVERYBODY: Final = frozenset(
         "user.lifecycle.delete.initiated",
     }
 )
-"""Types of events whose targets are not all users concerned, or whose names are gone."""
+"""Types of events that do not list all affected users, or whose users have lost their names."""
 FILTER: Final = " or ".join(f'eventType eq "{kind}"' for kind in sorted(OF_USERS | OF_EVERYBODY))
 
 Fetch = Callable[[URL], Awaitable[tuple[Any, str | None]]]
