@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.resilience.invariants import Record, under_load
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
-from tests.support.servers.slapd import freeze
+from tests.support.servers.processes import freeze
 from tests.support.servers.workers import WORKERS, pids, several_workers, wait_for_replacement
 
 

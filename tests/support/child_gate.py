@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.servers.slapd import freeze
+from tests.support.servers.processes import freeze
 
 _CHILD = """
 import sys, queuegate

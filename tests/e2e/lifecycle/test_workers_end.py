@@ -8,7 +8,7 @@ import grpc
 from queuegate.v1 import user_groups_pb2, user_groups_pb2_grpc
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
-from tests.support.servers.slapd import freeze
+from tests.support.servers.processes import freeze
 from tests.support.servers.workers import (
     WORKERS,
     channels,

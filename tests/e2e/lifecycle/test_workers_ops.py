@@ -17,8 +17,8 @@ from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get, get_json, ops_address, samples, value
 from tests.support.servers.blocking_pipes import blocking_server_command
+from tests.support.servers.processes import freeze
 from tests.support.servers.queuegate_server import RunningServer, server_command
-from tests.support.servers.slapd import freeze
 from tests.support.servers.workers import (
     WORKERS,
     channels,

@@ -11,7 +11,7 @@ import pytest
 from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, LEASES_TIMEOUT
 from tests.support.eventually import eventually
 from tests.support.servers.fleet import Fleet, running_fleet
-from tests.support.servers.slapd import freeze
+from tests.support.servers.processes import freeze
 
 
 @pytest.fixture(scope="module")

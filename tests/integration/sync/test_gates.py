@@ -17,8 +17,8 @@ from queuegate import AccessName, Check, GateState
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.gates import KINDS, decides_itself, live_gate
+from tests.support.servers.processes import freeze
 from tests.support.servers.queuegate_server import ADMIN, running_server
-from tests.support.servers.slapd import freeze
 from tests.support.servers.two_partitions import (
     SharedServer,
     two_partitions,

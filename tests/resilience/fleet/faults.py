@@ -29,9 +29,9 @@ from tests.resilience.fleet.failover import FAILOVERS, Failover
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.fakes.tcp_proxy import Proxy
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet
+from tests.support.servers.processes import freeze
 from tests.support.servers.redis_server import running_redis
 from tests.support.servers.sentinels import ReplicatedRedis, replicated_redis
-from tests.support.servers.slapd import freeze
 
 NAMES: Final = ("a", "b", "c")
 GATE: Final = "the gate"

@@ -20,6 +20,7 @@ import pytest
 
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.ldap_entries import change, entry
+from tests.support.servers.processes import ServerProcess
 from tests.support.servers.slapd import program
 
 SUFFIX: Final = "dc=ipa,dc=test"
@@ -80,14 +81,15 @@ _READ: Final = (
 )
 
 
-class Dirsrv:
-    """A server on 127.0.0.1, without encryption."""
+class Dirsrv(ServerProcess):
+    """A server on 127.0.0.1, without encryption. To end, it takes seconds."""
+
+    stop_seconds = _START_SECONDS
 
     def __init__(self, folder: Path, plugins: Sequence[str]) -> None:
         self.port = free_port()
         self._folder = folder
         self._config = folder / "config"
-        self._process: subprocess.Popen[bytes] | None = None
         for name in ("bak", "config/schema", "db", "inst", "ldif", "lock", "log", "run", "tmp"):
             (folder / name).mkdir(parents=True)
         (self._config / "dse.ldif").write_text(self._dse(plugins))
@@ -144,13 +146,13 @@ class Dirsrv:
     def start(self) -> None:
         log = self._folder / "log" / "errors"
         pid_file = self._folder / "run" / "pid"
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [program("ns-slapd"), "-D", str(self._config), "-i", str(pid_file), "-d", "0"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         end = time.monotonic() + _START_SECONDS
         while self._tool("ldapwhoami").returncode != 0:
-            if self._process.poll() is not None or time.monotonic() > end:
+            if self.process.poll() is not None or time.monotonic() > end:
                 raise AssertionError(log.read_text() if log.exists() else "no log")
             time.sleep(0.05)
 
@@ -177,17 +179,6 @@ class Dirsrv:
             check=False,
             env={**os.environ, "LDAPNOINIT": "1"},
         )
-
-    def stop(self) -> None:
-        """End the server as an administrator does, which takes seconds."""
-        assert self._process is not None
-        self._process.terminate()
-        self._process.wait(_START_SECONDS)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
 
 
 def settings(folder: Path, server: Dirsrv) -> dict[str, Any]:

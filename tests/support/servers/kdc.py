@@ -1,15 +1,14 @@
 """A real KDC for tests: a private realm on a free port, stopped by its PID."""
 
-import contextlib
 import os
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.support.servers.free_ports import free_port
-from tests.support.servers.slapd import freeze, program
+from tests.support.servers.processes import ServerProcess, running
+from tests.support.servers.slapd import program
 
 REALM = "LAB.TEST"
 OURS = f"queuegate@{REALM}"
@@ -41,13 +40,12 @@ kdc = FILE:{folder}/kdc.log
 """
 
 
-class Kdc:
+class Kdc(ServerProcess):
     """A Kerberos realm with its KDC on 127.0.0.1."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True)
         values = {"folder": folder, "port": self.port, "realm": REALM}
         (folder / "kdc.conf").write_text(_KDC.format(**values))
@@ -88,27 +86,12 @@ class Kdc:
         file = self.folder / "kdc.log"
         return file.read_text() if file.exists() else ""
 
-    def freeze(self) -> None:
-        """Make the KDC hang: its port accepts requests and nobody answers."""
-        assert self.process
-        freeze(self.process.pid)
-
-    def thaw(self) -> None:
-        assert self.process
-        os.kill(self.process.pid, signal.SIGCONT)
-
     def repair(self) -> None:
         """Have the KDC run and answer again."""
         if self.process is None:
             self.start()
         else:
             self.thaw()
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
@@ -121,21 +104,6 @@ class Kdc:
         assert done.returncode == 0, done.stderr.decode()
 
 
-@contextlib.contextmanager
-def running_kdc(folder: Path) -> Iterator[Kdc]:
+def running_kdc(folder: Path) -> AbstractContextManager[Kdc]:
     """Run a KDC, and stop it at the end in any case."""
-    for attempt in range(3):
-        kdc = Kdc(folder / str(attempt))
-        try:
-            kdc.start()
-        except AssertionError:
-            # Another process took the port first.
-            kdc.stop()
-            if attempt == 2:
-                raise
-        else:
-            break
-    try:
-        yield kdc
-    finally:
-        kdc.stop()
+    return running(Kdc, folder)

@@ -1,19 +1,18 @@
 """A real Redis (or Valkey) for tests: a private folder and a free port, stopped by its PID."""
 
-import contextlib
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import trustme
 
 from tests.support.servers.free_ports import free_port
-from tests.support.servers.slapd import freeze
+from tests.support.servers.processes import ServerProcess, running
 
 START_SECONDS = 60
 
@@ -22,7 +21,7 @@ def program() -> str:
     return shutil.which("redis-server") or shutil.which("valkey-server") or "redis-server"
 
 
-class RedisServer:
+class RedisServer(ServerProcess):
     """A server on 127.0.0.1 that keeps nothing on disk.
 
     With `ca`, it only accepts TLS. With `password`, clients must present it. With `cluster`, it is
@@ -44,7 +43,6 @@ class RedisServer:
         self.port = free_port()
         self.password = password
         self.ca = ca
-        self.process: subprocess.Popen[bytes] | None = None
         self.bus_port = free_port() if cluster else 0
         """The port on which the nodes of a cluster talk to each other."""
         if cluster:
@@ -61,11 +59,6 @@ class RedisServer:
     @property
     def url(self) -> str:
         return f"{'redis' if self.ca is None else 'rediss'}://127.0.0.1:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
 
     def start(self) -> None:
         arguments = [
@@ -133,31 +126,6 @@ class RedisServer:
         """Answer no client for some time (CLIENT PAUSE)."""
         assert self.command("CLIENT", "PAUSE", str(milliseconds), "ALL") == b"+OK\r\n"
 
-    def freeze(self) -> None:
-        freeze(self.pid)
-
-    def thaw(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self.process = self.process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGCONT)
-            os.kill(process.pid, number)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
 
 def _send(connection: socket.socket, *words: str | bytes) -> None:
     encoded = [word.encode() if isinstance(word, str) else word for word in words]
@@ -167,7 +135,6 @@ def _send(connection: socket.socket, *words: str | bytes) -> None:
     )
 
 
-@contextlib.contextmanager
 def running_redis(
     folder: Path,
     *,
@@ -175,22 +142,7 @@ def running_redis(
     password: str = "",
     cluster: bool = False,
     more: Sequence[str] = (),
-) -> Iterator[RedisServer]:
+) -> AbstractContextManager[RedisServer]:
     """Run a Redis, and stop it at the end in any case."""
-    for attempt in range(3):
-        server = RedisServer(
-            folder / str(attempt), ca=ca, password=password, cluster=cluster, more=more
-        )
-        try:
-            server.start()
-        except AssertionError:
-            # Another process took the port first.
-            server.stop()
-            if attempt == 2:
-                raise
-        else:
-            break
-    try:
-        yield server
-    finally:
-        server.stop()
+    build = partial(RedisServer, ca=ca, password=password, cluster=cluster, more=more)
+    return running(build, folder)

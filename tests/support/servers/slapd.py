@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import trustme
 
 from tests.support.servers.free_ports import free_port
+from tests.support.servers.processes import ServerProcess, running
 
 SUFFIX = "dc=lab,dc=test"
 ADMIN = f"cn=admin,{SUFFIX}"
@@ -58,16 +58,10 @@ def program(name: str) -> str:
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/libexec") or name
 
 
-def freeze(pid: int) -> None:
-    """Suspend a process, and return once it is suspended."""
-    os.kill(pid, signal.SIGSTOP)
-    state = Path(f"/proc/{pid}/stat")
-    while state.read_text().rpartition(")")[2].split()[0] != "T":
-        time.sleep(0.005)
-
-
-class Slapd:
+class Slapd(ServerProcess):
     """A directory server on 127.0.0.1 with ldap:// and ldaps://."""
+
+    stop_seconds = 5
 
     def __init__(
         self,
@@ -83,7 +77,6 @@ class Slapd:
         self.environment = environment or {}
         self.folder = folder
         self.port, self.tls_port = free_port(), free_port()
-        self.process: subprocess.Popen[bytes] | None = None
         (folder / "db").mkdir(parents=True)
         ca.cert_pem.write_to_path(str(folder / "ca.pem"))
         leaf = certificate or ca.issue_cert("127.0.0.1")
@@ -110,11 +103,6 @@ class Slapd:
     @property
     def tls_url(self) -> str:
         return f"ldaps://127.0.0.1:{self.tls_port}"
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
 
     def start(self) -> None:
         urls = f"{self.url} {self.tls_url}" if self.tls else self.url
@@ -167,32 +155,6 @@ class Slapd:
         )
         assert done.returncode == 0, done.stderr.decode()
 
-    def freeze(self) -> None:
-        freeze(self.pid)
-
-    def thaw(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> None:
-        process = self.process
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGCONT)
-            os.kill(process.pid, number)
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self.process = None
-
 
 @contextlib.contextmanager
 def running_slapd(
@@ -211,9 +173,10 @@ def running_slapd(
 
     `load` is imported before startup, which is fast but does not set memberOf.
     """
-    for attempt in range(3):
+
+    def build(own: Path) -> Slapd:
         slapd = Slapd(
-            folder / str(attempt),
+            own,
             ca,
             certificate=certificate,
             more_globals=more_globals,
@@ -223,18 +186,9 @@ def running_slapd(
         )
         if load:
             slapd.load(load)
-        try:
-            slapd.start()
-        except AssertionError:
-            # Another process took the port first.
-            slapd.stop()
-            if attempt == 2:
-                raise
-        else:
-            break
-    try:
+        return slapd
+
+    with running(build, folder) as slapd:
         if ldif:
             slapd.add(ldif)
         yield slapd
-    finally:
-        slapd.stop()
