@@ -100,6 +100,29 @@ async def test_members_of_nested_groups(source: Slapd, resolver: Build) -> None:
         await sink.until("bob", "carol")
 
 
+async def test_ten_thousand_groups(ca: trustme.CA, tmp_path: Path, resolver: Build) -> None:
+    """Every group is in the next one."""
+    groups = "".join(
+        entries.group(f"g{number}", dn("bob"), *([group_dn(f"g{number - 1}")] if number else []))
+        for number in range(10_000)
+    )
+    sink = Sink()
+    with running_slapd(
+        tmp_path / "slapd",
+        ca,
+        entries.standard() + groups,
+        more_globals="moduleload syncprov",
+        more_database=SYNCPROV + UNLIMITED,
+    ) as slapd:
+        async with following(await resolver(slapd, nested="walk", **FOLLOW), sink):
+            slapd.modify(member("g5000", "add", dn("carol")))
+            await sink.until("carol")
+            slapd.modify(member("g500", "delete", group_dn("g499")))
+            await sink.until("bob")
+            slapd.modify(member("g5000", "delete", group_dn("g4999")))
+            await sink.until_all()
+
+
 async def test_names_that_groups_list(source: Slapd, resolver: Build) -> None:
     sink = Sink()
     posix = {"preset": "posix", "group_base": POSIX, "primary_group": "none"}
