@@ -30,6 +30,8 @@ LISTING_SECONDS: Final = 15.0
 USERS_SECONDS: Final = 300.0
 """The time limit for listing all users. Generous, because only command-line tools do this."""
 
+SEVERAL_GROUPS: Final = "several groups have this name"
+"""Why no members are listed for a name that must stand for one group only."""
 _NOT_REACHED: Final = "the preceding groups took too long"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from yarl import URL
 
 from queuegate_server.identity.long_work import in_steps
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.entra.delta import DeltaQueries
 from queuegate_server.identity.resolvers.entra.options import EntraOptions
@@ -116,10 +116,10 @@ class Tenant(Provider):
     async def members(self, listing: MemberListing) -> None:
         """List group members, including those of nested groups."""
         for name in listing.pending:
-            missing = ""
             found = [each async for each in self._named(name, listing)]
             if len(found) > 1:
-                found, missing = [], "several groups have this name"
+                listing.done(name, SEVERAL_GROUPS)
+                continue
             for group in found:
                 key = segment(text_field(group, "id", "group"))
                 path = f"/groups/{key}/transitiveMembers/microsoft.graph.user"
@@ -127,7 +127,7 @@ class Tenant(Provider):
                 async for page in self._pages("members", path, query, listing):
                     async for user in in_steps(self.listed(page)):
                         listing.add(name, user)
-            listing.done(name, missing)
+            listing.done(name)
 
     def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
         """Return all users, page by page."""

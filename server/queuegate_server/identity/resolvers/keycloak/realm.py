@@ -12,7 +12,7 @@ from typing import Any, Final
 from yarl import URL
 
 from queuegate_server.identity.long_work import in_steps
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
@@ -104,12 +104,12 @@ class Realm(Provider):
             found = [each for each in await self._search(path_name) if self._is(each, name)]
             if not found:
                 await self._require_users()  # otherwise, the API shows no groups either
-            missing = ""
             if self._options.group_name == "name" and len(found) > 1:
-                found, missing = [], "several groups have this name"
+                listing.done(name, SEVERAL_GROUPS)
+                continue
             for group in found:
                 await self._add_members(listing, name, group, ())
-            listing.done(name, missing)
+            listing.done(name)
 
     async def users(self, limit: int) -> Collection[str]:
         """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""

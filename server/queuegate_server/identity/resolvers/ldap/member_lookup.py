@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import ldap
 
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolvers.ldap.dn import (
     NormalizedDn,
     ParsedDn,
@@ -103,7 +103,7 @@ class MemberLookup:
             else:
                 level += [(root, ()) for root in await self._groups_named(kind, name)]
         if self._options.unique_group_names and len({group.dn for group, _ in level}) > 1:
-            return "several groups have this name"
+            return SEVERAL_GROUPS
         if self._options.primary_group == "user_name":
             self.listing.add(name, name)
         if self._options.primary_group == "gid_number":

@@ -8,7 +8,7 @@ from typing import Any, Final
 from yarl import URL
 
 from queuegate_server.identity.long_work import in_steps
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
 from queuegate_server.identity.resolvers.okta.system_log import SystemLog
@@ -116,16 +116,16 @@ class Organization(Provider):
     async def members(self, listing: MemberListing) -> None:
         """List group members."""
         for name in listing.pending:
-            missing = ""
             found = [each async for each in self._named(name, listing)]
             if len(found) > 1:
-                found, missing = [], "several groups have this name"
+                listing.done(name, SEVERAL_GROUPS)
+                continue
             for group in found:
                 key = segment(text_field(group, "id", "group"))
                 async for page in self._pages("members", f"/groups/{key}/users", {}, listing):
                     async for user in in_steps(self.listed(page)):
                         listing.add(name, user)
-            listing.done(name, missing)
+            listing.done(name)
 
     def user_pages(self) -> AsyncIterator[list[dict[str, Any]]]:
         """Return all users, page by page."""
