@@ -9,7 +9,7 @@ import pytest
 
 from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, NEW_FOR, Changes
 from tests.integration.rest.conftest import Build
-from tests.integration.rest.test_entra import api, given, kind
+from tests.integration.rest.test_entra import ALICE, BOB, api, given, kind, tenant
 from tests.support.change_sink import Sink, following, why_not_followed
 from tests.support.fakes.graph import (
     API,
@@ -21,10 +21,9 @@ from tests.support.fakes.rest_api import Reply, Request, RestApi
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-__all__ = ["api", "given", "kind"]
+__all__ = ["api", "given", "kind", "tenant"]
 
 SETTINGS = {"changes": "delta", "changes_interval": 1, "repeat_after": 0}
-ALICE, BOB = "alice@example.com", "bob@example.com"
 USER, GROUP = "#microsoft.graph.user", "#microsoft.graph.group"
 FOREIGN = json.dumps(dict.fromkeys(("users", "groups"), "https://evil.example/v1.0/x")).encode()
 GONE: dict[str, Any] = {"@removed": {"reason": "deleted"}}
@@ -43,14 +42,6 @@ def created(at: datetime) -> dict[str, Any]:
 
 
 NEW = created(datetime.now(UTC) + timedelta(days=1))  # however long the tests take
-
-
-@pytest.fixture
-def tenant() -> FakeTenant:
-    tenant = FakeTenant()
-    tenant.add_user(ALICE, "data")
-    tenant.add_user(BOB, "data", accountEnabled=False)
-    return tenant
 
 
 @pytest.fixture
