@@ -13,7 +13,15 @@ from tests.support.fakes import active_directory
 from tests.support.fakes.active_directory import BASE, DOMAIN_USERS, Domain
 from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
 from tests.support.resolvers import lookup_failure
-from tests.support.servers.ldap_entries import STRANGE, dn, entry, group, posix_group, rename
+from tests.support.servers.ldap_entries import (
+    STRANGE,
+    delete,
+    dn,
+    entry,
+    group,
+    posix_group,
+    rename,
+)
 from tests.support.servers.slapd import GROUPS, POSIX, SUFFIX, Slapd
 
 ELSEWHERE = f"ou=more,{SUFFIX}"
@@ -165,6 +173,22 @@ async def test_other_groups_that_the_filter_excludes(resolver: Build, own_direct
     outcome = await opened.resolve("alice")
     assert isinstance(outcome, KnownUser), outcome
     assert set(outcome.groups) == {"staff", "devs", "wheel", "data", "old"}
+
+
+async def test_another_group_whose_name_has_an_option(
+    resolver: Build, own_directory: Slapd
+) -> None:
+    lines = ("objectClass", "groupOfNames"), ("member", dn("bob")), ("cn;lang-en", "analytics")
+    own_directory.add(entry(f"ou=only,{ELSEWHERE}", *lines, ("ou", "only")))
+    opened = await resolver(own_directory, **UNIQUE)
+    failure = await lookup_failure(opened, "alice")
+    assert "sent values of cn with the option lang-en" in failure
+    assert f"in the entry 'ou=only,{ELSEWHERE}' without options" in failure
+    own_directory.modify(delete(f"ou=only,{ELSEWHERE}"))
+    # This one has a name of its own.
+    own_directory.add(entry(f"cn=other,{ELSEWHERE}", *lines, ("cn", "other")))
+    outcome = await opened.resolve("alice")
+    assert isinstance(outcome, KnownUser), outcome
 
 
 async def test_a_stale_spelling_in_member_of(resolver: Build, own_directory: Slapd) -> None:

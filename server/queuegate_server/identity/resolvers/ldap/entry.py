@@ -63,7 +63,7 @@ class LdapEntry:
             attribute, _, options = name.partition(";")
             if attribute in requested:
                 if options and not self._has_values(attribute):
-                    raise _option_fault(name)
+                    raise _option_fault(name, self.dn)
                 continue
             is_alias = short_name(attribute) in map(short_name, requested)
             # An OID could identify any of the requested attributes.
@@ -76,7 +76,7 @@ class LdapEntry:
                 )
 
     def check_options(self, attribute: str) -> None:
-        """Raise SetupFault if the attribute was sent with an option other than a range.
+        """Raise UnusableData if the attribute was sent with an option other than a range.
 
         Values with options belong to the attribute (RFC 4512, 2.5.2.1), so ignoring them would give
         a wrong result.
@@ -86,7 +86,7 @@ class LdapEntry:
             if name.startswith(f"{attribute};") and not name.startswith(
                 f"{attribute}{RANGE_OPTION}"
             ):
-                raise _option_fault(name)
+                raise _option_fault(name, self.dn)
 
     def _has_values(self, attribute: str) -> bool:
         return bool(self._attributes.get(attribute)) or any(
@@ -94,11 +94,11 @@ class LdapEntry:
         )
 
 
-def _option_fault(name: str) -> UnusableData:
+def _option_fault(name: str, dn: str) -> UnusableData:
     attribute, _, options = name.partition(";")
     return UnusableData(
         f"the directory sent values of {attribute} with the option {options:.200}",
-        f"store all values of {attribute} in the entry without options",
+        f"store all values of {attribute} in the entry {dn!r:.200} without options",
     )
 
 
