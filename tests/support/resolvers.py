@@ -13,8 +13,9 @@ class Open(Protocol):
     async def __call__(self, resolver: R, /) -> R: ...
 
 
-async def lookup_failure(resolver: Source, user: str) -> str:
-    """Look up a user, and return why that fails."""
+async def lookup_failure(resolver: Source, user: str, *, source_works: bool | None = None) -> str:
+    """Look up a user, and return why that fails. `source_works` is compared unless it is None."""
     outcome = await resolver.resolve(user)
     assert isinstance(outcome, LookupFailure), outcome
+    assert source_works in (None, outcome.source_works), outcome
     return outcome.detail

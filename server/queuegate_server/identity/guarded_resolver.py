@@ -115,8 +115,8 @@ class CircuitBreaker:
 
     The breaker opens for `breaker_pause` after lookups have failed for `breaker_failures` different
     users in a row. Repeated failures for one user count once, because only that user's entry may be
-    broken. Only LookupFailure counts as a failure, unless the source works or is too busy: a busy
-    source says how long it must be spared.
+    broken. A failure counts as a success if the source works, and a lookup does not count at all if
+    the source was not asked or is too busy: a busy source says how long it must be spared.
     """
 
     name: str
@@ -162,22 +162,24 @@ class CircuitBreaker:
             raise
         if isinstance(outcome, LookupFailure):
             self.last_failure = self.clock(), outcome.detail
-            if outcome.too_many:
-                if changes == self._changes:
-                    self._probing = False
-                return outcome
         # Ignore the outcome if the breaker has changed state since the lookup started.
         if changes == self._changes:
             self._record(user, outcome)
         return outcome
 
     def _record(self, user: str, outcome: Outcome) -> None:
-        if not isinstance(outcome, LookupFailure) or outcome.source_works:
-            self._failed.clear()
-            if self._open_until is not None:
-                self._change(None)
-                _LOG.warning("resolver %r answers again", self.name)
-            return
+        match outcome:
+            case LookupFailure(too_many=True) | NoSuchUser(source_asked=False):
+                self._probing = False
+            case LookupFailure(source_works=False):
+                self._record_failure(user, outcome.detail)
+            case _:
+                self._failed.clear()
+                if self._open_until is not None:
+                    self._change(None)
+                    _LOG.warning("resolver %r answers again", self.name)
+
+    def _record_failure(self, user: str, detail: str) -> None:
         self._failed.add(user)
         if self._open_until is not None or len(self._failed) >= self.options.breaker_failures:
             self._change(self.clock() + self.options.breaker_pause)
@@ -185,7 +187,7 @@ class CircuitBreaker:
                 "resolver %r keeps failing and is paused for %.1f s: %s",
                 self.name,
                 self.options.breaker_pause,
-                outcome.detail,
+                detail,
             )
 
     def _change(self, open_until: float | None) -> None:

@@ -1,7 +1,7 @@
 """Lookup outcomes, and interfaces for resolvers and their wrappers."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -19,6 +19,8 @@ class NoSuchUser:
 
     detail: str
     """A human-readable reason."""
+    source_asked: bool = field(default=True, compare=False)
+    """Whether the source said so. False if the name alone shows that no user can have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ async def test_row_25_size_limit_that_also_bounds_pages_is_a_failure(
     resolver: Build, big_directory: Any
 ) -> None:
     with big_directory(many_groups(700), "") as slapd:
-        failure = await lookup_failure(await resolver(slapd), "bob")
+        failure = await lookup_failure(await resolver(slapd), "bob", source_works=True)
         assert "even in pages" in failure
         assert "size.prtotal=unlimited" in failure
 
@@ -151,6 +151,7 @@ async def test_row_25_max_groups_below_the_page_size(resolver: Build, big_direct
         assert "the server's size limit: Size limit exceeded (4), after 100" in unpaged.detail
         assert "set page_size, or raise the size limit" in unpaged.detail
         assert "more than" not in unpaged.detail
+        assert unpaged.source_works
         bounded = await (await resolver(slapd, max_groups=120)).resolve("bob")
         assert isinstance(bounded, LookupFailure)
         assert "more than 120" in bounded.detail

@@ -179,6 +179,7 @@ async def test_the_longest_dn(resolver: Build, size: int, fits: bool) -> None:
         else:
             assert isinstance(outcome, LookupFailure)
             assert "a DN of 8193 bytes" in outcome.detail
+            assert outcome.source_works
 
 
 async def test_one_blown_up_entry_fails_nobody_else(resolver: Build) -> None:
@@ -195,6 +196,7 @@ async def test_one_blown_up_entry_fails_nobody_else(resolver: Build) -> None:
             blown, known = await asyncio.gather(opened.resolve("mallory"), opened.resolve("bob"))
             assert isinstance(blown, LookupFailure)
             assert "too many entries, attributes and values" in blown.detail
+            assert blown.source_works
             assert known == KnownUser(("analytics",))
         assert hostile.connections == 1
 

@@ -83,6 +83,7 @@ async def test_a_faulty_answer(
     assert isinstance(outcome, LookupFailure), outcome
     assert detail in outcome.detail
     assert not outcome.too_many
+    assert outcome.source_works == ("larger than" in detail)
     assert SECRET not in outcome.detail
     assert TOKEN not in outcome.detail
     api.fault = lambda _: None
@@ -91,12 +92,31 @@ async def test_a_faulty_answer(
 
 async def test_bodies_that_would_take_long_to_decode(resolver: Build, api: RestApi) -> None:
     asked = await resolver()
-    for path, body, detail in (
-        ("/token", b" " * (MAX_SMALL_BODY_BYTES + 1), "larger than 64 KiB"),
-        ("/users", b"[" + b"[]," * MAX_VALUES + b"[]]", "more than 50000 values"),
+    for path, body, detail, source_works in (
+        ("/token", b" " * (MAX_SMALL_BODY_BYTES + 1), "larger than 64 KiB", False),
+        ("/users", b"[" + b"[]," * MAX_VALUES + b"[]]", "more than 50000 values", True),
+        ("/groups", b" " * (MAX_BODY_BYTES + 1), "larger than 2 MiB", True),
     ):
         api.fault = only(path, Reply(200, body))
-        assert detail in await lookup_failure(asked, "alice")
+        assert detail in await lookup_failure(asked, "alice", source_works=source_works)
+
+
+@pytest.mark.parametrize(
+    ("reply", "detail"),
+    [
+        (Reply(400, {"error": "invalid"}), "invalid (400)"),
+        (Reply(200, [{"id": "x", "name": "a", "path": "/" + "x" * 1024}]), "more than 1024 char"),
+        (Reply(200, [{"id": "x", "name": "", "path": "/x"}]), "the name of an item is empty"),
+        (Reply(200, [{"id": "x", "name": "a\n", "path": "/a\n"}]), "control characters"),
+    ],
+)
+async def test_groups_that_cannot_be_used(
+    resolver: Build, api: RestApi, reply: Reply, detail: str
+) -> None:
+    """Anyone who may create groups must not be able to open the circuit breaker."""
+    asked = await resolver()
+    api.fault = only("/groups", reply)
+    assert detail in await lookup_failure(asked, "alice", source_works=True)
 
 
 async def test_a_page_that_is_missing(resolver: Build, realm: FakeRealm, api: RestApi) -> None:

@@ -9,14 +9,15 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 class FakeDirectory:
     """Knows the users that a test names.
 
-    Lookups wait while `hold` is clear; `broken` makes them fail, `unusable` makes them fail
-    although the directory works, `error` makes them raise.
+    Lookups wait while `hold` is clear; `broken` makes them fail, `error` makes them raise, and
+    `answer` is the outcome of all of them.
     """
 
     def __init__(self, **users: tuple[str, ...]) -> None:
         self.users = dict(users)
-        self.broken = self.unusable = False
+        self.broken = False
         self.error: BaseException | None = None
+        self.answer: Outcome | None = None
         self.hold = asyncio.Event()
         self.hold.set()
         self.asked: Counter[str] = Counter()
@@ -53,7 +54,7 @@ class FakeDirectory:
     def _outcome(self, user: str) -> Outcome:
         if self.broken:
             return LookupFailure("the directory is down")
-        if self.unusable:
-            return LookupFailure("unusable", source_works=True)
+        if self.answer is not None:
+            return self.answer
         groups = self.users.get(user)
         return NoSuchUser("not in the directory") if groups is None else KnownUser(groups)

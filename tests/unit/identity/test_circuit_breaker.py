@@ -13,6 +13,12 @@ from tests.support.fakes.directory import FakeDirectory
 
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN
 
+ANSWERS: dict[str, Outcome] = {
+    "unusable": LookupFailure("several groups have the name 'a'", source_works=True),
+    "unasked": NoSuchUser("no user can have this name", source_asked=False),
+    "busy": LookupFailure("throttled", too_many=True),
+}
+
 
 @pytest.mark.parametrize(
     ("steps", "state"),
@@ -32,6 +38,13 @@ CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.H
         pytest.param("fail:a fail:b fail:c wait:10 ok fail:a", CLOSED, id="closing resets it"),
         pytest.param("fail:a fail:b fail:c wait:10 drop", HALF_OPEN, id="the probe is abandoned"),
         pytest.param("fail:a fail:b fail:c wait:10 drop ok", CLOSED, id="another probe follows"),
+        pytest.param("fail:a fail:b busy:c busy:d", CLOSED, id="a busy source"),
+        pytest.param("unusable:a unusable:b unusable:c", CLOSED, id="data of these users"),
+        pytest.param("fail:a fail:b unusable:c fail:d", CLOSED, id="such data resets the count"),
+        pytest.param("fail:a fail:b fail:c wait:10 unusable:d", CLOSED, id="the probe finds such"),
+        pytest.param("fail:a fail:b unasked fail:c", OPEN, id="an unasked source does not count"),
+        pytest.param("fail:a fail:b fail:c wait:10 unasked", HALF_OPEN, id="unasked by the probe"),
+        pytest.param("fail:a fail:b fail:c wait:10 unasked ok", CLOSED, id="the probe after that"),
     ],
 )
 async def test_states(steps: str, state: CircuitState, clock: ManualClock) -> None:
@@ -40,6 +53,7 @@ async def test_states(steps: str, state: CircuitState, clock: ManualClock) -> No
     for step in steps.split():
         name, _, value = step.partition(":")
         directory.broken = name == "fail"
+        directory.answer = ANSWERS.get(name)
         match name:
             case "wait":
                 clock.advance(float(value))
@@ -51,17 +65,6 @@ async def test_states(steps: str, state: CircuitState, clock: ManualClock) -> No
                 await breaker.resolve(value or "someone")
     assert breaker.state is state
     assert breaker.refuses is (state is OPEN)
-
-
-async def test_a_source_that_works_stays_in_use(clock: ManualClock) -> None:
-    """Groups of one name fail the lookups of their members, and must not stop those of others."""
-    directory = FakeDirectory()
-    breaker = await _opened(directory, clock)
-    clock.advance(10)
-    directory.broken, directory.unusable = False, True
-    for user in "abcde":
-        assert await breaker.resolve(user) == LookupFailure("unusable", source_works=True)
-        assert breaker.state is CLOSED
 
 
 async def test_one_probe_at_a_time(clock: ManualClock) -> None:

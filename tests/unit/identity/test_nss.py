@@ -64,6 +64,9 @@ def test_a_group_list_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(nss._LIBC, "getgrouplist", endless)
     with pytest.raises(OSError, match="more than 1048576 groups"):
         nss.group_ids(b"root", 0)
+    outcome = look_up_account("root")
+    assert isinstance(outcome, LookupFailure)
+    assert outcome.source_works
 
 
 @pytest.mark.parametrize("left", [errno.ECONNREFUSED, errno.EMFILE, errno.ETIMEDOUT])

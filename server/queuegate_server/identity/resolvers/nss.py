@@ -129,7 +129,11 @@ def look_up_account(user: str) -> Outcome:
         ids = dict.fromkeys([primary, *group_ids(name, primary)])
         return KnownUser(tuple(dict.fromkeys(map(_group_text, ids))))
     except OSError as error:
-        return LookupFailure(f"the host's user database failed: {error.strerror}")
+        # A group has too many members, or the user is in too many groups.
+        source_works = error.errno == errno.ERANGE
+        return LookupFailure(
+            f"the host's user database failed: {error.strerror}", source_works=source_works
+        )
 
 
 def _encode(name: str) -> bytes | None:
@@ -259,7 +263,7 @@ def group_ids(user: bytes, primary: int) -> list[int]:
                 raise OSError(error, os.strerror(error))
             return ids[: count.value]
         size = max(2 * size, count.value)
-    raise OSError(errno.ENOMEM, f"more than {MAX_GROUPS} groups")
+    raise OSError(errno.ERANGE, f"more than {MAX_GROUPS} groups")
 
 
 def group_name(gid: int) -> bytes | None:

@@ -15,6 +15,7 @@ from queuegate_server.identity.rest.faults import (
     NotFound,
     RequestFault,
     Throttled,
+    UnusableData,
     quoted,
 )
 
@@ -118,7 +119,7 @@ def decoded(answer: HttpAnswer) -> Any:
             "check the address, and whether a proxy or a login page answers instead of the API",
         )
     if sum(map(answer.body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise RequestFault(
+        raise UnusableData(
             f"{answer.what}: the answer has more than {MAX_VALUES} values", "lower page_size"
         )
     try:
@@ -140,8 +141,13 @@ def decoded_small(answer: HttpAnswer) -> Any:
 def text_field(item: object, key: str, what: str) -> str:
     """Return a text in a JSON object. Raises RequestFault if it is missing, empty or too long."""
     value = item.get(key) if isinstance(item, dict) else None
-    if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME_CHARS:
+    if not isinstance(value, str):
         raise RequestFault(f"{what}: an item has no usable {key}")
+    if not 0 < len(value) <= _MAX_NAME_CHARS:
+        raise UnusableData(
+            f"{what}: the {key} of an item is empty or has more than {_MAX_NAME_CHARS} characters",
+            f"correct the {key}",
+        )
     return value
 
 

@@ -23,7 +23,7 @@ from queuegate_server.identity.rest.answers import (
     decoded,
     requested_pause,
 )
-from queuegate_server.identity.rest.faults import RequestFault, Throttled, quoted
+from queuegate_server.identity.rest.faults import RequestFault, Throttled, UnusableData, quoted
 from queuegate_server.identity.rest.instrumentation import RequestStep, StepObserver
 from queuegate_server.identity.rest.options import RestOptions, version_of
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, token_in
@@ -347,7 +347,7 @@ async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            raise RequestFault(
+            raise UnusableData(
                 f"{what}: the answer is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB",
                 "lower page_size",
             )

@@ -21,7 +21,11 @@ class RequestFault(Exception):
 
 
 class UnusableData(RequestFault):
-    """The provider has data about a user that must not be used. Other users are not affected."""
+    """The provider has data about a user that must not be used. Other users are not affected.
+
+    Every fault that depends on users and groups is of this class. Otherwise, anyone who may edit
+    some of them could open the circuit breaker.
+    """
 
 
 class RejectedCredentials(RequestFault):

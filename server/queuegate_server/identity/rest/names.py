@@ -26,7 +26,7 @@ OTHER_SPELLING: Final = NoSuchUser(
 )
 DISABLED: Final = NoSuchUser("the user's account is disabled")
 ABSENT: Final = NoSuchUser("the provider has no such user")
-_UNUSABLE: Final = NoSuchUser("no user of the provider can have this name")
+IMPOSSIBLE: Final = NoSuchUser("no user of the provider can have this name", source_asked=False)
 
 
 def segment(text: str) -> str:
@@ -50,7 +50,7 @@ def address(path: str, query: Mapping[str, str]) -> URL:
 def requested_name(user: str, options: RestOptions) -> str | NoSuchUser:
     """Return the provider's name for a user, or NoSuchUser if it cannot be one."""
     if not is_name(user) or len(user) > MAX_USER_CHARS or user in {".", ".."}:
-        return _UNUSABLE
+        return IMPOSSIBLE
     return user + options.user_suffix
 
 

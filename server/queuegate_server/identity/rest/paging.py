@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from yarl import URL
 
-from queuegate_server.identity.rest.faults import RequestFault
+from queuegate_server.identity.rest.faults import RequestFault, UnusableData
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ async def offset_pages(
         if len(page) > size:
             raise RequestFault(f"{what}: the server sent more items than requested")
         if last is not None and (not page or identity(page[0]) != last):
-            raise RequestFault(f"{what}: the list changed while it was read")
+            raise UnusableData(f"{what}: the list changed while it was read")
         yield page if last is None else page[1:]
         if len(page) < size:
             return

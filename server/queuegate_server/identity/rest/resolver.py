@@ -17,7 +17,7 @@ from queuegate_server.identity.resolver import (
     Outcome,
 )
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import RequestFault, Throttled, UnusableData
+from queuegate_server.identity.rest.faults import BadRequest, RequestFault, Throttled, UnusableData
 from queuegate_server.identity.rest.instrumentation import (
     RequestStatistics,
     RequestStep,
@@ -139,7 +139,8 @@ class RestResolver(ABC, Generic[O]):
             return LookupFailure(
                 fault.text,
                 too_many=isinstance(fault, Throttled),
-                source_works=isinstance(fault, UnusableData),
+                # Requests of lookups differ only in names and ids, so one of these is at fault.
+                source_works=isinstance(fault, UnusableData | BadRequest),
             )
 
     async def members(self, listing: MemberListing) -> None:

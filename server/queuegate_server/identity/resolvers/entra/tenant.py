@@ -27,6 +27,7 @@ from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
+    IMPOSSIBLE,
     OTHER_SPELLING,
     FormerNames,
     address,
@@ -91,6 +92,8 @@ class Tenant(Provider):
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
+        if self._options.user_name == "upn" and not _UPN.fullmatch(name):
+            return IMPOSSIBLE
         try:
             user = await self._user(name)
             if user is None:
@@ -171,8 +174,6 @@ class Tenant(Provider):
                     f"several users have this {self._user_field}", "set user_name: upn"
                 )
             return found[0] if found else None
-        if not _UPN.fullmatch(name):
-            return None
         key = f"/{segment(name)}"
         if name.startswith("$"):  # otherwise, the API reads a request of another kind
             key = f"({segment(_literal(name))})"

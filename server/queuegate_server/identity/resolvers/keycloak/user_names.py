@@ -13,7 +13,9 @@ from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.rest.faults import RequestFault, UnusableData
 from queuegate_server.identity.rest.names import is_same, listed_name
 
-UNSEARCHABLE: Final = NoSuchUser("Keycloak cannot search for names with quotes or backslashes")
+UNSEARCHABLE: Final = NoSuchUser(
+    "Keycloak cannot search for names with quotes or backslashes", source_asked=False
+)
 _UNSEARCHABLE_CHARS: Final = frozenset('"\\')
 """In quoted values, Keycloak drops some backslashes."""
 _MAX_FOUND: Final = 100

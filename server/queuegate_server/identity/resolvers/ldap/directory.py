@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 _THREADS: Final = 4
 _MAX_NAME_CHARS: Final = 256
-_IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name")
+_IMPOSSIBLE_NAME: Final = NoSuchUser("no user can have this name", source_asked=False)
 
 
 class Directory:

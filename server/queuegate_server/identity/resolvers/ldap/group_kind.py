@@ -45,7 +45,7 @@ class GroupKind:
         self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(self._parse)
 
     def parse(self, dn: str) -> GroupDn | None:
-        """Parse a group's DN; return None for an invalid DN or the root DN. Raises SetupFault."""
+        """Parse a group's DN; return None for an invalid DN or the root DN. Raises UnusableData."""
         return (self._parse if len(dn) > _MAX_CACHED_CHARS else self._parse_and_cache)(dn)
 
     def name_in(self, entry: LdapEntry) -> str | None:

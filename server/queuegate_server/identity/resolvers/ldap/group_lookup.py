@@ -175,7 +175,7 @@ class GroupLookup:
         """Add the group identified by the user's primaryGroupID; return its DN."""
         entries = await self._search_primary_group(kind, _ad_primary_group_filter(self.user))
         if not entries:
-            raise SetupFault(
+            raise UnusableData(
                 "the user's primary group is not below group_base",
                 "set group_base to the root of the domain, or primary_group: none",
             )

@@ -11,6 +11,7 @@ from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind
 from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
 
 _MAX_SHOWN_CHARS: Final = 200
+_TOO_MANY: Final = "rename groups of the same name, or raise max_groups"
 
 
 def examples(dns: Iterable[str]) -> str:
@@ -36,7 +37,7 @@ class NameSearch:
 
     session: SearchSession
     kinds: Sequence[GroupKind]
-    groups: Iterable[tuple[str, str]] = ()
+    groups: Collection[tuple[str, str]] = ()
     """The name and key of each group that must be found, as proof that the searches work."""
 
     async def keys_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
@@ -94,6 +95,7 @@ class NameSearch:
             f"(&{groups}{filter_text})",
             kind.attributes,
             limit=options.max_groups,
+            advice=_TOO_MANY,
         )
 
 

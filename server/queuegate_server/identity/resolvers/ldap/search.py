@@ -16,7 +16,6 @@ from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEnt
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
     ServerFault,
-    SetupFault,
     TooManyEntries,
     UnusableData,
 )
@@ -124,7 +123,7 @@ class SearchSession:
                 if fault.received > limit:
                     raise LimitExceeded(limit, advice) from None
                 if not self.options.page_size:
-                    raise SetupFault(
+                    raise UnusableData(
                         f"{fault.detail}, after {fault.received} entries",
                         "set page_size, or raise the size limit for the bind account",
                     ) from None
@@ -220,7 +219,7 @@ class SearchSession:
             raise ServerFault(f"the server sent {attribute} both in full and as a range")
         for _ in range(limit // _USUAL_RANGE + _MORE_PAGES):
             if part is None:
-                raise SetupFault(f"the directory sent only part of {attribute}")
+                raise UnusableData(f"the directory sent only part of {attribute}")
             if part.start != len(values):
                 raise ServerFault(
                     f"the server sent {attribute} from value {part.start}, but was asked for "
@@ -257,7 +256,7 @@ class SearchSession:
                     query, size_limit=0, allowance=self._next_allowance(), controls=[control]
                 )
             except TooManyEntries as fault:
-                raise SetupFault(
+                raise UnusableData(
                     f"{fault.detail}, even in pages of {size}",
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",

@@ -10,7 +10,7 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
+from queuegate_server.identity.resolvers.ldap.errors import UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import (
@@ -59,7 +59,7 @@ class Users:
     def spelling(self, entry: LdapEntry, user: str) -> str | None:
         """Return a user's name as spelled in the entry; None if the entry is another user's.
 
-        Raises SetupFault if the entry has no readable name.
+        Raises UnusableData if the entry has no readable name.
         """
         fold = str.casefold if self._folds_case else str
         for attribute, expected in self.filter.expected(user):
@@ -70,7 +70,7 @@ class Users:
         if any(map(entry.values, self.filter.attributes)):
             return None
         names = " or ".join(self.filter.attributes)
-        raise SetupFault(
+        raise UnusableData(
             f"the user's entry has no readable {names} to compare the name with",
             "grant the bind account read access",
         )
@@ -120,8 +120,8 @@ class UserLookup:
             groups = await lookup.groups(user)
             if not groups:
                 await check_groups(connection, self.options)
-        if self.options.unique_group_names:
-            await self._check_names(lookup.named, connection)
+            if self.options.unique_group_names:
+                await self._check_names(lookup.named, connection)
         self._note_missing_attributes(entry)
         return KnownUser(groups)
 
@@ -156,10 +156,10 @@ class UserLookup:
         return [*names]
 
     def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the user names in an entry. Raises SetupFault if none are readable."""
+        """Return the user names in an entry. Raises UnusableData if none are readable."""
         attributes = self.users.filter.attributes
         if not any(map(entry.values, attributes)):
-            raise SetupFault(
+            raise UnusableData(
                 f"the entry {entry.dn!r:.200} has no readable {' or '.join(attributes)}",
                 "grant the bind account read access",
             )

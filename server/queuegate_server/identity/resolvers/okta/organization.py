@@ -15,7 +15,7 @@ from queuegate_server.identity.resolvers.okta.system_log import SystemLog
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
 from queuegate_server.identity.rest.client import RestClient
-from queuegate_server.identity.rest.faults import NotFound, RequestFault, UnusableData
+from queuegate_server.identity.rest.faults import NotFound, UnusableData
 from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
@@ -104,7 +104,7 @@ class Organization(Provider):
             if status in _DISABLED:
                 return DISABLED
             if status not in _ENABLED:
-                raise RequestFault("user: the state of the account is unknown")
+                raise UnusableData("user: the state of the account is unknown")
             key = text_field(user, "id", "user")
             self.former_names.note(key, name)
             return KnownUser(await self._groups_of(key))
