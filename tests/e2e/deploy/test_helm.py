@@ -263,6 +263,8 @@ def without_helm(value: Any) -> Any:
         ({"server": {"networkPolicy": {"from": []}}}, "from"),
         ({"server": {"mounts": [{"path": "/x"}]}}, "mounts"),
         ({"server": {"mounts": [{"path": "/x", "secret": "a", "configMap": "b"}]}}, "mounts"),
+        ({"server": {"mounts": [{**SECRET, "token": "audience"}]}}, "mounts"),
+        ({"server": {"serviceAccount": "a b"}}, "serviceAccount"),
         ({"server": {"pod": {"hostNetwork": True}}}, "hostNetwork"),
         ({"image": {"digest": "sha256:1"}}, "digest"),
         ({"prometheus": {"runbookUrl": "docs/runbook"}}, "runbookUrl"),
@@ -440,6 +442,7 @@ def test_notes_name_what_the_mounts_need(chart: Helm) -> None:
             "mounts": [
                 {"secret": "queuegate-ldap", "path": "/run/secrets/ldap"},
                 {"configMap": "directory-ca", "path": "/etc/directory"},
+                {"token": "api://AzureADTokenExchange", "path": "/run/secrets/entra"},
             ]
         },
         "webhook": {**CERT_MANAGER, "mounts": [{"secret": "more", "path": "/run/more"}]},
@@ -450,6 +453,26 @@ def test_notes_name_what_the_mounts_need(chart: Helm) -> None:
     assert "The server waits for the Secret queuegate-ldap, mounted at /run/secrets/ldap." in notes
     assert "The server waits for the ConfigMap directory-ca, mounted at /etc/directory." in notes
     assert "The webhook waits for the Secret more, mounted at /run/more." in notes
+    assert "/run/secrets/entra" not in notes
+
+
+def test_a_token_of_the_service_account(chart: Helm) -> None:
+    audience = "api://AzureADTokenExchange"
+    values = {
+        "server": {
+            "serviceAccount": "queuegate",
+            "mounts": [{"token": audience, "path": "/run/secrets/entra"}],
+        }
+    }
+    rendered = chart.template(values)
+    check_schemas(rendered, VERSIONS[0])
+    [(pod, container)] = own_containers(rendered)
+    assert pod["serviceAccountName"] == "queuegate"
+    assert pod["automountServiceAccountToken"] is False, "for the Kubernetes API"
+    source = {"serviceAccountToken": {"audience": audience, "path": "token"}}
+    assert {"name": "mount-0", "projected": {"sources": [source]}} in pod["volumes"]
+    mount = {"name": "mount-0", "mountPath": "/run/secrets/entra", "readOnly": True}
+    assert mount in container["volumeMounts"]
 
 
 def test_no_value_is_a_secret(chart: Helm) -> None:

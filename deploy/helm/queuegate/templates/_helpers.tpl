@@ -94,6 +94,10 @@ values of the part. */}}
 - name: mount-{{ $number }}
   {{- if $mount.secret }}
   secret: {secretName: {{ $mount.secret }}, defaultMode: 0440}
+  {{- else if $mount.token }}
+  projected:
+    sources:
+      - serviceAccountToken: {audience: {{ quote $mount.token }}, path: token}
   {{- else }}
   configMap: {name: {{ $mount.configMap }}}
   {{- end }}
@@ -104,7 +108,9 @@ values of the part. */}}
 {{- define "queuegate.waitsForMounts" -}}
 {{- $who := index . 0 -}}
 {{- range index . 1 }}
+{{- if not .token }}
 
 The {{ $who }} waits for the {{ if .secret }}Secret {{ .secret }}{{ else }}ConfigMap {{ .configMap }}{{ end }}, mounted at {{ .path }}.
+{{- end }}
 {{- end }}
 {{- end -}}
