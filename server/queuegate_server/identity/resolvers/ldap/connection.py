@@ -19,6 +19,8 @@ from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     ServerFault,
+    TooManyRequests,
+    UnusableData,
     message_id,
     to_fault,
 )
@@ -209,7 +211,7 @@ class LdapConnection:
     ) -> SearchResult:
         options = self.options
         if self._requests >= self._max_requests:
-            raise LdapFault(
+            raise TooManyRequests(
                 "too many requests are waiting for the directory: max_in_flight "
                 f"({options.max_in_flight}) and max_queued ({options.max_queued}) have been "
                 "reached",
@@ -242,7 +244,7 @@ class LdapConnection:
                 self.close(fault.detail)
             raise fault from None
         except (UnicodeEncodeError, TypeError, ValueError):
-            raise LdapFault("a value cannot be sent to the directory") from None
+            raise UnusableData("a value cannot be sent to the directory") from None
 
     def _timed_out(self, heard_at: float, *, sent: bool) -> ServerFault:
         seconds = self.options.operation_timeout

@@ -18,7 +18,12 @@ from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dirsync_follower import DirSyncFollower
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, UnusableData
+from queuegate_server.identity.resolvers.ldap.errors import (
+    LdapFault,
+    ServerFault,
+    TooManyRequests,
+    UnusableData,
+)
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
 from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup
 from queuegate_server.identity.resolvers.ldap.notes import Notes
@@ -60,7 +65,11 @@ class Directory:
         try:
             return await self._on_connection(partial(self._lookup.look_up, user))
         except LdapFault as fault:
-            return LookupFailure(fault.text, source_works=isinstance(fault, UnusableData))
+            return LookupFailure(
+                fault.text,
+                too_many=isinstance(fault, TooManyRequests),
+                source_works=isinstance(fault, UnusableData),
+            )
 
     async def members(self, listing: MemberListing) -> None:
         """List group members. Raises ListingLimit."""

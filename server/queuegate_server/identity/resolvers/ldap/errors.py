@@ -27,6 +27,10 @@ class ServerFault(LdapFault):
     """One server failed; another server or a new connection may work."""
 
 
+class TooManyRequests(LdapFault):
+    """Too many requests are in progress on the connection. The server was not asked."""
+
+
 class BadCredentials(ServerFault):
     """The server rejected the credentials. Retrying may lock the account."""
 
