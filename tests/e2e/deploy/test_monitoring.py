@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from queuegate_server.identity import registry
 from tests.support.go_toolchain import BUILD_SECONDS, PROMTOOL
 
 REFERENCE = Path("docs/reference/metrics.md").read_text(encoding="utf-8")
@@ -211,6 +212,18 @@ def test_promtool_agrees(promtool: Path, tmp_path: Path) -> None:
     rules = tmp_path / "panels.yml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": panels}]}))
     run(promtool, "check", "rules", str(RULES), str(rules))
+
+
+def test_a_source_that_is_asked_rarely_is_not_late() -> None:
+    """Between two questions, the lag grows up to `changes_interval`."""
+    [alert] = [each for each in ALERTS if each["alert"] == "QueuegateChangesNotFollowed"]
+    late = re.search(r"queuegate_resolver_changes_lag_seconds > (\d+)", alert["expr"])
+    assert late
+    fields = [registry.options_type(name).model_fields for name in registry.types()]
+    intervals = [each["changes_interval"] for each in fields if "changes_interval" in each]
+    longest = [bound.le for each in intervals for bound in each.metadata if hasattr(bound, "le")]
+    assert len(longest) == len(intervals) > 0
+    assert max(longest) <= int(late[1])
 
 
 @pytest.mark.timeout(BUILD_SECONDS)

@@ -106,7 +106,7 @@ class EntraOptions(RestOptions):
     changes: Literal["none", "delta"] = "none"
     """none: a change counts when cached groups expire; delta: Microsoft Graph is asked for changes
     of groups and users."""
-    changes_interval: Annotated[Duration, Field(ge=1, le=120)] = 10.0
+    changes_interval: Annotated[Duration, Field(ge=1, le=60)] = 10.0
     """With delta: how often Microsoft Graph is asked."""
     repeat_after: Annotated[Duration, Field(ge=0, le=300)] = 60.0
     """With delta: when a change is applied again, in case a lookup still got the old groups. 0:

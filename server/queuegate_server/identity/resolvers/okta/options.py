@@ -67,7 +67,7 @@ class OktaOptions(RestOptions):
     changes: Literal["none", "system_log"] = "none"
     """none: a change counts when cached groups expire; system_log: Okta is asked for the events of
     its System Log."""
-    changes_interval: Annotated[Duration, Field(ge=1, le=120)] = 10.0
+    changes_interval: Annotated[Duration, Field(ge=1, le=60)] = 10.0
     """With system_log: how often Okta is asked."""
     page_size: int = Field(200, ge=10, le=200)
     """The number of entries per page."""
