@@ -201,6 +201,19 @@ async def test_one_blown_up_entry_fails_nobody_else(resolver: Build) -> None:
         assert hostile.connections == 1
 
 
+async def test_a_long_reference_is_ignored(resolver: Build) -> None:
+    """Entries that refer to other servers must not take a connection from anybody."""
+
+    def reply(number: int, _: bytes) -> Iterable[bytes]:
+        reference = message(number, REFERENCE, element(4, b"ldap://127.0.0.1:1/") * 10_000)
+        return [reference + entry(number, DN, BOB) + result(number)]
+
+    with hostile_directory(binding(reply)) as hostile:
+        opened = await resolver(hostile.url, **GIVEN)
+        assert await opened.resolve("bob") == KnownUser(("analytics",))
+        assert hostile.connections == 1
+
+
 @pytest.mark.parametrize("entries", [0, 1])
 async def test_pages_without_an_end(resolver: Build, entries: int) -> None:
     def reply(number: int, request: bytes) -> Iterable[bytes]:

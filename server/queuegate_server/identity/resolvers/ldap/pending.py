@@ -24,6 +24,7 @@ from queuegate_server.identity.resolvers.ldap.messages import (
     MAX_CONTROL_MESSAGE_BYTES,
     SEARCH_DONE,
     SEARCH_ENTRY,
+    SEARCH_REFERENCE,
     MessageHead,
     TooManyElements,
     check_message,
@@ -213,7 +214,8 @@ class PendingRequests:
             raise ServerFault("the server sent a response to an unknown or completed request")
         if request is not None and head.operation not in request.operations:
             raise ServerFault("the server sent a different type of response than requested")
-        if head.operation != SEARCH_ENTRY and head.size > MAX_CONTROL_MESSAGE_BYTES:
+        is_long = head.operation != SEARCH_ENTRY and head.size > MAX_CONTROL_MESSAGE_BYTES
+        if is_long and head.operation != SEARCH_REFERENCE:
             raise ServerFault("the server sent a result with more than 64 KiB of text")
         if head.id in self._late:
             self._drop(head)
@@ -222,7 +224,9 @@ class PendingRequests:
         # is never buffered.
         if request is not None and request.receive is not None:
             request.allowance = request.allowance.renewed()
-        return request is None or self._charge(head.id, request.allowance, head.size, 0)
+        is_admitted = request is None or self._charge(head.id, request.allowance, head.size, 0)
+        # Anyone who may create entries may create a long reference. It is ignored like any other.
+        return is_admitted and not is_long
 
     def take(self, head: MessageHead, message: bytes) -> bool:
         """Check a message; return whether to forward it to libldap. Raises ServerFault."""
