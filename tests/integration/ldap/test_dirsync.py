@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from queuegate_server.identity.resolvers.ldap import dirsync_follower
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.identity.resolvers.ldap.sync_changes import MAX_AFFECTED
@@ -179,6 +180,17 @@ async def test_a_change_is_repeated(domain: ChangingDomain, resolver: Build) -> 
 async def test_a_refusal_is_a_fault(domain: ChangingDomain, resolver: Build, code: int) -> None:
     domain.code = code
     assert "Replicating Directory Changes" in await why_not_followed(await resolver())
+
+
+async def test_a_group_that_is_too_large_is_a_fault(
+    domain: ChangingDomain, resolver: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No right would help."""
+    monkeypatch.setattr(dirsync_follower, "_MAX_VALUES", 1)
+    domain.change(group_dn("g1"), kind=GROUP, added=[user_dn("bob").encode()] * 5000)
+    failure = await why_not_followed(await resolver())
+    assert "too many entries, attributes and values" in failure
+    assert failure.endswith("(split the group)")
 
 
 @pytest.mark.parametrize(

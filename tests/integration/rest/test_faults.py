@@ -54,6 +54,7 @@ def only(path: str, reply: Reply) -> Callable[[Request], Reply | None]:
     [
         (Reply(500, {"error": "unknown_error"}), "unknown_error (500)"),
         (Reply(502, b"<html>", HTML), "(502)"),
+        (Reply(502, b" " * (MAX_BODY_BYTES + 1), HTML), "is larger"),
         (Reply(200, b"<html>login</html>", HTML), "text/html instead of JSON"),
         (Reply(200, b'[{"id": "x", "user'), "malformed JSON"),
         (Reply(200, b"[" * 40_000), "malformed JSON"),

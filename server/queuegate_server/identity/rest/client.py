@@ -34,6 +34,7 @@ _KEEPALIVE_SECONDS: Final = 55.0
 Many proxies and load balancers end connections that were idle for 60 s."""
 _TLS_CHECK_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
+_OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _SECRETS: Final = ("client_secret", "client_assertion")
 """Parameters of a request for a token that messages must not contain."""
@@ -347,7 +348,8 @@ async def _body(what: str, response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            raise UnusableData(
+            fault = UnusableData if response.status == _OK else RequestFault
+            raise fault(
                 f"{what}: the answer is larger than {MAX_BODY_BYTES // 1024 // 1024} MiB",
                 "lower page_size",
             )

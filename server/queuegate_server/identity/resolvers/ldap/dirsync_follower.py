@@ -29,7 +29,12 @@ from queuegate_server.identity.resolvers.ldap.change_reporter import (
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
-from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.errors import (
+    LdapFault,
+    ServerFault,
+    SetupFault,
+    UnusableData,
+)
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
@@ -264,6 +269,8 @@ async def _ask(
             raise ServerFault(f"the server did not answer within {PAGE_SECONDS:g} s") from None
         except ValueError as error:
             raise ServerFault(f"the server sent an unreadable answer: {error}", _ADVICE) from None
+        except UnusableData:
+            raise
         except SetupFault as fault:
             raise SetupFault(fault.detail, _ADVICE) from None
         if not has_more:
