@@ -54,6 +54,10 @@ class Provider(ABC):
     def listed(self, users: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Return the names by which callers know users, except users whom they cannot know."""
 
+    @abstractmethod
+    async def follow(self, sink: ChangeSink) -> None:
+        """Follow the provider's changes until cancelled. Raises CannotFollow."""
+
     async def users(self, limit: int) -> Collection[str]:
         """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
         names: dict[str, None] = {}
@@ -68,10 +72,6 @@ class Provider(ABC):
     async def close(self) -> None:
         """Cancel requests for tokens."""
         await self.credentials.close()
-
-    async def follow(self, sink: ChangeSink) -> None:  # noqa: ARG002 - for others
-        """Follow the provider's changes until cancelled. Raises CannotFollow."""
-        raise CannotFollow("queuegate cannot follow the changes of this kind of provider")
 
 
 class RestResolver(ABC, Generic[O]):
