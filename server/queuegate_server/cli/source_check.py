@@ -97,7 +97,7 @@ def _name_of_ldap(resolvers: Mapping[str, ConfiguredResolver], name: str | None)
     configured = resolvers.get(name)
     if configured is not None and isinstance(configured.options, ChainOptions):
         raise Failure(f"{name} is a chain: choose one of its resolvers, of type ldap: {names}")
-    raise Failure(f"--resolver {name}: there is no such resolver of type ldap; choose from {names}")
+    raise Failure(f"--resolver {name}: no resolver of type ldap has this name; choose from {names}")
 
 
 def _run(resolvers: Mapping[str, ConfiguredResolver], user: str) -> NoReturn:

@@ -192,7 +192,7 @@ def test_wrong_settings_and_usage(tmp_path: Path, ca_file: Path, password_file: 
     assert "all is a chain: choose one of its resolvers, of type ldap: corp" in output
     status, output = run(config, "--user", "alice", "--resolver", "crop")
     assert status == 2
-    assert "--resolver crop: there is no such resolver of type ldap; choose from corp" in output
+    assert "--resolver crop: no resolver of type ldap has this name; choose from corp" in output
     config.write_text("resolvers: {accounts: {type: os}}\n")
     status, output = run(config, "--user", "alice")
     assert status == 2

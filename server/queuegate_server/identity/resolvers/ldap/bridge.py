@@ -281,7 +281,7 @@ class Bridge(_End):
 
     def _open_transport(self) -> asyncio.Transport:
         if self.transport is None or self.lost is not None:
-            raise self._fault or ServerFault(self.lost or "there is no connection")
+            raise self._fault or ServerFault(self.lost or "not connected")
         return self.transport
 
     def _fail_request(self) -> None:
