@@ -54,7 +54,8 @@ def only(path: str, reply: Reply) -> Callable[[Request], Reply | None]:
     [
         (Reply(500, {"error": "unknown_error"}), "unknown_error (500)"),
         (Reply(502, b"<html>", HTML), "(502)"),
-        (Reply(502, b" " * (MAX_BODY_BYTES + 1), HTML), "is larger"),
+        (Reply(502, b" " * (MAX_BODY_BYTES + 1), HTML), "larger than 2 MiB"),
+        (Reply(400, ["unexpected"]), "(400)"),
         (Reply(200, b"<html>login</html>", HTML), "text/html instead of JSON"),
         (Reply(200, b'[{"id": "x", "user'), "malformed JSON"),
         (Reply(200, b"[" * 40_000), "malformed JSON"),
@@ -84,7 +85,8 @@ async def test_a_faulty_answer(
     assert isinstance(outcome, LookupFailure), outcome
     assert detail in outcome.detail
     assert not outcome.too_many
-    assert outcome.source_works == ("larger than" in detail)
+    is_data = path != "/token" and reply.status in {200, 400}
+    assert outcome.source_works == (is_data and detail in {"larger than 2 MiB", "(400)"})
     assert SECRET not in outcome.detail
     assert TOKEN not in outcome.detail
     api.fault = lambda _: None

@@ -23,7 +23,13 @@ from queuegate_server.identity.rest.answers import (
     decoded,
     requested_pause,
 )
-from queuegate_server.identity.rest.faults import RequestFault, Throttled, UnusableData, quoted
+from queuegate_server.identity.rest.faults import (
+    BadRequest,
+    RequestFault,
+    Throttled,
+    UnusableData,
+    quoted,
+)
 from queuegate_server.identity.rest.instrumentation import RequestStep, StepObserver
 from queuegate_server.identity.rest.options import RestOptions, version_of
 from queuegate_server.identity.rest.tokens import AccessToken, Credentials, token_in
@@ -164,9 +170,13 @@ class RestClient:
         # A quota of its own, so that lookups continue with a token that is still valid.
         self._check_pause(_ISSUANCE)
         with self._timed(_ISSUANCE) as step:
-            answer = await self._send(_ISSUANCE, "POST", url, secrets=secrets, form=form)
-            self._note_pause(answer, _ISSUANCE)
-            token = token_in(answer, self.options.issuer_settings)
+            try:
+                answer = await self._send(_ISSUANCE, "POST", url, secrets=secrets, form=form)
+                self._note_pause(answer, _ISSUANCE)
+                token = token_in(answer, self.options.issuer_settings)
+            except (BadRequest, UnusableData) as fault:
+                # It does not depend on a user.
+                raise RequestFault(fault.detail, fault.advice) from None
             step.detail = f"valid for {token.lifetime:g} s"
             return token
 
