@@ -8,6 +8,9 @@ from cachetools import TTLCache
 UNIQUE_SECONDS: Final = 60.0
 """How long a name of a group is known to be unique."""
 MAX_UNIQUE_NAMES: Final = 20_000
+_NAMES_AT_ONCE: Final = 100
+"""The maximum number of names to search for at once. A lookup that times out has checked some, so
+that the next one gets further."""
 
 
 class UniqueNames:
@@ -39,10 +42,10 @@ class UniqueNames:
             if wanted.setdefault(name, identity) != identity:
                 raise self._fault(name)
         unknown = [name for name, group in wanted.items() if self._known.get(name) != group]
-        if not unknown:
-            return
-        found = await find(unknown)
-        for name in unknown:
-            if set(found.get(name, ())) != {wanted[name]}:
-                raise self._fault(name)
-            self._known[name] = wanted[name]
+        for start in range(0, len(unknown), _NAMES_AT_ONCE):
+            names = unknown[start : start + _NAMES_AT_ONCE]
+            found = await find(names)
+            for name in names:
+                if set(found.get(name, ())) != {wanted[name]}:
+                    raise self._fault(name)
+                self._known[name] = wanted[name]
