@@ -81,7 +81,7 @@ PAGES: Final = {
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),
     "docs/how-to/kerberos.md": Page((directories.kerberos,), not_run=3),
-    "docs/how-to/entra.md": Page((directories.entra,), not_run=2),
+    "docs/how-to/entra.md": Page((directories.entra,), not_run=3),
     "docs/how-to/keycloak.md": Page((directories.keycloak,), not_run=1),
     "docs/how-to/ldap.md": Page((directories.openldap,), not_run=3),
     "docs/how-to/kubectl-auth-can-i.md": Page(
