@@ -55,7 +55,7 @@ def assert_ambiguous(outcome: Outcome, name: str) -> None:
          {*map(str.lower, STRANGE), "two"}),
         ("alice", {"more_groups": [POSIX_GROUPS]}, {"analytics", "Ops", "devs", "wheel"}),
         ("alice", {"primary_group": "gid_number"}, {"staff", "analytics", "Ops"}),
-        # What has no entry is not checked.
+        # The check skips groups without an entry.
         ("bob", {"primary_group": "user_name"}, {"bob", "analytics", "outside"}),
         ("carol", {"primary_group": "gid_number"}, {"599", "level1"}),
     ],
@@ -136,7 +136,7 @@ async def test_several_groups_of_one_name(
 async def test_groups_whose_dns_are_similar(
     resolver: Build, own_directory: Slapd, rdns: tuple[str, str]
 ) -> None:
-    """Directories do not agree on which DNs are the same, so each one is another group."""
+    """Directories do not agree on which spellings of a DN are equal, so each is another group."""
     for rdn, member in zip(rdns, ("alice", "bob"), strict=True):
         dn_below, rdn_of_group = ELSEWHERE, rdn
         if rdn.startswith("ou="):
@@ -201,7 +201,7 @@ async def test_a_stale_spelling_in_member_of(resolver: Build, own_directory: Sla
 
 
 async def test_other_names_do_not_matter(resolver: Build, own_directory: Slapd) -> None:
-    """Names of another case, second names, names of what is no group, and names outside."""
+    """Other case, second values of cn, entries of other classes, and groups outside the base."""
     own_directory.add(
         group("ANALYTICS", dn("bob"), where=ELSEWHERE)
         + group("first", dn("bob"), where=ELSEWHERE).rstrip("\n") + "\ncn: ops\n\n"
@@ -240,7 +240,7 @@ async def test_a_name_that_another_group_took_over(resolver: Build, own_director
 
 
 async def test_a_search_that_misses_the_users_group(resolver: Build, directory: Slapd) -> None:
-    """With memberOf, a filter may exclude groups that count; then no check would be possible."""
+    """With memberOf, group_filter may exclude groups that count, which nothing could check."""
     given = {"groups_from": "member_of", "group_filter": "(objectClass=groupOfUniqueNames)"}
     opened = await resolver(directory, **(UNIQUE | given))
     failure = await lookup_failure(opened, "bob")

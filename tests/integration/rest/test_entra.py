@@ -110,7 +110,7 @@ async def test_names_of_users(resolver: Build, settings: dict[str, Any], user: s
     [
         ("nobody@example.com", "no such user"),
         ("alice", "can have this name"),
-        (identity(ALICE), "can have this name"),  # an id is no name
+        (identity(ALICE), "can have this name"),  # callers cannot name users by ID
         (BOB, "disabled"),
         ("ALICE@example.com", "spells the name differently"),
         ("../groups@example.com", "can have this name"),

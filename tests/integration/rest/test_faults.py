@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,10 @@ HTML = {"Content-Type": "text/html"}
 def only(path: str, reply: Reply) -> Callable[[Request], Reply | None]:
     """Return a fault of the requests whose paths end so."""
     return lambda request: reply if request.path.endswith(path) else None
+
+
+def requests_for_tokens(api: RestApi) -> int:
+    return sum(path.endswith("/token") for path in api.paths())
 
 
 @pytest.mark.parametrize("path", ["/token", "/users", "/groups"])
@@ -307,10 +312,7 @@ async def test_throttled_tokens_do_not_stop_lookups(
     resolver: Build, api: RestApi, realm: FakeRealm, clock: ManualClock
 ) -> None:
     """A token is renewed long before it expires."""
-
-    def fetched() -> int:
-        return sum(path.endswith("/token") for path in api.paths())
-
+    fetched = partial(requests_for_tokens, api)
     asked = await resolver()
     assert await asked.resolve("alice") == ALICE
     clock.advance(realm.lifetime * 0.8)
@@ -361,9 +363,7 @@ async def test_throttling_does_not_open_the_breaker(
 async def test_tokens_are_shared_and_renewed_early(
     resolver: Build, api: RestApi, realm: FakeRealm, clock: ManualClock
 ) -> None:
-    def fetched() -> int:
-        return sum(path.endswith("/token") for path in api.paths())
-
+    fetched = partial(requests_for_tokens, api)
     asked = await resolver()
     outcomes = await asyncio.gather(*(asked.resolve("alice") for _ in range(20)))
     assert outcomes == [ALICE] * 20

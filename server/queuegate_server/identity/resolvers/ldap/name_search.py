@@ -63,8 +63,8 @@ class NameSearch:
     ) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, str]]:
         """Return the keys of all groups with each name by DN, and the names of others by key.
 
-        Groups are told apart by their DNs as the server spells them, because directories do not
-        agree on which spellings of a DN are the same.
+        Each spelling of a DN that the server sends is another group, because directories do not
+        agree on which spellings are equal.
         """
         found: dict[str, dict[str, str]] = {name: {} for name in names}
         others: dict[str, str] = {}
