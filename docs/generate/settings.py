@@ -25,8 +25,8 @@ from queuegate_server.settings.admission import (
     KaiScheduler,
     KueueScheduler,
     QueueChecks,
-    Scheduler,
     Schedulers,
+    YuniKornScheduler,
 )
 from queuegate_server.settings.callers import Rights
 from queuegate_server.settings.listeners import file_mode
@@ -312,7 +312,7 @@ def _reloads(path: str, key: str) -> bool:
     if keys[:2] == ["ops", "tls"] or keys[-1] == "places":  # not set by default, or a list
         return False
     schedulers = Schedulers(
-        yunikorn=Scheduler(),
+        yunikorn=YuniKornScheduler(),
         kueue=KueueScheduler(),
         kai=KaiScheduler(),
         places=(CustomPlace(label="example.com/queue"),),

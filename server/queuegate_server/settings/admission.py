@@ -116,6 +116,15 @@ class Scheduler(Section):
     """The mode for this scheduler's queues, instead of admission.queues.mode."""
 
 
+class YuniKornScheduler(Scheduler):
+    """Apache YuniKorn. Useful only if its first placement rule is `provided`."""
+
+    placeholder_account: str = "system:serviceaccount:yunikorn:yunikorn-admin"
+    """The account of YuniKorn's scheduler. The placeholders of gang scheduling that it creates may
+    name the queue of their application, which was checked when somebody started it. If empty,
+    placeholders are checked like other pods."""
+
+
 class KueueScheduler(Scheduler):
     """Kueue, whose LocalQueues belong to a namespace."""
 
@@ -164,8 +173,7 @@ class CustomPlace(Scheduler):
 class Schedulers(Section):
     """The schedulers whose queue names are checked; each has its places built in."""
 
-    yunikorn: Scheduler | None = None
-    """Apache YuniKorn. Useful only if its first placement rule is `provided`."""
+    yunikorn: YuniKornScheduler | None = None
     kueue: KueueScheduler | None = None
     volcano: Scheduler | None = None
     """Volcano. Its queue names are flat: each is the last part of one path."""

@@ -16,6 +16,10 @@ from queuegate_server.admission.queues.model import (
     Requirements,
 )
 from queuegate_server.admission.queues.names import InvalidQueueName, QueueNames
+from queuegate_server.admission.queues.placeholders import (
+    is_placeholder,
+    without_queue_of_application,
+)
 from queuegate_server.admission.queues.places import SUBMIT, Kind, Places, enforced_mode
 from queuegate_server.admission.queues.walk import TooComplex, find_names
 from queuegate_server.settings.admission import Mode, QueueChecks
@@ -75,6 +79,9 @@ def requirements(
         if mode is Mode.OFF or _names_the_same(review):
             return Requirements()
         return Requirements(obstacles=(Obstacle("", _OBJECT, str(error), mode),))
+    if is_placeholder(review, settings):
+        # It belongs to an application, which `unqueued` concerned when somebody started it.
+        return _checks(without_queue_of_application(new), review.namespace, places, names())
     checks = _checks(new, review.namespace, places, names())
     if _has_queue(found, places):
         return checks
