@@ -61,6 +61,8 @@ class CacheEntry:
     fresh_until: float = NEVER
     """When decisions based on the entry expire (monotonic clock). Using the entry after this time
     triggers a refresh."""
+    is_shared: bool = False
+    """Whether another server of the fleet resolved the user."""
     failure: "CacheEntry | None" = None
     """The entry for the latest failed lookup since these groups were resolved, if any."""
     generation: int = 0
@@ -254,6 +256,7 @@ class GroupCache:
             ttl = min(ttl, shared.expires_at - wall)
         if started_at is not None:
             ttl = max(0.0, min(ttl, started_at + self.lease.max_age - now))
+        entry.is_shared = shared is not None
         entry.resolved_at_wall = wall if shared is None else shared.resolved_at
         entry.expires_at_wall = wall + ttl
         entry.expires_at = now + ttl

@@ -50,7 +50,7 @@ class Resolution(NamedTuple):
     entry: CacheEntry
     """The entry. Invalidating the user expires it."""
     cached: bool
-    """Whether the entry was a cache hit."""
+    """Whether the entry was in the cache, or in that of the fleet."""
     stale: bool
     """Whether the entry was used after its expiry because the resolver failed or was slow."""
 
@@ -148,7 +148,9 @@ class GroupResolver:
         except FlightCancelled:
             entry = self._cache.uncached(user, _ABANDONED)
         failed = isinstance(entry.outcome, LookupFailure)
-        return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
+        return (failed and self._stale(user)) or Resolution(
+            entry, cached=entry.is_shared, stale=False
+        )
 
     def copy_until(self, resolution: Resolution) -> float:
         """Return when other processes must discard their copies of a resolution (monotonic clock).

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from queuegate import GroupsOrigin
 from tests.support.eventually import eventually
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet, running_fleet
 
@@ -41,6 +42,15 @@ def test_the_directory_is_asked_by_one_replica(fleet: Fleet) -> None:
     ask_until_stored(fleet)
     assert all(fleet.may(name) for name in NAMES)
     assert fleet.directory.asked("sam") == 1
+
+
+def test_a_replica_does_not_say_that_it_resolved_what_another_one_did(fleet: Fleet) -> None:
+    assert not fleet.clients["a"].resolve("sam").cached
+    eventually(lambda: fleet.redis.get(f"{KEY}sam") is not None, True)
+    assert fleet.clients["b"].resolve("sam").cached
+    assert fleet.clients["c"].explain("sam", "root.work").groups.origin is GroupsOrigin.CACHE
+    assert not fleet.clients["c"].resolve("sam", bypass_cache=True).cached
+    assert fleet.directory.asked("sam") == 2
 
 
 def test_a_slow_lookup_from_before_an_invalidation_comes_back_nowhere(fleet: Fleet) -> None:
