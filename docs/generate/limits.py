@@ -27,6 +27,8 @@ from queuegate_server.formats import diagnostics, source_text, xml_reader, yaml_
 from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import members
 from queuegate_server.identity.resolvers.ldap import fields, filters, options
+from queuegate_server.identity.rest import answers, paging
+from queuegate_server.identity.rest import connections as connections_to_providers
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.policystore import parsing, proposal
 from queuegate_server.rpc import (
@@ -78,6 +80,9 @@ def generate() -> str:
         "## Lists of users",
         "A list of a queue's users that reaches one of these is incomplete, and says so.",
         table(head, _lists()),
+        "## Answers of an identity provider",
+        "A lookup whose answers exceed one of these fails.",
+        table(head, _answers()),
         "## Calls and connections",
         "Calls that exceed one of these end with `RESOURCE_EXHAUSTED`, unless the table says"
         " otherwise.",
@@ -100,6 +105,20 @@ def generate() -> str:
         " unless the table says otherwise.",
         table(head, _queues()),
     )
+
+
+def _answers() -> list[tuple[str, str]]:
+    return [
+        ("Body of an answer", _size(answers.MAX_BODY_BYTES)),
+        ("Body of a token or an error", _size(answers.MAX_SMALL_BODY_BYTES)),
+        ("Values in an answer", _count(answers.MAX_VALUES)),
+        (
+            "Headers of an answer, informational answers before it, and framing of chunks",
+            _size(connections_to_providers.MAX_OVERHEAD_BYTES),
+        ),
+        ("Informational answers", _count(connections_to_providers.MAX_INFORMATIONAL)),
+        ("Pages of a list", _count(paging.MAX_PAGES)),
+    ]
 
 
 def _requests() -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Groups over HTTPS: the common part of the resolvers for identity providers.
 
 settings     options
-requests     client, answers, tokens, paging, names
+requests     client, connections, answers, tokens, paging, names
 lookups      resolver
 changes      following
 errors       faults

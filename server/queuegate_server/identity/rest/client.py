@@ -23,6 +23,7 @@ from queuegate_server.identity.rest.answers import (
     decoded,
     requested_pause,
 )
+from queuegate_server.identity.rest.connections import ExcessiveAnswer, PacedConnector
 from queuegate_server.identity.rest.faults import (
     BadRequest,
     RequestFault,
@@ -76,7 +77,7 @@ class RestClient:
         self._tls = await asyncio.to_thread(self.options.tls_context)
         self._tls_version = await version_of(self.options.ca_file)
         self._tls_checked = self._clock()
-        connector = aiohttp.TCPConnector(
+        connector = PacedConnector(
             limit=self.options.max_connections,
             keepalive_timeout=_KEEPALIVE_SECONDS,
             socket_factory=self._new_socket,
@@ -210,6 +211,9 @@ class RestClient:
                 return HttpAnswer(what, response.status, _headers(response), body, secrets)
         except TimeoutError as error:
             raise self._timeout_fault(what, error) from None
+        except ExcessiveAnswer as error:
+            advice = "check the address, and whether a proxy answers instead"
+            raise RequestFault(f"{what}: {error}", advice) from None
         except aiohttp.ClientError as error:
             raise self._connection_fault(what, error) from None
 
