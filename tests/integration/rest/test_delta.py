@@ -1,13 +1,15 @@
 """`changes: delta` with a fake of Microsoft Graph. No tenant was asked."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
-from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, NEW_FOR, Changes
+from queuegate_server.identity.resolvers.entra.delta import MAX_PAGES, NEW_FOR, Changes, NewGroups
 from tests.integration.rest.conftest import Build
 from tests.integration.rest.test_entra import ALICE, BOB, api, given, kind, tenant
 from tests.support.change_sink import Sink, following, why_not_followed
@@ -41,7 +43,15 @@ def created(at: datetime) -> dict[str, Any]:
     return {"createdDateTime": at.isoformat().replace("+00:00", "Z"), "securityEnabled": True}
 
 
-NEW = created(datetime.now(UTC) + timedelta(days=1))  # however long the tests take
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+NEW = created(NOW - timedelta(minutes=5))
+
+
+def followed_for(time: timedelta) -> NewGroups:
+    """Return which groups are new in a tenant that has been followed for a time."""
+    groups = NewGroups()
+    groups.note_answer(NOW - time)
+    return groups
 
 
 @pytest.fixture
@@ -67,8 +77,8 @@ def follower(resolver: Build) -> Build:
         ("groups", changed_group(**NEW), set()),
         ("groups", changed_group(member("nested", GROUP), **NEW), None),
         ("groups", changed_group(**NEW, **GONE), None),
-        ("groups", changed_group(member(ALICE), **created(datetime.now(UTC) - NEW_FOR)), None),
-        ("groups", changed_group(member(ALICE), **created(datetime.now())), None),  # noqa: DTZ005
+        ("groups", changed_group(member(ALICE), **created(NOW - NEW_FOR)), None),
+        ("groups", changed_group(member(ALICE), **created(NOW.replace(tzinfo=None))), None),
         ("groups", changed_group(member(ALICE), createdDateTime="soon"), None),
         ("groups", changed_group(member(ALICE), createdDateTime=7), None),
         ("groups", {"id": identity("data"), **GONE}, None),
@@ -80,11 +90,50 @@ def follower(resolver: Build) -> Build:
     ],
 )
 def test_who_is_affected(kind: str, item: dict[str, Any], users: set[str] | None) -> None:
-    changes = Changes()
-    changes.add(kind, item)
+    changes = Changes(followed_for(timedelta(days=1)))
+    changes.add(kind, item, NOW)
     assert changes.is_all == (users is None)
     if users is not None:
         assert set(changes.ids) == set(map(identity, users))
+
+
+@pytest.mark.parametrize(
+    ("groups", "at"),
+    [
+        (followed_for(timedelta(minutes=4)), NOW),  # it was there before
+        (NewGroups(), NOW),
+        (followed_for(timedelta(days=1)), NOW + NEW_FOR),
+    ],
+    ids=["followed later", "not followed", "old"],
+)
+def test_a_group_that_may_have_been_renamed(groups: NewGroups, at: datetime) -> None:
+    """The server sends properties that have not changed as well."""
+    changes = Changes(groups)
+    changes.add("groups", changed_group(member(ALICE), **NEW), at)
+    assert changes.is_all
+
+
+async def test_a_new_group_that_is_renamed(
+    follower: Build, api: RestApi, tenant: FakeTenant
+) -> None:
+    """Our clock is an hour slow, so that the group seems to be new for longer."""
+    now = datetime.now(UTC) + timedelta(hours=1)
+
+    def ahead(request: Request) -> Reply | None:
+        reply = tenant.answer(request)
+        return dataclasses.replace(reply, headers={"Date": format_datetime(now, usegmt=True)})
+
+    api.fault = ahead
+    sink = Sink()
+    async with following(await follower(), sink):
+        new = changed_group(member(ALICE), **created(now + timedelta(seconds=5)))
+        tenant.changes["groups"].append(new)
+        await sink.until(ALICE)
+        tenant.changes["groups"].append(new | {"displayName": "renamed"})
+        await sink.until_all()
+        old = created(now - timedelta(minutes=30))
+        tenant.changes["groups"].append(changed_group(**old) | {"id": identity("old")})
+        await sink.until_all()
 
 
 async def test_members_and_users(follower: Build, tenant: FakeTenant) -> None:

@@ -109,8 +109,8 @@ async def test_names_of_users(resolver: Build, settings: dict[str, Any], user: s
     ("user", "detail"),
     [
         ("nobody@example.com", "no such user"),
-        ("alice", "can have this name"),
-        (identity(ALICE), "can have this name"),  # callers cannot name users by ID
+        ("alice", "set user_suffix"),
+        (identity(ALICE), "set user_suffix"),  # callers cannot name users by ID
         (BOB, "disabled"),
         ("ALICE@example.com", "spells the name differently"),
         ("../groups@example.com", "can have this name"),
@@ -123,7 +123,7 @@ async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> No
     outcome = await (await resolver()).resolve(user)
     assert isinstance(outcome, NoSuchUser), outcome
     assert detail in outcome.detail
-    assert outcome.source_asked == ("can have this name" not in detail)
+    assert outcome.source_asked == (detail not in {"can have this name", "set user_suffix"})
 
 
 @pytest.mark.parametrize(
@@ -250,6 +250,29 @@ async def test_names_that_are_not_unique(resolver: Build, tenant: FakeTenant) ->
     assert await asked.resolve("trudy@example.com") == KnownUser(("DATA",))
     lower = await resolver(group_name="display_name", name_case="lower")
     assert isinstance(await lower.resolve("trudy@example.com"), LookupFailure)
+
+
+@pytest.mark.parametrize(
+    ("counts", "other"),
+    [
+        ("synced", {"securityEnabled": False}),
+        ("synced", {"onPremisesSyncEnabled": False}),
+        ("security", {"securityEnabled": False, "onPremisesSyncEnabled": True}),
+    ],
+    ids=str,
+)
+async def test_a_group_that_cannot_grant_anything_takes_no_name(
+    resolver: Build, tenant: FakeTenant, counts: str, other: dict[str, Any]
+) -> None:
+    asked = await resolver(group_name="display_name", groups=counts)
+    tenant.add_group("real", displayName="Data Engineers", onPremisesSyncEnabled=True)
+    tenant.add_group("fake", displayName="Data Engineers", **other)
+    tenant.add_user("ann@example.com", "real")
+    tenant.add_user("mallory@example.com", "fake")
+    assert await asked.resolve("ann@example.com") == KnownUser(("Data Engineers",))
+    assert await asked.resolve("mallory@example.com") == KnownUser(())
+    both = await resolver(group_name="display_name", groups="all")
+    assert "several groups" in await lookup_failure(both, "ann@example.com")
 
 
 async def test_display_names_are_warned_of(

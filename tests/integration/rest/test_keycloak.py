@@ -122,6 +122,17 @@ async def test_a_slash_in_the_name_of_a_group(resolver: Build, realm: FakeRealm)
     assert [list(group.users) for group in listing.groups.values()] == [["alice"], ["mallory"]]
 
 
+async def test_a_tilde_at_the_end_of_a_name(resolver: Build, realm: FakeRealm) -> None:
+    """Keycloak writes a slash in a name as `~/`."""
+    realm.join("mallory", ("x~", "backend"))
+    for settings in ({}, {"group_name": "name", "parents": True}):
+        failure = await lookup_failure(await resolver(**settings), "mallory")
+        assert "the name of the group above 'backend' ends with '~'" in failure
+        assert "(rename the group above)" in failure
+    realm.join("trudy", ("y~",))
+    assert await (await resolver()).resolve("trudy") == KnownUser(("/y~",))
+
+
 async def test_names_that_are_not_unique(resolver: Build, realm: FakeRealm) -> None:
     asked = await resolver(group_name="name")
     outcome = await asked.resolve("carol")

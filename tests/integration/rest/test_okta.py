@@ -77,8 +77,8 @@ async def test_groups(resolver: Build, settings: dict[str, Any], groups: tuple[s
         ("nobody@example.com", "no such user"),
         (BOB, "disabled"),
         # Okta finds these, but they are not the login.
-        ("alice", "spells the name differently"),
-        ("ALICE@example.com", "spells the name differently"),
+        ("alice", "it ends with an @ and more (set user_suffix"),
+        ("ALICE@example.com", "differently (user_match: casefold accepts it)"),
         ("00u0", "spells the name differently"),
         ("../groups", "no such user"),
         ('x" or status eq "ACTIVE"/', "no such user"),
@@ -228,6 +228,21 @@ async def test_names_that_are_not_unique(resolver: Build, organization: FakeOrga
     assert outcome.source_works
     by_id = await resolver(group_name="id")
     assert await by_id.resolve("mallory@example.com") == KnownUser(("00ganother",))
+
+
+async def test_a_group_that_cannot_grant_anything_takes_no_name(
+    resolver: Build, organization: FakeOrganization
+) -> None:
+    """Each domain of an Active Directory has a group of this name."""
+    for domain in ("corp", "lab"):
+        organization.add_group(f"{domain}users", "Domain Users", "APP_GROUP")
+    organization.add_group("real", "Domain Users")
+    organization.add_user("ann@example.com", "real")
+    organization.add_user("mallory@example.com", "labusers")
+    asked = await resolver(groups="okta")
+    assert await asked.resolve("ann@example.com") == KnownUser(("Domain Users",))
+    assert await asked.resolve("mallory@example.com") == KnownUser(())
+    assert "several groups" in await lookup_failure(await resolver(), "ann@example.com")
 
 
 async def test_limits_are_respected_before_they_are_exceeded(

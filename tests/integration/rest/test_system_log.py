@@ -1,8 +1,10 @@
 """`changes: system_log` with a fake of Okta. No organization was asked."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,25 @@ async def test_the_first_request(
         assert first.query["filter"] == FILTER
         assert first.query["limit"] == "10"
         organization.record(ADD, BOBS)
+
+
+@pytest.mark.parametrize("hours", [-24, 1, 24])
+async def test_our_clock_is_wrong(
+    follower: Build, api: RestApi, organization: FakeOrganization, hours: int
+) -> None:
+    """It begins at Okta's present: it would skip events if our clock were fast."""
+    theirs = time.time() - 3600 * hours
+
+    def elsewhere(request: Request) -> Reply | None:
+        reply = organization.answer(request)
+        return dataclasses.replace(reply, headers={**reply.headers, "Date": formatdate(theirs)})
+
+    api.fault = elsewhere
+    organization.record(ADD, BOBS, stored=theirs - OVERLAP_SECONDS - 60)
+    sink = Sink()
+    async with following(await follower(), sink):
+        organization.record(ADD, ALICES, stored=theirs + 1)
+        await sink.until(ALICE)
 
 
 async def test_changes_come_in_pages(follower: Build, organization: FakeOrganization) -> None:

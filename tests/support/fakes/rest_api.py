@@ -122,8 +122,13 @@ def running_api(answer: Answer, ca: trustme.CA | None = None, port: int = 0) -> 
                 self.close_connection = True
                 return
             content = reply.content
-            headers = {"Content-Type": JSON, "Content-Length": str(len(content)), **reply.headers}
-            self.send_response(reply.status)
+            headers = {
+                "Date": self.date_time_string(),
+                "Content-Type": JSON,
+                "Content-Length": str(len(content)),
+                **reply.headers,
+            }
+            self.send_response_only(reply.status)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()

@@ -64,9 +64,16 @@ def requested_pause(headers: Mapping[str, str]) -> float | None:
         return _bounded(_seconds(after))
     if headers.get("x-rate-limit-remaining") == "0":
         reset = headers.get("x-rate-limit-reset", "")
-        now = _date(headers.get("date", "")) or time.time()
-        return _bounded(_number(reset) - now)
+        return _bounded(_number(reset) - server_time(headers))
     return None
+
+
+def server_time(headers: Mapping[str, str]) -> float:
+    """Return the provider's time in an answer (RFC 9110, 6.6.1), in Unix seconds; ours if there is
+    none.
+    """
+    at = _date(headers.get("date", ""))
+    return time.time() if at is None else at
 
 
 def check_answer(answer: HttpAnswer, right: str = "") -> None:

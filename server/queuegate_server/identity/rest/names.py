@@ -21,11 +21,13 @@ _NAMES_PER_SEARCH: Final = 10
 """Microsoft Graph takes at most 15 values for the operator `in`."""
 _BYTES_PER_SEARCH: Final = 1000
 
-OTHER_SPELLING: Final = NoSuchUser(
-    "the provider spells the name differently (user_match: casefold accepts it)"
-)
 DISABLED: Final = NoSuchUser("the user's account is disabled")
 ABSENT: Final = NoSuchUser("the provider has no such user")
+WITHOUT_SUFFIX: Final = NoSuchUser(
+    "the provider's names of users contain an @, and this one does not: set user_suffix, such as "
+    '"@example.com"',
+    source_asked=False,
+)
 IMPOSSIBLE: Final = NoSuchUser("no user of the provider can have this name", source_asked=False)
 
 
@@ -59,6 +61,23 @@ def is_same(found: str, requested: str, options: RestOptions) -> bool:
     if options.user_match == "casefold":
         return found.casefold() == requested.casefold()
     return found == requested
+
+
+def other_spelling(found: str, requested: str) -> NoSuchUser:
+    """Return the outcome if the provider has found a user with another name.
+
+    Args:
+        found: The provider's name of the user.
+        requested: The name that was requested.
+    """
+    known, asked = found.casefold(), requested.casefold()
+    if known == asked:
+        advice = " (user_match: casefold accepts it)"
+    elif known.startswith(f"{asked}@"):
+        advice = ': it ends with an @ and more (set user_suffix, such as "@example.com")'
+    else:
+        advice = ""
+    return NoSuchUser(f"the provider spells the name differently{advice}")
 
 
 def listed_name(found: str, options: RestOptions) -> str | None:

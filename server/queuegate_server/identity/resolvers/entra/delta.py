@@ -3,7 +3,8 @@
 A delta query names the groups, or users, that have changed since the link that the answer before
 ended with. Members who were added to a group or removed from it are listed one by one, and so are
 those of a new group. For other changes of groups, everybody is affected, because their members are
-not listed.
+not listed. Whether a group is new is decided by the time of Microsoft Graph, and by which groups
+its earlier answers contained.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from queuegate_server.identity.rest.paging import items_of, next_page
 MAX_PAGES: Final = 100
 """If there are more pages of changes, everybody is affected."""
 NEW_FOR: Final = timedelta(minutes=15)
-"""How long after its creation a group counts as new. Answers lag behind, as clocks may."""
+"""How long after its creation a group counts as new, because answers lag behind."""
 _MEMBERS: Final = "members@delta"
 _CREATED: Final = "createdDateTime"
 """A property that never changes, so that it is sent only for new groups."""
@@ -31,8 +32,9 @@ _USER: Final = "#microsoft.graph.user"
 _GROUP: Final = "#microsoft.graph.group"
 _BELOW: Final = "/v1.0/"
 
-Fetch = Callable[[URL], Awaitable[Any]]
-"""Returns the JSON at an address. Raises Gone if a link is too old, or another RequestFault."""
+Fetch = Callable[[URL], Awaitable[tuple[Any, float]]]
+"""Returns the JSON at an address, and the server's time in Unix seconds. Raises Gone if a link is
+too old, or another RequestFault."""
 
 
 class DeltaQueries:
@@ -51,6 +53,7 @@ class DeltaQueries:
         }
         self._fetch = fetch
         self._links: dict[str, str] = {}
+        self._new_groups = NewGroups()
 
     @property
     def position(self) -> bytes:
@@ -60,7 +63,7 @@ class DeltaQueries:
     async def begin(self) -> None:
         """Begin at the present. Raises RequestFault."""
         for kind in self._starts:
-            await self._read(kind, Changes())
+            await self._read(kind, Changes(self._new_groups))
 
     def resume(self, position: bytes) -> None:
         """Continue at links. Unusable ones are requested anew."""
@@ -76,7 +79,7 @@ class DeltaQueries:
 
     async def changed(self) -> AffectedUsers:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
-        changes = Changes()
+        changes = Changes(self._new_groups)
         for kind in self._starts:
             if kind not in self._links:
                 changes.is_all = True
@@ -93,10 +96,12 @@ class DeltaQueries:
         start, what = self._starts[kind], f"changes of {kind}"
         url = URL(self._links[kind], encoded=True) if kind in self._links else start
         for _ in range(MAX_PAGES):
-            body = await self._fetch(url)
+            body, seconds = await self._fetch(url)
+            now = datetime.fromtimestamp(seconds, UTC)
+            self._new_groups.note_answer(now)
             given = body if isinstance(body, dict) else {}
             for item in items_of(given.get("value"), what):
-                changes.add(kind, item)
+                changes.add(kind, item, now)
             end = given.get("@odata.deltaLink")
             link = given.get("@odata.nextLink") if end is None else end
             if link is None:
@@ -108,34 +113,56 @@ class DeltaQueries:
         raise Gone(f"{what}: more than {MAX_PAGES} pages")
 
 
+class NewGroups:
+    """Decides whether a group is new: it was created since the tenant is followed, shortly before
+    the answer, and no earlier answer contained it. Otherwise, one of its properties has changed.
+    """
+
+    def __init__(self) -> None:
+        self._since: datetime | None = None
+        self._known: dict[str, datetime] = {}
+        """When each group was found to be new, the oldest first."""
+
+    def note_answer(self, now: datetime) -> None:
+        """Note the time of an answer, by the server's clock."""
+        self._since = self._since or now
+        while self._known and next(iter(self._known.values())) < now - NEW_FOR:
+            del self._known[next(iter(self._known))]
+
+    def contain(self, group: Mapping[str, Any], now: datetime) -> bool:
+        """Return whether a group in an answer is new. `now` is the time of the answer."""
+        key = group.get("id")
+        if self._since is None or not isinstance(key, str) or key in self._known:
+            return False
+        try:
+            created = datetime.fromisoformat(str(group.get(_CREATED)))
+            if created <= max(self._since, now - NEW_FOR):
+                return False
+        except (ValueError, TypeError):
+            return False
+        self._known[key] = now
+        return True
+
+
 class Changes:
     """Collects the users whose groups may have changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_groups: NewGroups) -> None:
         self.ids: dict[str, None] = {}
         self.is_all = False
-        self._new_since = datetime.now(UTC) - NEW_FOR
+        self._new_groups = new_groups
 
-    def add(self, kind: str, item: Mapping[str, Any]) -> None:
-        """Add who is affected by a changed user or group."""
+    def add(self, kind: str, item: Mapping[str, Any], now: datetime) -> None:
+        """Add who is affected by a changed user or group. `now` is the time of the answer."""
         has_properties = any(not name.startswith("@") for name in item.keys() - {"id", _MEMBERS})
         if kind == "users" and _REMOVED not in item:
             self._add_user(item)
-        elif _REMOVED in item or (has_properties and not self._is_new(item)):
+        elif _REMOVED in item or (has_properties and not self._new_groups.contain(item, now)):
             self.is_all = True
         else:
             members = item.get(_MEMBERS, [])
             for member in members if isinstance(members, list) else [None]:
                 self._add_member(member)
-
-    def _is_new(self, group: Mapping[str, Any]) -> bool:
-        """Return whether a group is new. The time is compared as well, in case the server sends
-        properties that have not changed.
-        """
-        try:
-            return datetime.fromisoformat(str(group.get(_CREATED))) > self._new_since
-        except (ValueError, TypeError):
-            return False
 
     def _add_member(self, member: object) -> None:
         given = member if isinstance(member, dict) else {}

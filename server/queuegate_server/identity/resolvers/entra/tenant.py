@@ -15,7 +15,7 @@ from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.entra.delta import DeltaQueries
 from queuegate_server.identity.resolvers.entra.options import EntraOptions
-from queuegate_server.identity.rest.answers import text_field
+from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.assertion import (
     assertion_form,
     bearer_form,
@@ -28,13 +28,14 @@ from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
     IMPOSSIBLE,
-    OTHER_SPELLING,
+    WITHOUT_SUFFIX,
     FormerNames,
     address,
     ambiguous_name,
     batches,
     is_same,
     listed_name,
+    other_spelling,
     segment,
     spelled,
     too_many_groups,
@@ -93,13 +94,14 @@ class Tenant(Provider):
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
         if self._options.user_name == "upn" and not _UPN.fullmatch(name):
-            return IMPOSSIBLE
+            return IMPOSSIBLE if "@" in name else WITHOUT_SUFFIX
         try:
             user = await self._user(name)
             if user is None:
                 return ABSENT
-            if not is_same(text_field(user, self._user_field, "user"), name, self._options):
-                return OTHER_SPELLING
+            found = text_field(user, self._user_field, "user")
+            if not is_same(found, name, self._options):
+                return other_spelling(found, name)
             enabled = user.get("accountEnabled")
             if not isinstance(enabled, bool):
                 raise RequestFault(
@@ -151,10 +153,10 @@ class Tenant(Provider):
             is_vague=options.user_match == "casefold",
         )
 
-    async def _changes(self, url: URL) -> Any:
+    async def _changes(self, url: URL) -> tuple[Any, float]:
         headers = {"Prefer": "return=minimal"}
-        body, _ = await self._client.get("changes", url, self.credentials, headers)
-        return body
+        body, given = await self._client.get("changes", url, self.credentials, headers)
+        return body, server_time(given)
 
     async def _names_of_user(self, key: str) -> Collection[str]:
         """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
@@ -239,14 +241,15 @@ class Tenant(Provider):
         return own is not None and spelled([own], self._options) == (name,)
 
     async def _ids_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
-        """Return the ids of all groups with each of the given names, even those that do not count.
+        """Return the ids of all groups that count and have any of the given names.
 
-        Names that differ only in case are different, unless the settings ignore case.
+        Others cannot grant anything. Names that differ only in case are different, unless the
+        settings ignore case.
         """
         ids: dict[str, list[str]] = {}
         async for group in self._search(names):
-            own = group.get(self._group_field)
-            if isinstance(own, str):
+            own = self._name_of(group)
+            if own is not None:
                 key = text_field(group, "id", "group names")
                 ids.setdefault(spelled([own], self._options)[0], []).append(key)
         return ids

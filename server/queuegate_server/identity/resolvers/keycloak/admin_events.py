@@ -1,22 +1,31 @@
 """The changes of a realm, as its admin events show them.
 
-Keycloak records what administrators change, if the realm is set up to do so. An event gets its
-time before it becomes visible, so events of the last minute are always read again. The newest known
-event must be among them: otherwise, events have been deleted, and everybody may be affected.
+Keycloak records what administrators change, if the realm is set up to do so, and lists the newest
+event first. The time of an event is that of the node's clock before the event becomes visible, so
+an event can appear below others that were read long ago: the clocks of two nodes differ, or a clock
+was corrected. Therefore, an event is new if it was not among those that were read before, whatever
+its time.
 """
 
+import hashlib
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterable
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.identity.rest.faults import RequestFault
 from queuegate_server.identity.rest.following import AffectedUsers
 
-OVERLAP_MS: Final = 60_000
-"""How long an event may take to become visible, in milliseconds, with any difference of clocks."""
+_LOG = logging.getLogger("queuegate_server.identity.keycloak")
+
 PAGE: Final = 100
 MAX_PAGES: Final = 10
-"""If there are more pages of new events, everybody is affected."""
+"""The maximum number of pages to read. If all of their events are new, everybody is affected."""
+READ_ALL_SECONDS: Final = 30.0
+"""How often all of these pages are read. In between, only those are that hold new events at the
+top."""
 TYPES: Final = (
     "USER",
     "GROUP",
@@ -27,6 +36,9 @@ TYPES: Final = (
     "USER_FEDERATION_MAPPER",
 )
 """The types of resources whose changes can change the groups of users."""
+_VERSION: Final = b"2"
+"""The first byte of a position."""
+_DIGEST_BYTES: Final = 8
 
 FetchEvents = Callable[[int, int], Awaitable[list[dict[str, Any]]]]
 """Returns events, the newest one first. Takes the number of events to skip, and how many to return.
@@ -41,10 +53,13 @@ class AdminEvent(NamedTuple):
     operation: str
     kind: str
     path: str
+    key: str = ""
+    """The ID, in releases of Keycloak that show it."""
 
-
-_UNKNOWN: Final = AdminEvent(0, "", "", "")
-"""An event that does not exist."""
+    @property
+    def digest(self) -> bytes:
+        """A hash of the event, by which it is remembered."""
+        return hashlib.blake2b(json.dumps(self).encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 class AdminEvents:
@@ -53,56 +68,77 @@ class AdminEvents:
     Args:
         require_events: Raises RequestFault unless the realm records admin events.
         fetch: Returns events.
+        clock: A monotonic clock, in seconds.
     """
 
-    def __init__(self, require_events: Callable[[], Awaitable[None]], fetch: FetchEvents) -> None:
+    def __init__(
+        self,
+        require_events: Callable[[], Awaitable[None]],
+        fetch: FetchEvents,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._require_events = require_events
         self._fetch = fetch
-        self._newest: AdminEvent | None = None
-        self._seen: frozenset[AdminEvent] = frozenset()
+        self._clock = clock
+        self._seen: dict[bytes, None] | None = None
+        """The digests of the events that have been read, the newest one first; None if they are
+        unknown."""
+        self._read_all_at = 0.0
 
     @property
     def position(self) -> bytes:
-        """The newest event that has been read."""
-        return json.dumps(self._newest).encode()
+        """The digests of the events that have been read."""
+        return _VERSION + b"".join(self._seen or ())
 
     async def begin(self) -> None:
-        """Begin at the newest event. Raises RequestFault."""
+        """Begin at the newest events. Raises RequestFault."""
         await self._require_events()
-        await self._read(max_pages=1)
+        self._seen = dict.fromkeys((await self._read())[0])
 
     def resume(self, position: bytes) -> None:
-        """Continue at an event."""
-        self._newest = decode_position(position)
+        """Continue after the events that were read."""
+        self._seen = decode_position(position)
+        self._read_all_at = self._clock() + READ_ALL_SECONDS
 
     async def changed(self) -> AffectedUsers:
         """Return users whose groups may have changed since the last call. Raises RequestFault."""
-        new = await self._read()
+        before = self._seen
+        read, is_end = await self._read()
         await self._require_events()  # otherwise, these are not all changes
-        return AffectedUsers(is_all=True) if new is None else affected_by(new)
+        known = before or {}
+        is_all = before is None
+        if not (is_all or known.keys() & read.keys()) and (known or not is_end):
+            is_all = True
+            _LOG.warning(
+                "admin events of Keycloak may be missing, because none of the newest %d was read "
+                "before: the groups of all users are looked up again",
+                len(read),
+            )
+        if is_all:
+            self._seen = dict.fromkeys(read)
+            return AffectedUsers(is_all=True)
+        self._seen = dict.fromkeys(islice({**read, **known}, MAX_PAGES * PAGE))
+        return affected_by(event for digest, event in read.items() if digest not in known)
 
-    async def _read(self, max_pages: int = MAX_PAGES) -> Collection[AdminEvent] | None:
-        """Return the events that have not been read before; None if some may be missing."""
-        newest = self._newest
-        oldest = None if newest is None else newest.time - OVERLAP_MS
-        read: dict[AdminEvent, None] = {}
-        is_complete = False
-        for page in range(max_pages):
-            events = [parse_event(item) for item in await self._fetch(page * PAGE, PAGE)]
-            read.update(dict.fromkeys(events))
-            if len(events) < PAGE or (oldest is not None and events[-1].time < oldest):
-                is_complete = True
+    async def _read(self) -> tuple[dict[bytes, AdminEvent], bool]:
+        """Return events by their digests, the newest one first, and whether there are no others.
+
+        Reads pages until one contains an event that was read before, and now and then all pages.
+        """
+        now, known = self._clock(), self._seen or {}
+        reads_all = now >= self._read_all_at
+        if reads_all:
+            self._read_all_at = now + READ_ALL_SECONDS
+        read: dict[bytes, AdminEvent] = {}
+        for page in range(MAX_PAGES):
+            items = await self._fetch(page * PAGE, PAGE)
+            events = {event.digest: event for event in map(parse_event, items)}
+            read.update(events)
+            if len(items) < PAGE:
+                return read, True
+            if not reads_all and known.keys() & events.keys():
                 break
-        self._newest = max(read, default=None, key=lambda event: event.time)
-        seen, since = self._seen, (self._newest.time - OVERLAP_MS if self._newest else 0)
-        self._seen = frozenset(event for event in read if event.time >= since)
-        if not is_complete or (newest is not None and newest not in read):
-            return None
-        return [
-            event
-            for event in read
-            if event not in seen and (oldest is None or event.time >= oldest)
-        ]
+        return read, False
 
 
 def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
@@ -125,20 +161,18 @@ def affected_by(events: Iterable[AdminEvent]) -> AffectedUsers:
 
 def parse_event(item: dict[str, Any]) -> AdminEvent:
     """Return an event in an answer. Raises RequestFault."""
-    time = item.get("time")
-    if isinstance(time, bool) or not isinstance(time, int):
+    at = item.get("time")
+    if isinstance(at, bool) or not isinstance(at, int):
         raise RequestFault("events: an event has no usable time")
-    texts = (item.get(key) for key in ("operationType", "resourceType", "resourcePath"))
-    return AdminEvent(time, *(each if isinstance(each, str) else "" for each in texts))
+    texts = (item.get(key) for key in ("operationType", "resourceType", "resourcePath", "id"))
+    return AdminEvent(at, *(each if isinstance(each, str) else "" for each in texts))
 
 
-def decode_position(position: bytes) -> AdminEvent | None:
-    """Return the newest event that was known, or None if there was none."""
-    try:
-        value = json.loads(position)
-        if value is None:
-            return None
-        time, operation, kind, path = value
-        return AdminEvent(int(time), str(operation), str(kind), str(path))
-    except (ValueError, TypeError, OverflowError):
-        return _UNKNOWN
+def decode_position(position: bytes) -> dict[bytes, None] | None:
+    """Return the digests in a position; None if it is not one of this version."""
+    digests = position.removeprefix(_VERSION)
+    count, rest = divmod(len(digests), _DIGEST_BYTES)
+    if digests == position or rest or count > MAX_PAGES * PAGE:
+        return None
+    starts = range(0, len(digests), _DIGEST_BYTES)
+    return dict.fromkeys(digests[start : start + _DIGEST_BYTES] for start in starts)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from queuegate_server.identity.rest.faults import UnusableData
+
 _SEPARATOR: Final = re.compile(r"(?<!~)/")
 _ESCAPED: Final = "~/"
 
@@ -23,6 +25,25 @@ def names_itself(path: str, name: str) -> bool:
     """Return whether a path ends in a group's name, with escaped slashes."""
     end = "/" + name.replace("/", _ESCAPED)
     return path.startswith("/") and path.endswith(end) and path[-len(end) - 1 : -len(end)] != "~"
+
+
+def ambiguous_path(path: str, name: str) -> UnusableData:
+    """Return the fault for a path that does not end in the group's name, or could be another one's.
+
+    A name before the last one ends with `~`, if the last one has no slash.
+    """
+    if "/" in name:
+        reason = f"the name {name[:200]!r} contains a slash"
+        advice = "rename the group, or let Keycloak escape slashes in paths"
+    elif path.endswith(f"~/{name}"):
+        reason = (
+            f"the name of the group above {name[:200]!r} ends with '~', as an escaped slash does"
+        )
+        advice = "rename the group above"
+    else:
+        reason = f"the path {path[:200]!r} does not end in the name {name[:200]!r}"
+        advice = "check whether a proxy changes answers"
+    return UnusableData(f"groups: {reason}, so the group's path is ambiguous", advice)
 
 
 def ancestors(path: str) -> Iterator[str]:

@@ -16,7 +16,12 @@ from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
-from queuegate_server.identity.resolvers.keycloak.paths import ancestors, leaf, names_itself
+from queuegate_server.identity.resolvers.keycloak.paths import (
+    ambiguous_path,
+    ancestors,
+    leaf,
+    names_itself,
+)
 from queuegate_server.identity.resolvers.keycloak.user_names import UNSEARCHABLE, UserNames
 from queuegate_server.identity.rest.answers import text_field
 from queuegate_server.identity.rest.client import RestClient
@@ -25,10 +30,10 @@ from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
-    OTHER_SPELLING,
     FormerNames,
     address,
     ambiguous_name,
+    other_spelling,
     segment,
     spelled,
     too_many_groups,
@@ -79,7 +84,7 @@ class Realm(Provider):
         user = self._names.with_name(users, name)
         if user is None:
             await self._require_users()
-            return OTHER_SPELLING if users else ABSENT
+            return other_spelling(self._names.of(users[0]), name) if users else ABSENT
         if user.get("enabled") is not True:
             return DISABLED
         if self._options.user_name == "email" and user.get("emailVerified") is not True:
@@ -169,11 +174,7 @@ class Realm(Provider):
                     text_field(group, "name", "groups"),
                 )
                 if not names_itself(path, name) and (self._options.parents or not by_name):
-                    raise UnusableData(
-                        f"groups: the name {name[:200]!r} contains a slash, so the group's path is "
-                        "ambiguous",
-                        "rename the group, or let Keycloak escape slashes in paths",
-                    )
+                    raise ambiguous_path(path, name)
                 names[path] = name
                 if self._options.parents:
                     names |= {above: leaf(above) for above in ancestors(path)}
@@ -246,7 +247,8 @@ class Realm(Provider):
         if not await self._list("rights", "/users", {"max": "1"}):
             raise RequestFault(
                 "the realm shows no users to the client",
-                "give its service account the role view-users of realm-management",
+                "give its service account the role view-users of realm-management, because "
+                "query-users alone shows none",
             )
         self._shows_users_until = self._clock() + RIGHTS_SECONDS
 
@@ -265,7 +267,10 @@ class Realm(Provider):
 
     async def _get(self, what: str, url: URL, role: str) -> Any:
         """Return the JSON at an address that only clients with a role of realm-management get."""
-        right = f"the role {role} of realm-management"
+        right = (
+            f"the role {role} of realm-management, and leave Full scope allowed on in the client's "
+            "scopes, or add the role there"
+        )
         body, _ = await self._client.get(what, url, self.credentials, right=right)
         return body
 

@@ -91,6 +91,10 @@ class UserNames:
                 "declare it in Realm settings, User profile, and let administrators view it",
             )
 
+    def of(self, user: Mapping[str, Any]) -> str:
+        """Return the first name of a user, or "" if the user has none."""
+        return next(iter(self._names(user)), "")
+
     def _has(self, user: Mapping[str, Any], name: str) -> bool:
         names = self._names(user)
         if not names:

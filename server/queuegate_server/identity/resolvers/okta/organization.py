@@ -11,8 +11,8 @@ from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, Outcome
 from queuegate_server.identity.resolvers.okta.options import OktaOptions
-from queuegate_server.identity.resolvers.okta.system_log import SystemLog
-from queuegate_server.identity.rest.answers import text_field
+from queuegate_server.identity.resolvers.okta.system_log import LogAnswer, SystemLog
+from queuegate_server.identity.rest.answers import server_time, text_field
 from queuegate_server.identity.rest.assertion import assertion_form, parse_private_key
 from queuegate_server.identity.rest.client import RestClient
 from queuegate_server.identity.rest.faults import NotFound, UnusableData
@@ -20,13 +20,13 @@ from queuegate_server.identity.rest.following import follow
 from queuegate_server.identity.rest.names import (
     ABSENT,
     DISABLED,
-    OTHER_SPELLING,
     FormerNames,
     address,
     ambiguous_name,
     batches,
     is_same,
     listed_name,
+    other_spelling,
     segment,
     spelled,
     too_many_groups,
@@ -99,7 +99,7 @@ class Organization(Provider):
             if user is None:
                 return ABSENT
             if not self._has_name(user, name):
-                return OTHER_SPELLING
+                return other_spelling(_profile_field(user, self._user_field, "user"), name)
             status = user.get("status")
             if status in _DISABLED:
                 return DISABLED
@@ -144,13 +144,13 @@ class Organization(Provider):
             is_vague=options.user_match == "casefold",
         )
 
-    async def _events(self, url: URL) -> tuple[Any, str | None]:
+    async def _events(self, url: URL) -> LogAnswer:
         # Okta limits requests for events on their own. Other clients of the System Log may use
         # this limit up, which must not stop lookups.
         body, headers = await self._client.get(
             "events", url, self._log_credentials, right=_LOG_RIGHT, quota="events"
         )
-        return body, _next_link(headers)
+        return LogAnswer(body, _next_link(headers), server_time(headers))
 
     async def _names_of_user(self, key: str) -> Collection[str]:
         """Return the names of a user, enabled or not, by the id. Raises NotFound, RequestFault."""
@@ -233,11 +233,16 @@ class Organization(Provider):
         return own is not None and spelled([own], self._options) == (name,)
 
     async def _ids_of(self, names: Collection[str]) -> Mapping[str, Collection[str]]:
-        """Return the ids of all groups with each of the given names, whether or not they count."""
+        """Return the ids of all groups that count and have any of the given names.
+
+        Others cannot grant anything.
+        """
         ids: dict[str, list[str]] = {}
         async for group in self._search(names):
-            own = spelled([_profile_field(group, "name", "group names")], self._options)[0]
-            ids.setdefault(own, []).append(text_field(group, "id", "group names"))
+            own = self._name_of(group)
+            if own is not None:
+                key = text_field(group, "id", "group names")
+                ids.setdefault(spelled([own], self._options)[0], []).append(key)
         return ids
 
     async def _search(

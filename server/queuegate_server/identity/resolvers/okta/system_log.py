@@ -2,14 +2,15 @@
 
 Okta sorts the answers to polling requests by when events were stored, so none is skipped that
 became visible late. Each answer links to what was stored afterwards; a link is always followed,
-because Okta's reference says that reading by time may skip events.
+because Okta's reference says that reading by time may skip events. Only the first request names a
+time, which is Okta's own.
 """
 
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from yarl import URL
 
@@ -19,7 +20,9 @@ from queuegate_server.identity.rest.names import address
 from queuegate_server.identity.rest.paging import items_of, next_page
 
 OVERLAP_SECONDS: Final = 300.0
-"""How long before the present the first request begins: more than the clocks may differ."""
+"""How long before the present the first request begins: more than Okta takes to store an event."""
+MAX_CLOCK_DIFFERENCE: Final = 30.0
+"""If our clock differs from Okta's by more seconds, the first request is repeated with Okta's."""
 MAX_PAGES: Final = 10
 """If there are more pages of new events, everybody is affected, and the others are read next."""
 OF_USERS: Final = frozenset(
@@ -58,8 +61,19 @@ OF_EVERYBODY: Final = frozenset(
 """Types of events that do not list all affected users, or whose users have lost their names."""
 FILTER: Final = " or ".join(f'eventType eq "{kind}"' for kind in sorted(OF_USERS | OF_EVERYBODY))
 
-Fetch = Callable[[URL], Awaitable[tuple[Any, str | None]]]
-"""Returns the events at an address, and the link to the next ones. Raises RequestFault."""
+
+class LogAnswer(NamedTuple):
+    """An answer to a request for events."""
+
+    body: Any
+    link: str | None
+    """The link to further events."""
+    time: float
+    """Okta's time, in Unix seconds."""
+
+
+Fetch = Callable[[URL], Awaitable[LogAnswer]]
+"""Returns the events at an address. Raises RequestFault."""
 
 
 class SystemLog:
@@ -88,14 +102,21 @@ class SystemLog:
 
     async def begin(self) -> None:
         """Begin at the present. Raises RequestFault."""
-        since = datetime.fromtimestamp(self._clock() - OVERLAP_SECONDS, UTC)
+        now = self._clock()
+        answer = await self._fetch(self._start(now))
+        if abs(answer.time - now) > MAX_CLOCK_DIFFERENCE:
+            answer = await self._fetch(self._start(answer.time))
+        _, self._next = self._page_in(answer)
+
+    def _start(self, now: float) -> URL:
+        """Return the address of the events since shortly before `now`, in Unix seconds."""
         query = {
-            "since": since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "since": _timestamp(now - OVERLAP_SECONDS),
             "sortOrder": "ASCENDING",
             "filter": FILTER,
             "limit": str(self._page_size),
         }
-        _, self._next = await self._page(address(self._api, query))
+        return address(self._api, query)
 
     def resume(self, position: bytes) -> None:
         """Continue at a link, unless it is unusable or has another filter."""
@@ -124,7 +145,7 @@ class SystemLog:
             raise Gone("events: the position is unknown")
         link, ids, is_all = self._next, dict[str, None](), False
         for _ in range(MAX_PAGES):
-            events, link = await self._page(link)
+            events, link = self._page_in(await self._fetch(link))
             affected = affected_by(events)
             ids |= dict.fromkeys(affected.ids)
             is_all |= affected.is_all
@@ -133,16 +154,19 @@ class SystemLog:
         self._next = link
         return AffectedUsers(tuple(ids), is_all or bool(events))
 
-    async def _page(self, url: URL) -> tuple[list[dict[str, Any]], URL]:
-        body, link = await self._fetch(url)
-        events = items_of(body, "events")
-        if link is None:
+    def _page_in(self, answer: LogAnswer) -> tuple[list[dict[str, Any]], URL]:
+        events = items_of(answer.body, "events")
+        if answer.link is None:
             raise RequestFault("events: the server sent no link to further events")
-        return events, self._checked(link)
+        return events, self._checked(answer.link)
 
     def _checked(self, link: object) -> URL:
         start = URL(self._api, encoded=True)
         return next_page(link, start, start.raw_path, "events")
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def affected_by(events: Iterable[Mapping[str, Any]]) -> AffectedUsers:
