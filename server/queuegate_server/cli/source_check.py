@@ -26,6 +26,7 @@ from queuegate_server.identity.resolver import (
 )
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.rest.options import RestOptions
+from queuegate_server.identity.rest.resolver import RestResolver
 from queuegate_server.settings.load import SettingsError, load_settings
 
 FOLLOW_SECONDS: Final = 30.0
@@ -138,7 +139,10 @@ async def _check(name: str, configured: ConfiguredResolver, user: str) -> bool |
     try:
         if not isinstance(options, LdapOptions):
             outcome = await guarded.resolve(user)
-            show_outcome(outcome)
+            notes: Collection[str] = ()
+            if isinstance(outcome, KnownUser) and isinstance(resolver, RestResolver):
+                notes = await resolver.notes()
+            show_outcome(outcome, notes)
             found = None if isinstance(outcome, LookupFailure) else isinstance(outcome, KnownUser)
         return found if changes is None or await _can_follow(changes) else None
     finally:

@@ -97,6 +97,33 @@ def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
     assert "users may edit their own unixName" in output
 
 
+@pytest.mark.parametrize(
+    ("settings", "notes"),
+    [
+        ({"cachePolicy": "DEFAULT"}, ("whose cache policy is DEFAULT", "without a bound")),
+        ({}, ("whose cache policy is DEFAULT", "set the policy to MAX_LIFESPAN or NO_CACHE")),
+        ({"cachePolicy": "MAX_LIFESPAN"}, ("whose cache policy is MAX_LIFESPAN", "without")),
+        ({"cachePolicy": "MAX_LIFESPAN", "maxLifespan": "90000"}, ("for up to 90 s (cache",)),
+        ({"cachePolicy": "NO_CACHE"}, ("does not cache its users (cache policy NO_CACHE)",)),
+        ({"cachePolicy": "EVICT_DAILY"}, ("for up to a day",)),
+        ({"cachePolicy": "EVICT_WEEKLY"}, ("for up to a week",)),
+        (None, ("not shown: federation: HTTP 403", "check that its cache policy", "view-realm")),
+    ],
+    ids=str,
+)
+def test_a_user_of_a_federation(
+    config: Path, realm: FakeRealm, settings: dict[str, str] | None, notes: tuple[str, ...]
+) -> None:
+    realm.users["alice"].federation = "ldap-1"
+    realm.federations = None if settings is None else {"ldap-1": settings}
+    status, output = run(config, "corp", "alice")
+    assert status == 0, output
+    assert "FAIL" not in output
+    for note in (*notes, "  note: the user comes from"):
+        assert note in output
+    assert "federation" not in run(config, "corp", "carol")[1]
+
+
 def test_an_unknown_user(config: Path) -> None:
     status, output = run(config, "corp", "nobody")
     assert status == 1

@@ -1,12 +1,17 @@
 """A hostile identity provider takes the service from nobody who does not need it."""
 
 import functools
+import itertools
 import json
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+import queuegate
 from tests.resilience.invariants import Record
 from tests.resilience.isolation.new_users import POLICY, ask_about_new_users
 from tests.resilience.isolation.promise import Observation, expect_isolation, observed
@@ -52,7 +57,36 @@ def long_groups(first: int, most: int) -> list[Any]:
     ]
 
 
+class Endless:
+    """Bytes without an end, after others."""
+
+    def __init__(self, text: bytes, before: bytes = b"") -> None:
+        self._before = before
+        self._block = text * (64 * 1024 // len(text) + 1)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._before
+        yield from itertools.repeat(self._block)
+
+
+def endless(text: bytes, before: bytes = b"") -> Answer:
+    """Return bytes without an end, instead of an answer to each look-up of a user."""
+    raw = Endless(text, before)
+    return lambda request: Reply(raw=raw) if request.path.startswith(API) else None
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+EMPTY = OK + b"Content-Length: 2\r\n\r\n[]"
+
 ANSWERS: dict[str, Answer] = {
+    "endless 100 Continue": endless(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "endless 103 Early Hints": endless(b"HTTP/1.1 103 x\r\nLink: </a>\r\n\r\n"),
+    "one-byte chunks without an end": endless(b"1\r\nx\r\n", CHUNKED),
+    "extensions of chunks without an end": endless(b"1;a=b;c=d\r\nx\r\n", CHUNKED),
+    "a body without an end": endless(b"x", OK + b"\r\n"),
+    "headers without an end": endless(b"A: b\r\n", OK),
+    "answers without an end": endless(EMPTY),
     "lists": always(b"[" + b"[]," * 690_000 + b"[]]"),
     "as many lists as are allowed": always(b"[" + b"[]," * (MAX_VALUES // 2) + b"[]]"),
     "as many nested lists as are allowed": always(b"[" + b"[[[]]]," * (MAX_VALUES // 4) + b"[]]"),
@@ -73,9 +107,20 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
+NEWCOMERS = 40
+"""How many new users ask one after the other beside a flood."""
+LOOKUP_TIMEOUT = 5.0
+"""How long a look-up may take by default, in seconds."""
+MAX_WAIT = 4 * LOOKUP_TIMEOUT
+"""However busy the machine is, an answer that takes longer does not come from a bounded look-up."""
+
+
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[RestApi]:
-    with running_api(FakeRealm().answer) as api:
+    realm = FakeRealm()
+    for name in range(len(ANSWERS) * NEWCOMERS):
+        realm.join(f"honest{name}", ("data",))
+    with running_api(realm.answer) as api:
         yield api
 
 
@@ -121,3 +166,40 @@ def test_a_hostile_provider(
         hostile.fault = lambda _: None
 
     expect_isolation(beside_provider, record, flood)
+
+
+@pytest.mark.parametrize("number", range(len(ANSWERS)), ids=ANSWERS)
+def test_new_users_of_a_hostile_provider(
+    hostile: RestApi, beside_provider: Observation, record: Record, number: int
+) -> None:
+    """They wait for the same source as the flood, but never longer than for a look-up."""
+    answer = list(ANSWERS.values())[number]
+
+    def fault(request: Request) -> Reply | None:
+        name = request.query.get("username", request.path)
+        return None if "honest" in name else answer(request)
+
+    hostile.fault = fault
+    latencies, outcomes = list[float](), Counter[str]()
+    with (
+        ThreadPoolExecutor(1) as pool,
+        queuegate.Client(
+            beside_provider.server.address, timeout=MAX_WAIT, retry=queuegate.Retry(attempts=1)
+        ) as client,
+    ):
+        flood = pool.submit(ask_about_new_users, beside_provider.server.address)
+        for newcomer in range(NEWCOMERS):
+            if flood.done():
+                break
+            start = time.monotonic()
+            try:
+                decision = client.check(f"honest{number * NEWCOMERS + newcomer}", "root.team")
+                outcomes["wrong" if decision.allowed else "answered"] += 1
+            except queuegate.QueuegateError as error:
+                outcomes[type(error).__name__] += 1
+            latencies.append(time.monotonic() - start)
+        flood.result()
+    hostile.fault = lambda _: None
+    record("new users", f"longest wait {max(latencies):.2f} s, {dict(outcomes)}")
+    assert outcomes["wrong"] == 0
+    assert max(latencies) < MAX_WAIT

@@ -32,6 +32,8 @@ class User:
     attributes: dict[str, list[str]] = field(default_factory=dict)
     key: str = ""
     """The id; by default, one that contains the name."""
+    federation: str = ""
+    """The id of the federation that the user comes from."""
 
 
 @dataclass
@@ -54,6 +56,8 @@ class FakeRealm:
     """Whether admin events are recorded."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """The oldest first."""
+    federations: dict[str, dict[str, str]] | None = field(default_factory=dict)
+    """The settings of federations, by their ids; None if the client may not read them."""
     escapes: bool = False
     """Whether slashes in names are escaped in paths."""
 
@@ -105,6 +109,11 @@ class FakeRealm:
                 return Reply(200, {"eventsEnabled": False, "adminEventsEnabled": self.records})
             case ["users", "profile"]:
                 return Reply(200, self.profile)
+            case ["components", _] if self.federations is None:
+                return Reply(403, {"error": "HTTP 403 Forbidden"})
+            case ["components", key] if self.federations is not None and key in self.federations:
+                config = {name: [value] for name, value in self.federations[key].items()}
+                return Reply(200, {"id": key, "name": "ldap", "config": config})
             case ["users", key] if (name := self._name_of(key)) is not None:
                 return Reply(200, self._user(name))
         return None
@@ -161,6 +170,7 @@ class FakeRealm:
             "enabled": user.enabled,
             **({"email": user.email} if user.email else {}),
             "emailVerified": user.verified,
+            **({"federationLink": user.federation} if user.federation else {}),
             **({"attributes": user.attributes} if user.attributes else {}),
         }
 

@@ -6,7 +6,7 @@ All resolvers that ask one need the settings and files at the top.
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -58,6 +58,8 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: int | None = None
     """End the connection after as many bytes of the body."""
+    raw: Iterable[bytes] | None = None
+    """Send this instead of everything else, and end the connection."""
     hangs: bool = False
     """Send nothing until the server stops."""
 
@@ -120,6 +122,11 @@ def running_api(answer: Answer, ca: trustme.CA | None = None, port: int = 0) -> 
             if reply.hangs:
                 api.stopped.wait(60)
                 self.close_connection = True
+                return
+            if reply.raw is not None:
+                self.close_connection = True
+                for piece in reply.raw:
+                    self.connection.sendall(piece)
                 return
             content = reply.content
             headers = {

@@ -127,6 +127,7 @@ class RestClient:
         *,
         right: str = "",
         quota: str = "",
+        is_optional: bool = False,
     ) -> tuple[Any, Mapping[str, str]]:
         """Return the JSON at an address, and the answer's headers. Raises RequestFault.
 
@@ -139,11 +140,12 @@ class RestClient:
             right: The right that the request needs, for messages.
             quota: Which of the provider's limits the request counts towards. A pause that the
                 provider asks for applies to requests of the same quota.
+            is_optional: Whether a failure is nothing that an administrator must mend.
         """
         for is_last in (False, True):
             self._check_pause(quota)
             header = await credentials.header()
-            with self._timed(what) as step:
+            with self._timed(what, is_optional=is_optional) as step:
                 answer = await self._send(
                     what,
                     "GET",
@@ -218,14 +220,17 @@ class RestClient:
             raise self._connection_fault(what, error) from None
 
     @contextlib.contextmanager
-    def _timed(self, name: str) -> Iterator[RequestStep]:
+    def _timed(self, name: str, *, is_optional: bool = False) -> Iterator[RequestStep]:
         """Time a request, and report it even if it fails or is cancelled."""
         step = RequestStep(name)
         start = time.perf_counter()
         try:
             yield step
         except RequestFault as fault:
-            step.fault, step.advice = fault.detail, fault.advice
+            if is_optional:
+                step.detail = f"not shown: {fault.detail}"
+            else:
+                step.fault, step.advice = fault.detail, fault.advice
             step.is_throttled = isinstance(fault, Throttled)
             raise
         except BaseException as error:

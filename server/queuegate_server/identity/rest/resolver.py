@@ -58,6 +58,10 @@ class Provider(ABC):
     async def follow(self, sink: ChangeSink) -> None:
         """Follow the provider's changes until cancelled. Raises CannotFollow."""
 
+    async def notes(self) -> Collection[str]:
+        """Return what an administrator should know about the user who was looked up last."""
+        return ()
+
     async def users(self, limit: int) -> Collection[str]:
         """Return all users, as callers know them. Raises CannotListUsers if over `limit`."""
         names: dict[str, None] = {}
@@ -142,6 +146,12 @@ class RestResolver(ABC, Generic[O]):
                 # Requests of lookups differ only in names and ids, so one of these is at fault.
                 source_works=isinstance(fault, UnusableData | BadRequest),
             )
+
+    async def notes(self) -> Collection[str]:
+        """Return what an administrator should know about the user who was looked up last, for
+        `source-check`.
+        """
+        return () if self._provider is None else await self._provider.notes()
 
     async def members(self, listing: MemberListing) -> None:
         """List group members. May raise ListingLimit."""

@@ -15,6 +15,10 @@ from queuegate_server.identity.long_work import in_steps
 from queuegate_server.identity.members import SEVERAL_GROUPS, MemberListing
 from queuegate_server.identity.resolver import ChangeSink, KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.keycloak.admin_events import TYPES, AdminEvents
+from queuegate_server.identity.resolvers.keycloak.federation import (
+    federation_note,
+    federation_of,
+)
 from queuegate_server.identity.resolvers.keycloak.options import KeycloakOptions
 from queuegate_server.identity.resolvers.keycloak.paths import (
     ambiguous_path,
@@ -74,6 +78,8 @@ class Realm(Provider):
         self._shows_users_until = -math.inf
         self._protects_names_until = -math.inf
         self._names = UserNames(options)
+        self._federation: str | None = None
+        """The ID of the federation of the user who was looked up last, for `notes`."""
 
     async def look_up(self, name: str) -> Outcome:
         """Look up a user by the provider's name."""
@@ -89,12 +95,24 @@ class Realm(Provider):
             return DISABLED
         if self._options.user_name == "email" and user.get("emailVerified") is not True:
             return UNVERIFIED
+        self._federation = federation_of(user)
         key = text_field(user, "id", "user")
         self.former_names.note(key, name)
         try:
             return KnownUser(await self._groups_of(key))
         except NotFound:
             return ABSENT  # deleted since the first request
+
+    async def notes(self) -> Collection[str]:
+        """Return what an administrator should know about the user who was looked up last."""
+        if self._federation is None:
+            return ()
+        url = URL(f"{self._api}/components/{segment(self._federation)}", encoded=True)
+        try:
+            body, _ = await self._client.get("federation", url, self.credentials, is_optional=True)
+        except RequestFault:
+            body = None
+        return (federation_note(body if isinstance(body, dict) else None),)
 
     async def members(self, listing: MemberListing) -> None:
         """List group members, with those of the groups below if `parents` is set."""

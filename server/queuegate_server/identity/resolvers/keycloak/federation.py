@@ -1,0 +1,65 @@
+"""How old the groups of a federated user may be when Keycloak answers with them.
+
+Keycloak caches users of a user federation, such as an LDAP directory, by the federation's cache
+policy, and records no admin event when the directory changes, or when it synchronizes by itself.
+The settings are described in Keycloak's Server Administration Guide, "User Storage Federation".
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_LIFESPAN: Final = "MAX_LIFESPAN"
+_BOUNDED: Final[Mapping[str, str]] = {
+    "NO_CACHE": "does not cache its users",
+    "EVICT_DAILY": "caches its users for up to a day",
+    "EVICT_WEEKLY": "caches its users for up to a week",
+}
+"""What Keycloak does, by the cache policy."""
+
+
+def federation_of(user: Mapping[str, Any]) -> str | None:
+    """Return the ID of the federation that a user comes from; None for a user of the realm."""
+    link = user.get("federationLink")
+    if isinstance(link, str) and link:
+        return link
+    kind, _, rest = str(user.get("id")).partition(":")
+    return rest.partition(":")[0] or None if kind == "f" else None
+
+
+def federation_note(component: Mapping[str, Any] | None) -> str:
+    """Return a note for an administrator about a federated user.
+
+    Args:
+        component: The federation's settings, as the API returns them; None if the client may not
+            read them.
+    """
+    if component is None:
+        return (
+            "the user comes from a user federation: check that its cache policy is NO_CACHE or "
+            f"{_LIFESPAN}, because with DEFAULT Keycloak answers with old groups without a bound "
+            "(with the role view-realm of realm-management, source-check reads the policy)"
+        )
+    name = str(component.get("name"))[:200]
+    policy = _setting(component, "cachePolicy") or "DEFAULT"
+    lifespan = _setting(component, "maxLifespan")
+    if policy == _LIFESPAN and lifespan.isdecimal():
+        does = f"caches its users for up to {int(lifespan[:15]) / 1000:g} s"
+    elif policy in _BOUNDED:
+        does = _BOUNDED[policy]
+    else:
+        return (
+            f"the user comes from the user federation {name!r}, whose cache policy is "
+            f"{policy[:40]}: Keycloak answers with groups that its directory took away, and with "
+            f"deleted users, without a bound (set the policy to {_LIFESPAN} or NO_CACHE)"
+        )
+    return (
+        f"the user comes from the user federation {name!r}: Keycloak {does} (cache policy "
+        f"{policy}), and queuegate then keeps their groups for positive_ttl"
+    )
+
+
+def _setting(component: Mapping[str, Any], key: str) -> str:
+    """Return a setting of a component, of which Keycloak stores a list of values."""
+    config = component.get("config")
+    values = config.get(key) if isinstance(config, dict) else None
+    return str(values[0]) if isinstance(values, list) and values else ""
