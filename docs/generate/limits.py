@@ -28,7 +28,7 @@ from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import members
 from queuegate_server.identity.resolvers.ldap import fields, filters, options
 from queuegate_server.identity.rest import answers, paging
-from queuegate_server.identity.rest import connections as connections_to_providers
+from queuegate_server.identity.rest import connections as providers
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.policystore import parsing, proposal
 from queuegate_server.rpc import (
@@ -114,9 +114,9 @@ def _answers() -> list[tuple[str, str]]:
         ("Values in an answer", _count(answers.MAX_VALUES)),
         (
             "Headers of an answer, informational answers before it, and framing of chunks",
-            _size(connections_to_providers.MAX_OVERHEAD_BYTES),
+            f"{_size(providers.MAX_OVERHEAD_BYTES)}, and 1/{providers.FRAMING_SHARE} of the body",
         ),
-        ("Informational answers", _count(connections_to_providers.MAX_INFORMATIONAL)),
+        ("Informational answers", _count(providers.MAX_INFORMATIONAL)),
         ("Pages of a list", _count(paging.MAX_PAGES)),
     ]
 

@@ -1,6 +1,8 @@
 """A real Keycloak whose users come from a real LDAP directory: what bounds the age of groups."""
 
-from collections.abc import Callable, Iterator
+import http
+import urllib.error
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolv
 from tests.e2e.sources import realms
 from tests.e2e.sources.conftest import Build
 from tests.support.change_sink import Sink, following
+from tests.support.eventually import eventually
 from tests.support.maven import BUILD_SECONDS
 from tests.support.servers.keycloak import Keycloak
 from tests.support.servers.ldap_entries import change, delete, entry
@@ -105,10 +108,20 @@ class Federation:
 
     def set(self, **settings: str) -> None:
         """Change settings, which makes Keycloak forget its users."""
+        eventually(lambda: self._has_set(settings), expected=True)
+
+    def _has_set(self, settings: Mapping[str, str]) -> bool:
+        """Change settings; return whether no synchronization changed them at the same time."""
         path = f"{API}/components/{self.key}"
         component = self._keycloak.admin("GET", path)
         component["config"].update({name: [value] for name, value in settings.items()})
-        self._keycloak.admin("PUT", path, component)
+        try:
+            self._keycloak.admin("PUT", path, component)
+        except urllib.error.HTTPError as error:
+            if error.code != http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return False
+        return True
 
     def take_out(self, name: str) -> None:
         """Remove a user from the group, in the directory."""

@@ -104,6 +104,8 @@ def test_a_user_by_attribute(config: Path, realm: FakeRealm) -> None:
         ({}, ("whose cache policy is DEFAULT", "set the policy to MAX_LIFESPAN or NO_CACHE")),
         ({"cachePolicy": "MAX_LIFESPAN"}, ("whose cache policy is MAX_LIFESPAN", "without")),
         ({"cachePolicy": "MAX_LIFESPAN", "maxLifespan": "90000"}, ("for up to 90 s (cache",)),
+        ({"fullSyncPeriod": "600"}, ("next full synchronization, every 600 s (cache policy DEFA",)),
+        ({"fullSyncPeriod": "-1"}, ("without a bound",)),
         ({"cachePolicy": "NO_CACHE"}, ("does not cache its users (cache policy NO_CACHE)",)),
         ({"cachePolicy": "EVICT_DAILY"}, ("for up to a day",)),
         ({"cachePolicy": "EVICT_WEEKLY"}, ("for up to a week",)),

@@ -17,13 +17,15 @@ from aiohttp.streams import StreamReader
 
 from queuegate_server.identity.long_work import FREE_SECONDS, PACER
 
-MAX_OVERHEAD_BYTES: Final = 128 * 1024
-"""The maximum size of an answer without its body: headers, informational answers, and the framing
-of chunks. 2 MiB in chunks of 128 bytes have as much."""
+MAX_OVERHEAD_BYTES: Final = 32 * 1024
+"""The maximum size of an answer besides its body: headers, informational answers, and the framing
+of chunks. The framing may have a share of the body more."""
+FRAMING_SHARE: Final = 8
+"""The framing may be this many times smaller than the body: chunks of 60 bytes are."""
 MAX_INFORMATIONAL: Final = 16
 """The maximum number of informational answers before an answer."""
-_PIECE_BYTES: Final = 4096
-"""The most that is parsed at once. One-byte chunks of this size take a millisecond."""
+_PIECE_BYTES: Final = 2048
+"""The most that is parsed at once. As one-byte chunks, it takes a millisecond."""
 
 
 class ExcessiveAnswer(aiohttp.ClientError):
@@ -139,8 +141,8 @@ class _PacedHandler(ResponseHandler):
             self._end()
 
     def _check_size(self) -> None:
-        overhead = self._received - (0 if self._body is None else self._body.total_bytes)
-        if overhead > MAX_OVERHEAD_BYTES:
+        body = 0 if self._body is None else self._body.total_bytes
+        if self._received - body > MAX_OVERHEAD_BYTES + body // FRAMING_SHARE:
             self._give_up(
                 f"an answer has more than {MAX_OVERHEAD_BYTES // 1024} KiB besides its body"
             )

@@ -41,11 +41,13 @@ def federation_note(component: Mapping[str, Any] | None) -> str:
         )
     name = str(component.get("name"))[:200]
     policy = _setting(component, "cachePolicy") or "DEFAULT"
-    lifespan = _setting(component, "maxLifespan")
+    lifespan, period = _setting(component, "maxLifespan"), _setting(component, "fullSyncPeriod")
     if policy == _LIFESPAN and lifespan.isdecimal():
         does = f"caches its users for up to {int(lifespan[:15]) / 1000:g} s"
     elif policy in _BOUNDED:
         does = _BOUNDED[policy]
+    elif period.isdecimal():  # -1: never
+        does = f"caches its users until the next full synchronization, every {period[:15]} s"
     else:
         return (
             f"the user comes from the user federation {name!r}, whose cache policy is "
