@@ -14,7 +14,6 @@ from queuegate_server.admission.queues.listed_kinds import (
     REVISIONS,
     TEMPLATES,
     ListedKinds,
-    in_status,
 )
 from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.places import build_places
@@ -63,12 +62,7 @@ def generate_chart() -> str:
         schedulers[name] = {
             "keys": sorted(keys[True]),
             "certainKinds": sorted(keys[False]),
-            "fields": [
-                {"resource": f"{kind[0]}/{RESOURCES[kind]}", "member": member}
-                for kind, member in sorted(
-                    {(each.kind, each.path[0]) for each in fields if not in_status(each)}
-                )
-            ],
+            "resources": sorted({f"{each.kind[0]}/{RESOURCES[each.kind]}" for each in fields}),
             "statusChanges": [
                 conditions.status_changes(resource, path)
                 for resource, path in ListedKinds(places).statuses
@@ -89,7 +83,7 @@ def generate_chart() -> str:
         "isKind": conditions.is_kind(["KINDS"]),
         "objectChanges": conditions.keys_change(["KEYS"], conditions.METADATA),
         "templateChanges": conditions.templates_change(["KEYS"]),
-        "memberChanges": conditions.member_changes("MEMBER"),
+        "contentChanges": conditions.CONTENT_CHANGES,
         "revisionCreated": conditions.REVISION_CREATED,
         "unqueuedCreated": conditions.UNQUEUED_CREATED,
     }

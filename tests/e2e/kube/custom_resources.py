@@ -16,6 +16,9 @@ class Resource(NamedTuple):
     plural: str
     version: str = "v1"
     is_namespaced: bool = True
+    has_status: bool = True
+    """Whether the status is a subresource. If not, everybody who may change the object may change
+    its status."""
 
 
 RESOURCES: Sequence[Resource] = (
@@ -28,7 +31,7 @@ RESOURCES: Sequence[Resource] = (
     Resource("flow.volcano.sh", "JobFlow", "jobflows", "v1alpha1"),
     Resource("flow.volcano.sh", "JobTemplate", "jobtemplates", "v1alpha1"),
     Resource("training.volcano.sh", "HyperJob", "hyperjobs", "v1alpha1"),
-    Resource("scheduling.volcano.sh", "PodGroup", "podgroups", "v1beta1"),
+    Resource("scheduling.volcano.sh", "PodGroup", "podgroups", "v1beta1", has_status=False),
     Resource("scheduling.volcano.sh", "Queue", "queues", "v1beta1", is_namespaced=False),
     Resource("scheduling.run.ai", "PodGroup", "podgroups", "v2alpha2"),
     Resource("scheduling.run.ai", "Queue", "queues", "v2", is_namespaced=False),
@@ -65,7 +68,28 @@ RESOURCES: Sequence[Resource] = (
         is_namespaced=False,
     ),
     Resource("workload.codeflare.dev", "AppWrapper", "appwrappers", "v1beta2"),
-    Resource("argoproj.io", "Workflow", "workflows", "v1alpha1"),
+    Resource("argoproj.io", "Workflow", "workflows", "v1alpha1", has_status=False),
+    Resource("argoproj.io", "CronWorkflow", "cronworkflows", "v1alpha1", has_status=False),
+    Resource("flink.apache.org", "FlinkDeployment", "flinkdeployments", "v1beta1"),
+    Resource(
+        "flink.apache.org", "FlinkBlueGreenDeployment", "flinkbluegreendeployments", "v1beta1"
+    ),
+    Resource("argoproj.io", "Rollout", "rollouts", "v1alpha1"),
+    Resource("grove.io", "PodClique", "podcliques", "v1alpha1"),
+    Resource("grove.io", "PodCliqueSet", "podcliquesets", "v1alpha1"),
+    Resource("keda.sh", "ScaledJob", "scaledjobs", "v1alpha1"),
+    Resource("agents.x-k8s.io", "Sandbox", "sandboxes", "v1alpha1"),
+    Resource("extensions.agents.x-k8s.io", "SandboxClaim", "sandboxclaims", "v1alpha1"),
+    Resource(
+        *("extensions.agents.x-k8s.io", "SandboxTemplate", "sandboxtemplates", "v1alpha1"),
+        has_status=False,
+    ),
+    Resource("tekton.dev", "PipelineRun", "pipelineruns"),
+    Resource("serving.knative.dev", "Service", "services"),
+    Resource("serving.kserve.io", "InferenceService", "inferenceservices", "v1beta1"),
+    Resource("kubernetes.dask.org", "DaskCluster", "daskclusters", has_status=False),
+    Resource("kubeflow.org", "Experiment", "experiments", "v1beta1"),
+    Resource("kubeflow.org", "Notebook", "notebooks"),
     Resource("batch.example.com", "TrainingRun", "trainingruns"),
     Resource("unread.example.com", "Widget", "widgets"),
 )
@@ -101,7 +125,7 @@ def _definition(resource: Resource) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": anything},
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}} if resource.has_status else {},
                 }
             ],
         },

@@ -157,9 +157,9 @@ def _limit_queues(found: Iterable[QueueName]) -> None:
         raise TooComplex(f"the object names more than {MAX_QUEUES} queues")
 
 
-def _identity(found: QueueName) -> tuple[str, str, str]:
+def _identity(found: QueueName) -> tuple[str, str, str, str]:
     """Return what makes a name the same as one in the old object. Items of lists may move."""
-    return found.scheduler, _INDEX.sub("[]", found.where), found.name
+    return found.scheduler, _INDEX.sub("[]", found.where), found.name, found.text
 
 
 def _without_queue(

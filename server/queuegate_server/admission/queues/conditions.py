@@ -44,6 +44,14 @@ UNQUEUED_CREATED: Final = (
     '&& !(request.resource.resource in ["bindings", "namespaces"])'
 )
 """An object that may need a queue, although it names none, is created."""
+CONTENT_CHANGES: Final = (
+    "(oldObject == null\n"
+    "|| [object, oldObject].exists(either, either.exists(member,\n"
+    '!(member == "metadata" || member == "status" && has(request.subResource))\n'
+    "&& object[?member] != oldObject[?member])))"
+)
+"""A member of an object, except its metadata, changes. Its status counts unless it has a
+subresource of its own: some operators, such as Argo's, take templates of pods from the status."""
 
 
 def requester(settings: QueueChecks) -> list[Condition]:
@@ -87,10 +95,9 @@ def listed_names_change(settings: QueueChecks, places: Places, kinds: ListedKind
             keys_change(keys, METADATA),
             templates_change(keys),
         ]
-    members = "\n|| ".join(map(member_changes, kinds.members))
     searched = f"({is_resource(_joined(kinds.searched))}{_or_own(kinds)})"
     alternatives += [
-        f"{searched}\n&& (oldObject == null\n|| {members})",
+        f"{searched}\n&& {CONTENT_CHANGES}",
         *(status_changes(resource, path) for resource, path in kinds.statuses),
         REVISION_CREATED,
     ]
@@ -142,12 +149,6 @@ def keys_change(keys: Sequence[str], metadata: Sequence[str]) -> str:
 def templates_change(keys: Sequence[str]) -> str:
     """Return the expression that a key in a template of a built-in kind has another value."""
     return f"{is_resource(_joined(POD_RESOURCES))}\n&& {keys_change(keys, TEMPLATES)}"
-
-
-def member_changes(member: str) -> str:
-    """Return the expression that a top-level member of an object changes."""
-    name = json.dumps(member)
-    return f"object[?{name}] != oldObject[?{name}]"
 
 
 def status_changes(resource: Resource, path: Sequence[str]) -> str:

@@ -31,12 +31,28 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("", "Pod"): "pods",
     ("", "PodTemplate"): "podtemplates",
     ("", "ReplicationController"): "replicationcontrollers",
+    ("agents.x-k8s.io", "Sandbox"): "sandboxes",
+    ("amlarc.azureml.com", "AmlJob"): "amljobs",
     ("apps", "DaemonSet"): "daemonsets",
     ("apps", "Deployment"): "deployments",
     ("apps", "ReplicaSet"): "replicasets",
     ("apps", "StatefulSet"): "statefulsets",
+    ("apps.kruise.io", "AdvancedCronJob"): "advancedcronjobs",
+    ("apps.kruise.io", "BroadcastJob"): "broadcastjobs",
+    ("apps.kruise.io", "CloneSet"): "clonesets",
+    ("apps.kruise.io", "DaemonSet"): "daemonsets",
+    ("apps.kruise.io", "StatefulSet"): "statefulsets",
+    ("apps.kruise.io", "UnitedDeployment"): "uniteddeployments",
+    ("apps.openshift.io", "DeploymentConfig"): "deploymentconfigs",
+    ("argoproj.io", "AnalysisRun"): "analysisruns",
+    ("argoproj.io", "AnalysisTemplate"): "analysistemplates",
+    ("argoproj.io", "ClusterAnalysisTemplate"): "clusteranalysistemplates",
     ("argoproj.io", "ClusterWorkflowTemplate"): "clusterworkflowtemplates",
     ("argoproj.io", "CronWorkflow"): "cronworkflows",
+    ("argoproj.io", "EventSource"): "eventsources",
+    ("argoproj.io", "Experiment"): "experiments",
+    ("argoproj.io", "Rollout"): "rollouts",
+    ("argoproj.io", "Sensor"): "sensors",
     ("argoproj.io", "Workflow"): "workflows",
     ("argoproj.io", "WorkflowEventBinding"): "workfloweventbindings",
     ("argoproj.io", "WorkflowTemplate"): "workflowtemplates",
@@ -44,56 +60,109 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("batch", "Job"): "jobs",
     ("batch.volcano.sh", "CronJob"): "cronjobs",
     ("batch.volcano.sh", "Job"): "jobs",
+    ("egx.nvidia.io", "SPOTRequest"): "spotrequests",
+    ("extensions.agents.x-k8s.io", "SandboxClaim"): "sandboxclaims",
+    ("extensions.agents.x-k8s.io", "SandboxTemplate"): "sandboxtemplates",
     ("flink.apache.org", "FlinkBlueGreenDeployment"): "flinkbluegreendeployments",
     ("flink.apache.org", "FlinkDeployment"): "flinkdeployments",
     ("flow.volcano.sh", "JobFlow"): "jobflows",
     ("flow.volcano.sh", "JobTemplate"): "jobtemplates",
+    ("grove.io", "PodClique"): "podcliques",
+    ("grove.io", "PodCliqueSet"): "podcliquesets",
+    ("grove.io", "PodGangSet"): "podgangsets",
     ("jobset.x-k8s.io", "JobSet"): "jobsets",
+    ("keda.sh", "ScaledJob"): "scaledjobs",
+    ("kubeflow.org", "Experiment"): "experiments",
     ("kubeflow.org", "JAXJob"): "jaxjobs",
     ("kubeflow.org", "MPIJob"): "mpijobs",
     ("kubeflow.org", "MXJob"): "mxjobs",
+    ("kubeflow.org", "Notebook"): "notebooks",
     ("kubeflow.org", "PaddleJob"): "paddlejobs",
+    ("kubeflow.org", "PodDefault"): "poddefaults",
     ("kubeflow.org", "PyTorchJob"): "pytorchjobs",
+    ("kubeflow.org", "ScheduledWorkflow"): "scheduledworkflows",
     ("kubeflow.org", "TFJob"): "tfjobs",
+    ("kubeflow.org", "Trial"): "trials",
     ("kubeflow.org", "XGBoostJob"): "xgboostjobs",
+    ("kubernetes.dask.org", "DaskCluster"): "daskclusters",
+    ("kubernetes.dask.org", "DaskJob"): "daskjobs",
+    ("kubernetes.dask.org", "DaskWorkerGroup"): "daskworkergroups",
+    ("kubevirt.io", "VirtualMachine"): "virtualmachines",
+    ("kubevirt.io", "VirtualMachineInstance"): "virtualmachineinstances",
+    ("kubevirt.io", "VirtualMachineInstanceReplicaSet"): "virtualmachineinstancereplicasets",
     ("kueue.x-k8s.io", "ClusterQueue"): "clusterqueues",
     ("kueue.x-k8s.io", "Cohort"): "cohorts",
     ("kueue.x-k8s.io", "LocalQueue"): "localqueues",
     ("kueue.x-k8s.io", "Workload"): "workloads",
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkersets",
+    ("machinelearning.seldon.io", "SeldonDeployment"): "seldondeployments",
+    ("nvidia.com", "DynamoComponentDeployment"): "dynamocomponentdeployments",
+    ("nvidia.com", "DynamoGraphDeployment"): "dynamographdeployments",
     ("quota.koordinator.sh", "ElasticQuotaProfile"): "elasticquotaprofiles",
     ("ray.io", "RayCluster"): "rayclusters",
     ("ray.io", "RayCronJob"): "raycronjobs",
     ("ray.io", "RayJob"): "rayjobs",
     ("ray.io", "RayService"): "rayservices",
+    ("run.ai", "DistributedInferenceWorkload"): "distributedinferenceworkloads",
+    ("run.ai", "DistributedWorkload"): "distributedworkloads",
+    ("run.ai", "InferenceWorkload"): "inferenceworkloads",
+    ("run.ai", "InteractiveWorkload"): "interactiveworkloads",
+    ("run.ai", "RunaiJob"): "runaijobs",
+    ("run.ai", "TrainingWorkload"): "trainingworkloads",
     ("scheduling.koordinator.sh", "Reservation"): "reservations",
     ("scheduling.run.ai", "PodGroup"): "podgroups",
     ("scheduling.run.ai", "Queue"): "queues",
     ("scheduling.volcano.sh", "PodGroup"): "podgroups",
     ("scheduling.volcano.sh", "Queue"): "queues",
+    ("serving.knative.dev", "Configuration"): "configurations",
+    ("serving.knative.dev", "Revision"): "revisions",
+    ("serving.knative.dev", "Service"): "services",
+    ("serving.kserve.io", "ClusterServingRuntime"): "clusterservingruntimes",
+    ("serving.kserve.io", "InferenceGraph"): "inferencegraphs",
+    ("serving.kserve.io", "InferenceService"): "inferenceservices",
+    ("serving.kserve.io", "LLMInferenceService"): "llminferenceservices",
+    ("serving.kserve.io", "LLMInferenceServiceConfig"): "llminferenceserviceconfigs",
+    ("serving.kserve.io", "ServingRuntime"): "servingruntimes",
     ("spark.apache.org", "SparkApplication"): "sparkapplications",
     ("spark.apache.org", "SparkCluster"): "sparkclusters",
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"): "scheduledsparkapplications",
     ("sparkoperator.k8s.io", "SparkApplication"): "sparkapplications",
     ("sparkoperator.k8s.io", "SparkConnect"): "sparkconnects",
+    ("tekton.dev", "Pipeline"): "pipelines",
+    ("tekton.dev", "PipelineRun"): "pipelineruns",
+    ("tekton.dev", "Task"): "tasks",
+    ("tekton.dev", "TaskRun"): "taskruns",
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"): "clustertrainingruntimes",
     ("trainer.kubeflow.org", "TrainJob"): "trainjobs",
     ("trainer.kubeflow.org", "TrainingRuntime"): "trainingruntimes",
     ("training.volcano.sh", "HyperJob"): "hyperjobs",
     ("workload.codeflare.dev", "AppWrapper"): "appwrappers",
+    ("workspace.devfile.io", "DevWorkspace"): "devworkspaces",
 }
 """The resource of each kind in the places of the schedulers, and of each kind with templates."""
 
 TEMPLATE_KINDS: Final[Sequence[Kind]] = (
+    ("argoproj.io", "AnalysisTemplate"),
+    ("argoproj.io", "ClusterAnalysisTemplate"),
     ("argoproj.io", "ClusterWorkflowTemplate"),
+    ("argoproj.io", "EventSource"),
+    ("argoproj.io", "Sensor"),
     ("argoproj.io", "WorkflowEventBinding"),
     ("argoproj.io", "WorkflowTemplate"),
+    ("extensions.agents.x-k8s.io", "SandboxClaim"),
+    ("extensions.agents.x-k8s.io", "SandboxTemplate"),
+    ("kubeflow.org", "PodDefault"),
     ("scheduling.koordinator.sh", "Reservation"),
+    ("serving.kserve.io", "ClusterServingRuntime"),
+    ("serving.kserve.io", "LLMInferenceServiceConfig"),
+    ("serving.kserve.io", "ServingRuntime"),
+    ("tekton.dev", "Pipeline"),
+    ("tekton.dev", "Task"),
     ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
     ("trainer.kubeflow.org", "TrainingRuntime"),
 )
-"""Custom kinds with templates that become pods only if another object refers to them, or, in
-Koordinator's Reservation, that reserve resources for pods."""
+"""Custom kinds with templates, labels or annotations that become those of pods only if another
+object refers to them, or, in Koordinator's Reservation, that reserve resources for pods."""
 TEMPLATES: Final[Sequence[Resource]] = tuple(
     sorted(
         ((kind[0], RESOURCES[kind]) for kind in (*WORKLOAD_KINDS, *TEMPLATE_KINDS)), key="/".join
@@ -126,17 +195,13 @@ class ListedKinds:
         """The resources whose whole specification may name a queue, sorted."""
         self.own: list[Kind] = []
         """The kinds of custom places whose resources are unknown, sorted."""
-        self.members: list[str] = []
-        """The top-level members of objects that may name a queue."""
         self.statuses: list[tuple[Resource, tuple[str, ...]]] = []
         """Fields of a status that name a queue, sorted. They change far less often than others."""
         searched = set(TEMPLATES)
-        members = {"spec"}
         for kind, fields in places.fields.items():
             served = [each for each in fields if places.modes[each.scheduler] is not Mode.OFF]
             if not served:
                 continue
-            members.update(each.path[0] for each in served if not in_status(each))
             self.statuses += [
                 ((kind[0], RESOURCES[kind]), each.path) for each in served if in_status(each)
             ]
@@ -146,7 +211,6 @@ class ListedKinds:
                 self.own.append(kind)
         self.searched = sorted(searched, key="/".join)
         self.own.sort(key="/".join)
-        self.members = sorted(members)
         self.statuses.sort()
 
     @property

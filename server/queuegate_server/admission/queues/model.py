@@ -11,6 +11,23 @@ NOT_TEXT: Final = "{…}"
 """Stands for a map or a list in place of a name. No queue has this name."""
 EXPRESSION: Final = "{expression}"
 """Stands for a name that an expression will give. No queue has this name."""
+FETCHED: Final = "{fetched}"
+"""Stands for all names in a template that is read from elsewhere."""
+UNREADABLE: Final = "{unreadable}"
+"""Stands for all names in labels that cannot be parsed."""
+OPTIONS: Final = "{options}"
+"""Stands for all names in options of a command."""
+UNKNOWN_NAMES: Final[Mapping[str, str]] = {
+    EXPRESSION: "an expression gives the key or the value, so the queue cannot be checked: write"
+    " both as text",
+    FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"
+    " cannot be checked: write the pod's template, labels and annotations into the object",
+    UNREADABLE: "the labels or annotations cannot be read, so the queues among them cannot be"
+    " checked: write key:value,key:value, with at most 16384 characters",
+    OPTIONS: "spark-submit would read the text as an option, so the queues in it cannot be checked:"
+    " write the path of the application into mainApplicationFile, and options into sparkConf",
+}
+"""Why the names that each of these stands for cannot be checked, and the remedy."""
 
 
 class QueueName(NamedTuple):
@@ -31,6 +48,8 @@ class QueueName(NamedTuple):
     scheduler_field: str = ""
     """The position of a field that the object lacks, and that would say which scheduler reads the
     name; empty if none would."""
+    text: str = ""
+    """What the object contains in place of a name that is known only later; otherwise empty."""
 
 
 class RequiredCheck(NamedTuple):

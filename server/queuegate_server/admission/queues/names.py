@@ -10,7 +10,7 @@ from typing import Final
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate.policy.tree import Partition
 from queuegate.user_info import provided_queue
-from queuegate_server.admission.queues.model import EXPRESSION, QueueName
+from queuegate_server.admission.queues.model import UNKNOWN_NAMES, QueueName
 from queuegate_server.settings.admission import Schedulers
 
 YUNIKORN: Final = "yunikorn"
@@ -99,11 +99,8 @@ class QueueNames:
         Raises:
             InvalidQueueName: The name cannot be that of a queue.
         """
-        if found.name == EXPRESSION:
-            raise InvalidQueueName(
-                "an expression gives the key or the value, so the queue cannot be checked: write"
-                " both as text"
-            )
+        if found.name in UNKNOWN_NAMES:
+            raise InvalidQueueName(UNKNOWN_NAMES[found.name])
         if len(found.name) > MAX_NAME:
             raise _invalid(found.name, f"write at most {MAX_NAME} characters")
         if found.scheduler in FLAT:

@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
 from queuegate_server.admission.queues.names import FLAT, KUEUE, PLACES, YUNIKORN
+from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
 from queuegate_server.settings.admission import Mode, QueueChecks, Schedulers
 
 SUBMIT: Final = Access.SUBMIT
 ADMIN: Final = Access.ADMIN
-LABELS: Final = "labels"
-ANNOTATIONS: Final = "annotations"
 _BOTH: Final = frozenset({LABELS, ANNOTATIONS})
 _LABELS: Final = frozenset({LABELS})
 _ANNOTATIONS: Final = frozenset({ANNOTATIONS})
@@ -46,25 +45,49 @@ TRAINING_KINDS: Final[tuple[Kind, ...]] = tuple(
 """Kubeflow's kinds whose gangs Volcano schedules."""
 WORKLOAD_KINDS: Final[tuple[Kind, ...]] = (
     *TRAINING_KINDS,
-    ("argoproj.io", "CronWorkflow"),
-    ("argoproj.io", "Workflow"),
-    ("flink.apache.org", "FlinkBlueGreenDeployment"),
-    ("flink.apache.org", "FlinkDeployment"),
-    ("jobset.x-k8s.io", "JobSet"),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
-    ("ray.io", "RayCluster"),
-    ("ray.io", "RayCronJob"),
-    ("ray.io", "RayJob"),
-    ("ray.io", "RayService"),
-    ("spark.apache.org", "SparkApplication"),
-    ("spark.apache.org", "SparkCluster"),
-    ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
-    ("sparkoperator.k8s.io", "SparkApplication"),
-    ("sparkoperator.k8s.io", "SparkConnect"),
-    ("trainer.kubeflow.org", "TrainJob"),
-    ("workload.codeflare.dev", "AppWrapper"),
+    *(
+        (group, kind)
+        for group, kinds in (
+            ("agents.x-k8s.io", "Sandbox"),
+            ("amlarc.azureml.com", "AmlJob"),
+            (
+                "apps.kruise.io",
+                "AdvancedCronJob BroadcastJob CloneSet DaemonSet StatefulSet UnitedDeployment",
+            ),
+            ("apps.openshift.io", "DeploymentConfig"),
+            ("argoproj.io", "AnalysisRun CronWorkflow Experiment Rollout Workflow"),
+            ("egx.nvidia.io", "SPOTRequest"),
+            ("flink.apache.org", "FlinkBlueGreenDeployment FlinkDeployment"),
+            ("grove.io", "PodClique PodCliqueSet PodGangSet"),
+            ("jobset.x-k8s.io", "JobSet"),
+            ("keda.sh", "ScaledJob"),
+            ("kubeflow.org", "Experiment Notebook ScheduledWorkflow Trial"),
+            ("kubernetes.dask.org", "DaskCluster DaskJob DaskWorkerGroup"),
+            (
+                "kubevirt.io",
+                "VirtualMachine VirtualMachineInstance VirtualMachineInstanceReplicaSet",
+            ),
+            ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+            ("machinelearning.seldon.io", "SeldonDeployment"),
+            ("nvidia.com", "DynamoComponentDeployment DynamoGraphDeployment"),
+            ("ray.io", "RayCluster RayCronJob RayJob RayService"),
+            ("run.ai", "DistributedInferenceWorkload DistributedWorkload InferenceWorkload"),
+            ("run.ai", "InteractiveWorkload RunaiJob TrainingWorkload"),
+            ("serving.knative.dev", "Configuration Revision Service"),
+            ("serving.kserve.io", "InferenceGraph InferenceService LLMInferenceService"),
+            ("spark.apache.org", "SparkApplication SparkCluster"),
+            ("sparkoperator.k8s.io", "ScheduledSparkApplication SparkApplication SparkConnect"),
+            ("tekton.dev", "PipelineRun TaskRun"),
+            ("trainer.kubeflow.org", "TrainJob"),
+            ("workload.codeflare.dev", "AppWrapper"),
+            ("workspace.devfile.io", "DevWorkspace"),
+        )
+        for kind in kinds.split()
+    ),
 )
-"""The custom kinds whose templates operators make into pods."""
+"""The custom kinds whose templates operators make into pods. They include the kinds that Kueue,
+Volcano, KAI-Scheduler and YuniKorn integrate (`pkg/controller/jobs` of Kueue, `hub.go` of KAI's
+pod grouper)."""
 
 
 class KeyPlace(NamedTuple):
@@ -86,6 +109,8 @@ class KeyPlace(NamedTuple):
     """Separates several names in a value; empty if a value is one name."""
     is_read: bool = True
     """Whether the scheduler reads the key. If it ignores it, the name is only checked."""
+    read_in: frozenset[str] = frozenset()
+    """API groups in whose kinds the key is read although `is_read` is false."""
     ignored_in: frozenset[Kind] = frozenset()
     """Kinds in whose own metadata the scheduler ignores the key."""
     is_read_in_templates: bool = True
@@ -136,8 +161,19 @@ _SLURM: Final = "slurmjob.slinky.slurm.net"
 _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _QUEUE: Final = "yunikorn.apache.org/queue"
 _POD_KINDS: Final = frozenset(POD_KINDS)
-_PODS: Final[frozenset[Kind]] = frozenset({("", "Pod"), ("", "Binding")})
+_PODS: Final[frozenset[Kind]] = frozenset(
+    {
+        ("", "Binding"),
+        ("", "Pod"),
+        ("grove.io", "PodClique"),
+        ("kubeflow.org", "Notebook"),
+        ("kubevirt.io", "VirtualMachineInstance"),
+        ("serving.kserve.io", "InferenceService"),
+        *(("tekton.dev", kind) for kind in ("Pipeline", "PipelineRun", "Task", "TaskRun")),
+    }
+)
 """The kinds whose metadata becomes that of a pod."""
+_GROVE: Final = frozenset({"grove.io"})
 
 KEYS: Final[Mapping[str, Sequence[KeyPlace]]] = {
     YUNIKORN: (
@@ -324,6 +360,8 @@ def _places(settings: QueueChecks, modes: dict[str, Mode]) -> Iterator[KeyPlace 
     kai = settings.schedulers.kai
     if kai is not None:
         yield KeyPlace("kai", kai.label, _LABELS)
+        # Only Grove, which creates KAI's groups of its pods, reads the annotation.
+        yield KeyPlace("kai", kai.label, _ANNOTATIONS, is_read=False, read_in=_GROVE)
         if kai.project_label:
             yield KeyPlace(
                 "kai",

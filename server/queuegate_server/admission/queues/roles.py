@@ -1,7 +1,8 @@
 """Determines what the labels and annotations in a map belong to. Pure.
 
 The rules come from Kubernetes, Argo Workflows, the Spark operator, the AppWrapper operator
-(`appwrapper_types.go`), KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and Kubeflow's Trainer,
+(`appwrapper_types.go`), Grove (`PodCliqueTemplateSpec`), KServe (`ComponentExtensionSpec`),
+Kubeflow's PodDefault, KubeRay (`HeadGroupSpec`, `WorkerGroupSpec`), and Kubeflow's Trainer,
 whose TrainJob has `spec.labels` for the JobSet and its Jobs (`trainjob_types.go`), and whose
 runtimes have a JobSet's metadata (`trainingruntime_types.go`).
 """
@@ -25,8 +26,11 @@ _SPARK_GROUPS: Final = frozenset({"spark.apache.org", "sparkoperator.k8s.io"})
 _SPARK_PODS: Final = frozenset({"driver", "executor"})
 _PODS: Final = "headGroupSpec"
 """A member of a RayCluster that has labels for a pod."""
-_SETS_OF_PODS: Final = frozenset({"podSetInfos", "workerGroupSpecs"})
-"""Lists in an AppWrapper and in a RayCluster whose items have labels for pods."""
+_SETS_OF_PODS: Final = frozenset({"cliques", "podSetInfos", "workerGroupSpecs"})
+"""Lists in Grove's kinds, an AppWrapper and a RayCluster whose items have labels for pods."""
+_LABELS_OF_PODS: Final = frozenset({"nvidia.com", "run.ai", "serving.kserve.io"})
+"""API groups in whose kinds pods get labels from members of many names."""
+_POD_DEFAULT: Final[Kind] = ("kubeflow.org", "PodDefault")
 _WORKFLOW_METADATA: Final = "workflowMetadata"
 """A member of Argo's kinds that has labels for a Workflow, which Argo does not copy to pods."""
 _TRAIN_JOB: Final[Kind] = ("trainer.kubeflow.org", "TrainJob")
@@ -75,6 +79,7 @@ def role_of(
     kind: Kind | None,
     above: str,
     *,
+    owner: Kind,
     is_object: bool,
     in_spark: bool,
 ) -> Role:
@@ -85,6 +90,7 @@ def role_of(
         members: The map.
         kind: The map's kind if it is an object.
         above: The name of the member that the map is, or an item of which it is.
+        owner: The kind of the object, or of the object within it, to which the map belongs.
         is_object: Whether the map is the whole object, or an object within it, as in `WITHIN`.
         in_spark: Whether the map is in an object of the Spark operator.
     """
@@ -94,13 +100,14 @@ def role_of(
         # The custom resource of Spark keeps unknown members, which could make its pods look like
         # Jobs.
         return Role.POD if in_spark else _role_of_metadata(members, above)
-    if name == _WORKFLOW_METADATA:
+    if name == _WORKFLOW_METADATA or (name == _SPEC and kind == _TRAIN_JOB):
         return Role.OWNER
     if name.endswith(_METADATA_OF_PODS) or (in_spark and name in _SPARK_PODS) or name == _PODS:
         return Role.POD
     if name.endswith(_SELECTORS):
         return Role.OTHERS_LABELS
-    return Role.OWNER if name == _SPEC and kind == _TRAIN_JOB else Role.OTHER
+    is_of_pods = owner[0] in _LABELS_OF_PODS or owner == _POD_DEFAULT
+    return Role.POD if is_of_pods else Role.OTHER
 
 
 def role_of_items(name: str) -> Role:

@@ -6,19 +6,32 @@ within it, such as the components of an AppWrapper.
 """
 
 import functools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.decision import Access
-from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate_server.admission.queues.listed_kinds import RESOURCES
 from queuegate_server.admission.queues.model import EXPRESSION, NOT_TEXT, QueueName
-from queuegate_server.admission.queues.places import (
+from queuegate_server.admission.queues.places import KeyPlace, Kind, Places
+from queuegate_server.admission.queues.positions import (
     ANNOTATIONS,
+    FLINK_CONFIGURATION,
     LABELS,
-    KeyPlace,
-    Kind,
-    Places,
+    LABELS_FROM,
+    MAPS,
+    SPARK_CONF,
+    Trail,
+    has_expression,
+    text_of,
+    where,
+)
+from queuegate_server.admission.queues.properties import (
+    Found,
+    Unreadable,
+    in_arguments,
+    in_flink_configuration,
+    in_spark_conf,
 )
 from queuegate_server.admission.queues.roles import (
     METADATA,
@@ -34,42 +47,33 @@ MAX_DEPTH: Final = 100
 """The maximum number of nested maps and lists."""
 MAX_FOUND: Final = 1_000
 """The maximum number of names in an object, repetitions included."""
-_MAX_WHERE: Final = 500
 _MANAGED_FIELDS: Final = "managedFields"
-_EXPRESSION_START: Final = "{{"
-_LABELS_FROM: Final = "labelsFrom"
-"""Argo's `workflowMetadata.labelsFrom`, labels whose values are expressions."""
-_SPARK_CONF: Final = "sparkConf"
-_MAPS: Final = frozenset({LABELS, ANNOTATIONS, _LABELS_FROM, _SPARK_CONF})
-"""Members whose entries may name queues."""
-_SPARK_KEY: Final = re.compile(
-    r"spark\.kubernetes\.(?:driver\.|executor\.)?(label|annotation)\.(.+)", re.DOTALL
-)
-"""A property of Spark that sets a label or annotation of a pod."""
+_PROPERTIES: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Found]]]] = {
+    SPARK_CONF: in_spark_conf,
+    FLINK_CONFIGURATION: in_flink_configuration,
+}
+"""How each map of properties is searched."""
 
 
 class TooComplex(ValueError):
     """Raised for an object that is too large or too deep to be searched."""
 
 
-class _Trail(NamedTuple):
-    """The position of a node. It becomes text only if a name is found: the text of every node would
-    fill the memory if long keys have many siblings below them.
-    """
-
-    above: "_Trail | None"
-    step: str | int
-
-
 class _Node(NamedTuple):
     value: Mapping[str, Any] | list[Any]
-    trail: _Trail | None
+    trail: Trail | None
     depth: int
     role: Role
     kind: Kind | None
     """The kind of the object whose metadata the node is, if it is known."""
     in_spark: bool
     """Whether the node is in an object of the Spark operator."""
+    owner: Kind
+    """The kind of the object, or of the object within it, to which the node belongs."""
+
+
+_POD: Final = _Node({}, None, 0, Role.POD, None, in_spark=False, owner=("", "Pod"))
+"""Stands for the metadata of a pod that an operator makes from properties."""
 
 
 class _Joins(NamedTuple):
@@ -109,7 +113,7 @@ def _search(
 ) -> Iterator[QueueName | None]:
     within = WITHIN.get(kind)
     # Iterators take less memory than the nodes themselves, and garbage collection visits each node.
-    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind))])]
+    waiting = [iter([_Node(value, None, 0, Role.OTHER, None, is_spark(kind), kind)])]
     while waiting:
         node = next(waiting[-1], None)
         yield None
@@ -124,7 +128,7 @@ def _search(
         of_object = kind if node.trail is None else embedded_kind(node.value)
         if of_object is not None:
             yield from _in_fields(of_object, node, places)
-        if not _MAPS.isdisjoint(node.value):
+        if node.in_spark or not MAPS.isdisjoint(node.value):
             yield from _in_maps(node, node.value, places, joins)
         is_object = node.trail is None or (within is not None and _levels(node.trail) == within)
         waiting.append(_members(of_object, node, node.value, is_object=is_object))
@@ -139,41 +143,41 @@ def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | 
                 chosen.add(text)
                 yield None
             if len(chosen) == 1:
-                scheduler_field = _where(
-                    functools.reduce(_Trail, place.scheduler_field, node.trail)
-                )
+                scheduler_field = where(functools.reduce(Trail, place.scheduler_field, node.trail))
             elif place.scheduler not in chosen:
                 continue
         for text, trail in _fields(node.value, place.path, node.trail):
             if text:
+                is_known = not has_expression(text)
                 yield QueueName(
                     place.scheduler,
-                    text,
-                    _where(trail),
+                    text if is_known else EXPRESSION,
+                    where(trail),
                     place.access,
                     place.is_cluster_queue,
                     scheduler_field=scheduler_field,
+                    text="" if is_known else text,
                 )
             else:
                 yield None
 
 
 def _fields(
-    value: object, path: Sequence[str], trail: _Trail | None
-) -> Iterator[tuple[str, _Trail | None]]:
+    value: object, path: Sequence[str], trail: Trail | None
+) -> Iterator[tuple[str, Trail | None]]:
     """Yield the texts at a path. Each item of a list counts. Also yield an empty text per item."""
     if isinstance(value, list):
         for number, item in enumerate(value):
-            below = _Trail(trail, number)
+            below = Trail(trail, number)
             yield "", below
             if isinstance(item, list):
                 yield NOT_TEXT, below
             else:
                 yield from _fields(item, path, below)
     elif not path:
-        yield _text(value), trail
+        yield text_of(value), trail
     elif isinstance(value, dict):
-        yield from _fields(value.get(path[0]), path[1:], _Trail(trail, path[0]))
+        yield from _fields(value.get(path[0]), path[1:], Trail(trail, path[0]))
 
 
 def _members(
@@ -181,27 +185,30 @@ def _members(
 ) -> Iterator[_Node]:
     """Yield the members of a map that may contain names; `kind` is what it claims to be."""
     in_spark = node.in_spark or is_spark(kind)
+    owner = kind if is_object and kind is not None else node.owner
     above = _name_of(node.trail)
     for name, child in members.items():
         if not isinstance(child, dict | list):
             continue
         if name == _MANAGED_FIELDS and node.role is Role.OBJECT:
             continue  # large, and contains only names of fields
-        role = role_of(name, members, kind, above, is_object=is_object, in_spark=in_spark)
+        role = role_of(
+            *(name, members, kind, above), owner=owner, is_object=is_object, in_spark=in_spark
+        )
         of_object = kind if name == METADATA else None
-        trail = _Trail(node.trail, name)
-        yield _Node(child, trail, node.depth + 1, role, of_object, in_spark)
+        trail = Trail(node.trail, name)
+        yield _Node(child, trail, node.depth + 1, role, of_object, in_spark, owner)
 
 
 def _items(node: _Node, items: Sequence[Any]) -> Iterator[_Node]:
     role = role_of_items(_name_of(node.trail))
     for number, item in enumerate(items):
         if isinstance(item, dict | list):
-            trail = _Trail(node.trail, number)
-            yield _Node(item, trail, node.depth + 1, role, None, node.in_spark)
+            trail = Trail(node.trail, number)
+            yield _Node(item, trail, node.depth + 1, role, None, node.in_spark, node.owner)
 
 
-def _levels(trail: _Trail | None) -> tuple[str, ...]:
+def _levels(trail: Trail | None) -> tuple[str, ...]:
     """Return the names of the members from the object to a node."""
     names: list[str] = []
     while trail is not None:
@@ -211,7 +218,7 @@ def _levels(trail: _Trail | None) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def _name_of(trail: _Trail | None) -> str:
+def _name_of(trail: Trail | None) -> str:
     """Return the name of the member that a node is, or an item of which it is."""
     if trail is not None and isinstance(trail.step, int):
         trail = trail.above
@@ -222,50 +229,38 @@ def _in_maps(
     node: _Node, members: Mapping[str, Any], places: Places, joins: _Joins
 ) -> Iterator[QueueName | None]:
     """Yield the names in the labels, annotations and properties of a map."""
-    for map_name in (LABELS, ANNOTATIONS, _LABELS_FROM):
+    for map_name in (LABELS, ANNOTATIONS, LABELS_FROM):
         entries = members.get(map_name)
         if not isinstance(entries, dict) or node.role is Role.OTHERS_LABELS:
             continue
-        is_expression = map_name == _LABELS_FROM
+        above = Trail(node.trail, map_name)
+        is_expression = map_name == LABELS_FROM
         places_by_key = places.keys[LABELS if is_expression else map_name]
         for key, found in places_by_key.items():
-            if entries.get(key):
-                trail = _Trail(_Trail(node.trail, map_name), key)
-                text = EXPRESSION if is_expression else _text(entries[key])
-                for place in found:
-                    if _counts(place, node) and not _is_overridden(place, members):
-                        is_read = _is_read(place, node)
-                        yield from _named(text, place, trail, joins, is_read=is_read)
-        keys = [key for key in entries if _EXPRESSION_START in key]
-        if keys:
-            above = _Trail(node.trail, map_name)
-            yield from _with_expressions(keys, above, node, places_by_key)
+            for place in found if text_of(entries.get(key)) else ():
+                if _counts(place, node) and not _is_overridden(place, members):
+                    names = _named(
+                        f"{{{{{entries[key]}}}}}" if is_expression else entries[key],
+                        *(place, Trail(above, key), joins),
+                        is_read=_is_read(place, node),
+                    )
+                    yield from names
+        for key in filter(has_expression, entries):
+            readers = chain.from_iterable(places_by_key.values())
+            text = text_of(entries[key])
+            yield from _unknown(EXPRESSION, text, Trail(above, key), node, readers)
         if map_name == LABELS and node.role is not Role.OTHER:
             _note_labels(entries, places, joins)
-    properties = members.get(_SPARK_CONF)
-    if isinstance(properties, dict):
-        yield from _in_spark_conf(properties, _Trail(node.trail, _SPARK_CONF), places, joins)
+    yield from _in_properties(node, members, places, joins)
 
 
-def _with_expressions(
-    keys: Sequence[str],
-    above: _Trail,
-    node: _Node,
-    places_by_key: Mapping[str, Sequence[KeyPlace]],
+def _unknown(
+    stands_for: str, text: str, trail: Trail, node: _Node, readers: Iterable[KeyPlace]
 ) -> Iterator[QueueName]:
-    """Yield a name for each key with an expression and each scheduler that may read the result.
-
-    Argo substitutes the expressions in a whole template, keys included.
-    """
-    readers = dict.fromkeys(
-        place.scheduler
-        for found in places_by_key.values()
-        for place in found
-        if _counts(place, node)
-    )
-    for key in keys:
-        for scheduler in readers:
-            yield QueueName(scheduler, EXPRESSION, _where(_Trail(above, key)), Access.SUBMIT)
+    """Yield a name for each scheduler that may read one there, if the names are not known."""
+    position = where(trail)
+    for scheduler in dict.fromkeys(each.scheduler for each in readers if _counts(each, node)):
+        yield QueueName(scheduler, stands_for, position, Access.SUBMIT, text=text)
 
 
 def _counts(place: KeyPlace, node: _Node) -> bool:
@@ -278,56 +273,89 @@ def _counts(place: KeyPlace, node: _Node) -> bool:
 
 def _is_read(place: KeyPlace, node: _Node) -> bool:
     """Return whether the scheduler reads a key in a map."""
-    if node.role is Role.OTHER or node.kind in place.ignored_in:
+    if node.role is Role.OTHER:
+        # Other members with labels are the metadata of volume claims, except in unknown kinds.
+        if node.owner in RESOURCES or _name_of(node.trail) == METADATA:
+            return False
+    elif node.kind in place.ignored_in:
         return False
-    return place.is_read and (place.is_read_in_templates or node.role is not Role.POD)
+    is_read = place.is_read or node.owner[0] in place.read_in
+    return is_read and (place.is_read_in_templates or node.role is not Role.POD)
 
 
 def _is_overridden(place: KeyPlace, members: Mapping[str, Any]) -> bool:
     """Return whether the scheduler ignores a key because another one beside it is set."""
     for map_name, key in place.overridden_by:
         entries = members.get(map_name)
-        if isinstance(entries, dict) and entries.get(key):
+        # A controller may drop a value that is not text.
+        if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key]:
             return True
     return False
 
 
-def _in_spark_conf(
-    properties: Mapping[str, Any], trail: _Trail, places: Places, joins: _Joins
+def _in_properties(
+    node: _Node, members: Mapping[str, Any], places: Places, joins: _Joins
 ) -> Iterator[QueueName | None]:
+    """Yield the names in the properties of Spark and Flink."""
+    for map_name, search in _PROPERTIES.items():
+        properties = members.get(map_name)
+        if isinstance(properties, dict):
+            trail = Trail(node.trail, map_name)
+            yield from _in_found(search(properties), trail, places, joins)
+    if node.in_spark:
+        yield from _in_found(in_arguments(members), node.trail, places, joins)
+
+
+def _in_found(
+    properties: Iterator[Found], above: Trail | None, places: Places, joins: _Joins
+) -> Iterator[QueueName | None]:
+    """Yield the names that properties set, and None for each other step of their search."""
     labels = {}
-    for name, value in properties.items():
-        yield None
-        match = _SPARK_KEY.fullmatch(name)
-        if match is None:
+    for each in properties:
+        if each is None:
+            yield None
             continue
-        map_name, key = f"{match[1]}s", match[2]
-        if map_name == LABELS:
-            labels[key] = value
-        for place in places.keys[map_name].get(key, ()):
-            if place.kinds is None or place.in_pods:
-                position = _Trail(trail, name)
-                yield from _named(_text(value), place, position, joins, is_read=place.is_read)
+        trail = Trail(above, each.name)
+        if isinstance(each, Unreadable):
+            yield from _unknown(each.stands_for, each.text, trail, _POD, _all_keys(places))
+            continue
+        if each.map_name == LABELS:
+            labels[each.key] = each.value
+        for place in places.keys[each.map_name].get(each.key, ()):
+            if _counts(place, _POD):
+                yield from _named(each.value, place, trail, joins, is_read=place.is_read)
     _note_labels(labels, places, joins)
+
+
+def _all_keys(places: Places) -> Iterator[KeyPlace]:
+    for by_key in places.keys.values():
+        yield from chain.from_iterable(by_key.values())
 
 
 def _note_labels(labels: Mapping[str, Any], places: Places, joins: _Joins) -> None:
     """Note the labels with which names are joined."""
     for key in places.joined_labels:
-        text = _text(labels.get(key))
+        text = text_of(labels.get(key))
         if text:
             joins.labels.setdefault(key, {})[text] = None
 
 
 def _named(
-    text: str, place: KeyPlace, trail: _Trail, joins: _Joins, *, is_read: bool
+    value: object, place: KeyPlace, trail: Trail, joins: _Joins, *, is_read: bool
 ) -> Iterator[QueueName]:
     """Yield the names in a value."""
+    text = text_of(value)
+    if has_expression(text):
+        position = where(trail)
+        yield QueueName(
+            *(place.scheduler, EXPRESSION, position, place.access), is_read=is_read, text=text
+        )
+        return
     for name in text.split(place.separator) if place.separator else [text]:
         if name:  # an empty value names no queue
-            found = QueueName(place.scheduler, name, _where(trail), place.access, is_read=is_read)
+            found = QueueName(place.scheduler, name, where(trail), place.access, is_read=is_read)
             yield found
-            if place.joined_label and name != EXPRESSION:
+            if place.joined_label:
                 joins.names.append((found, place.joined_label))
 
 
@@ -336,34 +364,3 @@ def _joined(joins: _Joins) -> Iterator[QueueName]:
     for found, label in joins.names:
         for value in joins.labels.get(label, ()):
             yield found._replace(name=f"{found.name}-{value}")
-
-
-def _text(value: object) -> str:
-    """Return a name. Other values are not ignored, because a controller may convert them."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    return NOT_TEXT if isinstance(value, dict | list) else str(value).lower()
-
-
-def _where(trail: _Trail | None) -> str:
-    """Return a position as text, such as `spec.template.metadata.labels["queue"]`."""
-    steps: list[str | int] = []
-    while trail is not None:
-        steps.append(trail.step)
-        trail = trail.above
-    text = ""
-    above = ""
-    for step in reversed(steps):
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif above in _MAPS or "/" in step:
-            text += f'["{step}"]'
-        else:
-            text += f".{step}" if text else step
-        above = str(step)
-        if len(text) > _MAX_WHERE:
-            text = f"{text[:_MAX_WHERE]}…"
-            break
-    return CONTROL_CHARACTER.sub("?", text)

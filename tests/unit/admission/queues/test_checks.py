@@ -495,3 +495,49 @@ def test_an_object_that_is_too_complex_has_the_strictest_mode(
     schedulers = {"kai": {"mode": other}}
     found = required("Pod", value, mode=mode, schedulers=schedulers, unqueued=unqueued)
     assert [each.mode for each in found.obstacles] == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "checked"),
+    [
+        ({"cliques": [{"labels": {"kai.scheduler/queue": "dev"}}]}, ["root.dev"]),
+        ({"cliques": [{"annotations": {"kai.scheduler/queue": "dev"}}]}, ["root.dev"]),
+        ({"cliques": [{"labels": {"project": "dev"}}]}, ["root.dev"]),
+        ({"podCliqueScalingGroups": [{"annotations": {VOLCANO: "dev"}}]}, None),
+        ({"cliques": [{"name": "x"}]}, None),
+    ],
+)
+@pytest.mark.parametrize("places", [[], [{"kind": "grove.io/PodCliqueSet", "field": "spec.queue"}]])
+def test_a_place_of_an_own_kind_hides_no_other(
+    where: dict[str, Any], checked: list[str] | None, places: list[Any]
+) -> None:
+    """With a place that the object lacks, a name elsewhere is still a name."""
+    schedulers = {**SCHEDULERS, "places": places}
+    value = {"spec": {"template": where}}
+    found = required("grove.io/PodCliqueSet", value, schedulers=schedulers, unqueued="deny")
+    if checked is None:
+        assert [each.scheduler for each in found.obstacles] == [UNQUEUED]
+    else:
+        assert paths(found) == checked
+
+
+def test_labels_anywhere_in_an_own_kind_name_a_queue() -> None:
+    """Nobody knows which of its members are metadata."""
+    schedulers = {**SCHEDULERS, "places": [{"kind": "example.com/Run", "field": "spec.queue"}]}
+    run = {"spec": {"parts": [{"labels": {KUEUE: "dev"}}]}}
+    found = required("example.com/Run", run, schedulers=schedulers, unqueued="deny")
+    assert paths(found) == ["root.namespaces.ml.dev"]
+    claim = {"spec": {"volumeClaimTemplates": [labels(kueue="dev")]}}
+    found = required("example.com/Run", claim, schedulers=schedulers, unqueued="deny")
+    assert [each.scheduler for each in found.obstacles] == [UNQUEUED]
+
+
+def test_another_unknown_name_is_new() -> None:
+    """Whoever changes the address of a template is checked, although names of it were unknown."""
+
+    def spark(address: str) -> dict[str, Any]:
+        return {"spec": {"sparkConf": {"spark.kubernetes.driver.podTemplateFile": address}}}
+
+    kind = "sparkoperator.k8s.io/SparkApplication"
+    assert required(kind, spark("a"), spark("a")) == EMPTY
+    assert required(kind, spark("b"), spark("a")).obstacles

@@ -18,6 +18,7 @@ POOL = "kai.scheduler/node-pool"
 OWN = "example.com/queue"
 RUN: Kind = ("batch.example.com", "TrainingRun")
 TRAIN_JOB: Kind = ("trainer.kubeflow.org", "TrainJob")
+EXPRESSION = "{expression}"
 SPARK = "spark.kubernetes.driver.label."
 PLACES = build_places(
     QueueChecks.model_validate(
@@ -53,7 +54,7 @@ KINDS: list[Kind] = [
 Found = tuple[str, str, str]
 
 KEYS = st.sampled_from(["queue", "project", "x", YUNIKORN, PARENT, KUEUE, KAI, POOL, OWN])
-SCALARS = st.sampled_from(["", "a", "root.b", None, 3])
+SCALARS = st.sampled_from(["", "a", "root.b", None, 3, 0, False, "{{x}}"])
 ENTRIES = st.dictionaries(KEYS, SCALARS | st.just(["a"]), max_size=4)
 EXPRESSIONS = st.dictionaries(KEYS, st.just({"expression": "x"}), max_size=2)
 CONF = st.dictionaries(KEYS.map(f"{SPARK}{{}}".format), SCALARS, max_size=3)
@@ -125,13 +126,18 @@ class Naive:
         for path, value in self.maps(self.root, ()):
             found.update(self.in_fields(path, value))
             for key, text, where, is_overridden in self.labels(path, value):
-                if key == POOL and text:
-                    pools.add(name(text))
-                if key == "project" and text and not is_overridden:
+                if key == POOL and is_some(text):
+                    pools.add(as_text(text))
+                if key == "project" and is_some(text) and not is_overridden:
                     projects.append((name(text), where))
             found.update(self.in_keys(path, value))
         found.update(("kai", project, where) for project, where in projects)
-        joined = {("kai", f"{one}-{pool}", where) for one, where in projects for pool in pools}
+        joined = {
+            ("kai", f"{one}-{pool}", where)
+            for one, where in projects
+            for pool in pools
+            if one != EXPRESSION
+        }
         return found | joined
 
     def maps(self, value: object, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -166,7 +172,7 @@ class Naive:
         """Yield the names in the fields of an object."""
         scheduler, field = FIELDS.get(self.kind_at(path) or ("", ""), ("", ()))
         for text, position in values(value, field, path) if field else ():
-            if text:
+            if is_some(text):
                 yield scheduler, name(text), where_is(position)
 
     def labels(self, path: Path, value: dict[str, Any]) -> Iterator[tuple[str, object, str, bool]]:
@@ -176,7 +182,7 @@ class Naive:
         labels = value.get("labels")
         if isinstance(labels, dict) and (self.is_of_pod(path) or self.is_of_owner(path)):
             for key, text in labels.items():
-                yield key, text, where_is((*path, "labels", key)), bool(labels.get(KAI))
+                yield key, text, where_is((*path, "labels", key)), is_name(labels.get(KAI))
         if isinstance(value.get("sparkConf"), dict):
             for key, text in value["sparkConf"].items():
                 if key.startswith(SPARK):
@@ -193,8 +199,8 @@ class Naive:
                 continue
             for key, text in entries.items():
                 for scheduler in self.readers(path, value, map_name, key):
-                    if text:
-                        found = "{expression}" if map_name == "labelsFrom" else name(text)
+                    if is_some(text):
+                        found = EXPRESSION if map_name == "labelsFrom" else name(text)
                         yield scheduler, found, where_is((*path, map_name, key))
 
     def readers(self, path: Path, holder: dict[str, Any], map_name: str, key: str) -> Iterator[str]:
@@ -210,6 +216,7 @@ class Naive:
         if map_name == "annotations":
             if key == PARENT and self.object_of_metadata(path) == ("", "Namespace"):
                 yield "yunikorn"
+            yield from ["kai"] * (key == KAI)
             return
         labels, annotations = (
             each if isinstance(each, dict) else {}
@@ -217,11 +224,13 @@ class Naive:
         )
         if key == KAI:
             yield "kai"
-        if key == "project" and map_name == "labelsFrom" and not labels.get(KAI):
+        if key == "project" and map_name == "labelsFrom" and not is_name(labels.get(KAI)):
             yield from ["kai"] * (of_pod or self.is_of_owner(path))
         is_pod = self.object_of_metadata(path) in {("", "Pod"), ("", "Binding")}
         if key == "queue" and (of_pod or is_pod):
-            yield from ["yunikorn"] * (not labels.get(YUNIKORN) and not annotations.get(YUNIKORN))
+            yield from ["yunikorn"] * (
+                not is_name(labels.get(YUNIKORN)) and not is_name(annotations.get(YUNIKORN))
+            )
 
     def is_object(self, path: Path) -> bool:
         """Return whether the map at a position is an object that exists or will be created."""
@@ -284,9 +293,25 @@ def values(value: object, field: Path, path: Path) -> Iterator[tuple[object, Pat
         yield from values(value[field[0]], field[1:], (*path, field[0]))
 
 
-def name(text: object) -> str:
+def is_some(value: object) -> bool:
+    """Return whether a value may be a name."""
+    return value is not None and value != ""
+
+
+def is_name(value: object) -> bool:
+    """Return whether a value is certainly a name."""
+    return isinstance(value, str) and value != ""
+
+
+def name(value: object) -> str:
     """Return the name that a value is."""
-    return "{…}" if isinstance(text, dict | list) else str(text)
+    text = as_text(value)
+    return EXPRESSION if "{{" in text else text
+
+
+def as_text(value: object) -> str:
+    """Return a value as text."""
+    return "{…}" if isinstance(value, dict | list) else str(value).lower()
 
 
 def where_is(path: Path) -> str:

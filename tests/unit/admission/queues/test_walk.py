@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queuegate_server.admission.queues.model import EXPRESSION
 from queuegate_server.admission.queues.places import Kind, build_places
 from queuegate_server.admission.queues.walk import (
     MAX_DEPTH,
@@ -162,6 +163,35 @@ def test_what_names_no_queue(value: dict[str, Any]) -> None:
 )
 def test_fields(kind: Kind, value: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
     assert found(kind, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [(0, "0"), (False, "false"), (True, "true"), (1.5, "1.5"), ({}, "{…}"), ([], "{…}")],
+)
+def test_values_that_are_no_text(value: object, name: str) -> None:
+    """An operator may convert a value that the API server does not check."""
+    assert found(("example.com", "Thing"), {"x": labelled(KUEUE, value)}) == [
+        ("kueue", name, f'x.metadata.labels["{KUEUE}"]')
+    ]
+    properties = {f"spark.kubernetes.driver.label.{KUEUE}": value}
+    assert [each[1] for each in found(("", "Thing"), {"sparkConf": properties})] == [name]
+
+
+def test_a_value_that_is_no_text_overrides_nothing() -> None:
+    labels = {YUNIKORN: 0, "queue": "root.a"}
+    names = found(("", "Pod"), {"metadata": {"labels": labels}})
+    assert {name for _, name, _ in names} == {"0", "root.a"}
+
+
+@pytest.mark.parametrize(
+    "text", ["{{inputs.parameters.q}}", "a-${trialParameters.q}", "$(params.q)"]
+)
+def test_expressions_in_values(text: str) -> None:
+    workflow = {"spec": {"templates": [labelled(KUEUE, text)]}}
+    assert [name for _, name, _ in found(("argoproj.io", "Workflow"), workflow)] == [EXPRESSION]
+    job = {"spec": {"queue": text}}
+    assert found(("batch.volcano.sh", "Job"), job) == [("volcano", EXPRESSION, "spec.queue")]
 
 
 @pytest.mark.parametrize(

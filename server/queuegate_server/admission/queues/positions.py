@@ -1,0 +1,66 @@
+"""Positions in an object, and the texts of values. Pure."""
+
+from typing import Final, NamedTuple
+
+from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate_server.admission.queues.model import NOT_TEXT
+
+_MAX_WHERE: Final = 500
+_EXPRESSIONS: Final = ("{{", "${", "$(")
+"""How expressions begin in Argo's, Katib's and Tekton's objects. No name contains them."""
+LABELS: Final = "labels"
+ANNOTATIONS: Final = "annotations"
+LABELS_FROM: Final = "labelsFrom"
+"""Argo's `workflowMetadata.labelsFrom`, labels whose values are expressions."""
+SPARK_CONF: Final = "sparkConf"
+FLINK_CONFIGURATION: Final = "flinkConfiguration"
+MAPS: Final = frozenset({LABELS, ANNOTATIONS, LABELS_FROM, SPARK_CONF, FLINK_CONFIGURATION})
+"""Members whose entries may name queues."""
+
+
+class Trail(NamedTuple):
+    """The position of a node. It becomes text only if a name is found: the text of every node would
+    fill the memory if long keys have many siblings below them.
+    """
+
+    above: "Trail | None"
+    step: str | int
+
+
+def where(trail: Trail | None) -> str:
+    """Return a position as text, such as `spec.template.metadata.labels["queue"]`."""
+    steps: list[str | int] = []
+    while trail is not None:
+        steps.append(trail.step)
+        trail = trail.above
+    text = ""
+    above = ""
+    for step in reversed(steps):
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif above in MAPS or "/" in step:
+            text += f'["{step}"]'
+        else:
+            text += f".{step}" if text else step
+        above = str(step)
+        if len(text) > _MAX_WHERE:
+            text = f"{text[:_MAX_WHERE]}…"
+            break
+    return CONTROL_CHARACTER.sub("?", text)
+
+
+def text_of(value: object) -> str:
+    """Return a value as text; null is none.
+
+    Numbers and booleans are not ignored, because a controller may convert them.
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return NOT_TEXT if isinstance(value, dict | list) else str(value).lower()
+
+
+def has_expression(text: str) -> bool:
+    """Return whether a text contains an expression that an operator evaluates."""
+    return any(start in text for start in _EXPRESSIONS)
