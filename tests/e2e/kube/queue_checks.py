@@ -40,6 +40,7 @@ partitions:
             submitacl: alice
             adminacl: alice
           - name: namespaces
+            submitacl: platform
             queues:
               - name: dev
                 queues:

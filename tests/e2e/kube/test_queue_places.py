@@ -12,6 +12,7 @@ import yaml
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.custom_resources import RESOURCES, define
 from tests.e2e.kube.queue_checks import (
+    DRY,
     JOBS,
     KUEUE,
     NAMESPACE,
@@ -206,6 +207,21 @@ def test_the_status_of_a_workload_changes_no_queue(cluster: ApiServer) -> None:
     conditions = {"status": {"conditions": [{"type": "Finished"}]}}
     created(cluster.ask("bob", "PATCH", status, conditions, "merge-patch+json"))
     created(cluster.ask("bob", "DELETE", f"{workloads}/admitted"))
+
+
+def test_a_local_queue_in_an_object_without_a_namespace(cluster: ApiServer) -> None:
+    """Kueue takes the queue of that name in the namespace of each TrainJob."""
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "shared"},
+        "spec": {"template": {"metadata": {"labels": {KUEUE: "team-open"}}}},
+    }
+    path = f"{path_of(runtime)}{DRY}"
+    message = refusal(cluster.ask("bob", "POST", path, runtime))
+    assert "bob may not submit to root.namespaces" in message
+    assert "root.namespaces." not in message
+    created(cluster.ask("admin", "POST", path, runtime, impersonated="platform"))
 
 
 def test_an_expression_is_refused(cluster: ApiServer) -> None:

@@ -114,10 +114,9 @@ class QueueNames:
         else:
             template = self._kueue.localqueues
             if not namespace and "{namespace}" in template:
-                raise InvalidQueueName(
-                    f"{_shortened(found.name)!r} is a LocalQueue, which belongs to a namespace, but"
-                    " the object has none: remove the name"
-                )
+                # Objects in any namespace may copy the name, such as the TrainJobs that refer to a
+                # ClusterTrainingRuntime. So the queue above those of all namespaces decides.
+                template = _above_namespaces(template)
         path = template.replace("{namespace}", _level(namespace))
         return self._canonical(found.name, path.replace("{queue}", _level(found.name)))
 
@@ -134,6 +133,11 @@ class QueueNames:
 
 def _invalid(name: str, remedy: str) -> InvalidQueueName:
     return InvalidQueueName(f"{_shortened(name)!r} cannot be the name of a queue: {remedy}")
+
+
+def _above_namespaces(template: str) -> str:
+    """Return the part of a path's template above its first placeholder."""
+    return template.partition("{")[0].rpartition(SEPARATOR)[0]
 
 
 def _level(name: str) -> str:

@@ -72,6 +72,24 @@ def test_cluster_queues_have_a_template_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("root.namespaces.{namespace}.{queue}", "root.namespaces"),
+        ("root.{namespace}.{queue}", "root"),
+        ("root.a.ns-{namespace}.{queue}", "root.a"),
+        ("root.{queue}.{namespace}", "root"),
+        ("root.local.{queue}", "root.local.a"),
+    ],
+)
+def test_a_local_queue_of_an_unknown_namespace(template: str, expected: str) -> None:
+    """The queue above those of all namespaces decides."""
+    schedulers = Schedulers.model_validate({"kueue": {"localqueues": template}})
+    names = QueueNames(partition("root.a"), schedulers)
+    found = QueueName("kueue", "a", "", Access.SUBMIT)
+    assert names.path(found, "") == expected
+
+
+@pytest.mark.parametrize(
     ("scheduler", "name", "namespace", "message"),
     [
         ("yunikorn", "root.a b", "", "'root.a b' cannot be the name of a queue: use 1 to 64"),
@@ -79,7 +97,6 @@ def test_cluster_queues_have_a_template_of_their_own() -> None:
         ("volcano", "a" * 65, "", "cannot be"),
         ("volcano", "\u212a", "", "cannot be"),
         ("kai", "a" * 1_025, "", "write at most 1024 characters"),
-        ("kueue", "a", "", "the object has none: remove the name"),
         ("places[0]", "dev", "", "write its full path, such as root.dev"),
         ("places[0]", "{…}", "", "write its full path"),
     ],
