@@ -336,6 +336,9 @@ def _syntax_error(error: yaml.YAMLError, text: str) -> ParseError:
         return ParseError(_position(error.context_mark), message, remedy)
     if rest.startswith("\t"):
         return ParseError(position, "a tab is not allowed here", "indent with spaces")
+    if error.problem == "found unexpected ':'":
+        message = "a word within braces or brackets cannot end with a colon"
+        return ParseError(position, message, "put a space after the colon, or the word in quotes")
     message = f"invalid YAML: {error.problem}"
     if error.context:
         message = f"{message}, {error.context}"

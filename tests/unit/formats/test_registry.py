@@ -158,7 +158,7 @@ partitions:
       - name: tag
         value: namespace
         filter: {users: ["^robot-.*$"], groups: [dev]}
-      - {name: fixed, value: rootless.queue, create: ~}
+      - {name: fixed, value: rest, create: ~}
     limits:
       - limit: all
         users: [sue, "*"]
@@ -192,7 +192,25 @@ partitions:
                 users: [system:serviceaccount:ns:name]
                 maxapplications: 1
             queues: ~
+          - {name: rest, maxapplications: 1}
 """
     loaded = load_policy("yunikorn", text, "f")
     assert loaded.diagnostics == ()
-    assert list(loaded.partitions["default"].queues) == ["root", "root.users"]
+    assert list(loaded.partitions["default"].queues) == ["root", "root.users", "root.rest"]
+
+
+@pytest.mark.parametrize(
+    ("template", "is_valid"),
+    [
+        ("resources: {max: {memory: }}", True),
+        ("resources: {guaranteed: {memory: ''}, max: {'': ten}}, maxapplications: 0", True),
+        ("resources: {max: {memory: }}, properties: {x: }", True),
+        ("resources: {max: {memory: }}, properties: {x: y}", False),
+        ("resources: {max: {memory: }}, maxapplications: 1", False),
+        ("resources: {max: {memory: , vcore: 1}}", False),
+    ],
+)
+def test_amounts_of_an_empty_child_template_are_not_read(template: str, is_valid: bool) -> None:
+    text = f"partitions: [{{queues: [{{name: root, childtemplate: {{{template}}}}}]}}]"
+    loaded = load_policy("yunikorn", text.encode(), "f")
+    assert bool(loaded.partitions) is is_valid, loaded.diagnostics

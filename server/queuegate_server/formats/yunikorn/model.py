@@ -16,7 +16,9 @@ from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
-Quantities = dict[str, ScalarNode]
+Texts = dict[str, ScalarNode]
+"""Texts by name, such as properties."""
+Quantities = Texts
 """Unparsed amounts by resource name."""
 
 IS_NAME: Final = {"user": is_user_name, "group": is_group_name}
@@ -114,6 +116,26 @@ _resources = _section(
 
 
 @dataclass(slots=True, eq=False)
+class ChildTemplate:
+    """What a parent queue's dynamic children get."""
+
+    position: MappingNode
+    resources: Resources | None = None
+    properties: Texts | None = None
+    max_applications: Count = NO_COUNT
+
+    @property
+    def is_used(self) -> bool:
+        """Whether YuniKorn reads the template (`isChildTemplateEmpty` in its `template.go`)."""
+        maps = [self.properties]
+        if self.resources:
+            maps += [self.resources.guaranteed, self.resources.maximum]
+        return self.max_applications.value != 0 or any(
+            name and value.text for entries in maps for name, value in (entries or {}).items()
+        )
+
+
+@dataclass(slots=True, eq=False)
 class QueueConfig:
     """A queue. An implicit root has no position."""
 
@@ -131,8 +153,7 @@ class QueueConfig:
     resources: Resources | None = None
     max_applications: Count = NO_COUNT
     limits: list[Limit] = field(default_factory=list)
-    template_resources: Resources | None = None
-    """The resources of dynamic children, from the child template."""
+    template: ChildTemplate | None = None
     has_children: bool = False
 
 
@@ -146,13 +167,14 @@ _QUEUE: Final[Readers] = {
     "maxapplications": ("max_applications", Fields.count),
     "properties": ("", Fields.text_map),
     "childtemplate": (
-        "template_resources",
-        _value_of(
+        "template",
+        _section(
+            ChildTemplate,
             "a child template",
             {
-                "maxapplications": ("", Fields.count),
-                "properties": ("", Fields.text_map),
-                "resources": ("value", _resources),
+                "maxapplications": ("max_applications", Fields.count),
+                "properties": ("properties", Fields.text_map),
+                "resources": ("resources", _resources),
             },
         ),
     ),

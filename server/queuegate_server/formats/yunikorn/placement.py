@@ -1,17 +1,17 @@
-"""Checks the names and filters of placement rules, and whether their fixed queues exist. Collects
-the groups on which placement and limits depend.
+"""Checks the names, filters and values of placement rules, and whether their fixed queues exist.
+Collects the groups on which placement and limits depend.
 
 The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath` and
-`checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`. YuniKorn's
-releases differ in which queues they treat as parents; a rule is valid here if any release accepts
-it.
+`checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`. They also
+follow `newRule` and `initialise` in `pkg/scheduler/placement`, which build the rules: with a rule
+that cannot be built, the scheduler starts without any rule, and refuses to reload.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from queuegate.policy.names import ROOT, SEPARATOR, is_group_name
+from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_queue_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.model import (
@@ -29,6 +29,8 @@ except ImportError:  # google-re2 has no wheel for this Python version
 
 _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 _KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})
+_TEST_RULE: Final = "test"
+_TAG: Final = "tag"
 _REGEXP_CHARACTER: Final = re.compile(r"[\^$*+?()\[{}|]")
 MAX_PATTERN: Final = 10_000
 """The maximum length of a regular expression. RE2 takes a minute for 200 000 opening brackets."""
@@ -43,6 +45,7 @@ def check_placement(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
         chain = list(rule_chain(rule))
         for link in chain:
             _check_name(link, diagnostics)
+            _check_value(link, diagnostics)
             if link.filter:
                 _check_filter(link.filter, diagnostics)
         if tree:
@@ -85,9 +88,43 @@ def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
     if not _RULE_NAME.fullmatch(name):
         message = f"{quoted(name)} is not a valid placement rule name"
         diagnostics.error(position, message, f"write one of {known}")
-    elif name.lower() not in _KNOWN_RULES:
-        message = f"YuniKorn has no placement rule {quoted(name)} and will not use these rules"
+    elif name.lower() == _TEST_RULE:
+        message = f"the placement rule {quoted(name)} is only for YuniKorn's own tests"
         diagnostics.warning(position, message, f"write one of {known}")
+    elif name.lower() not in _KNOWN_RULES:
+        message = f"YuniKorn has no placement rule {quoted(name)}, so it uses none of these rules"
+        diagnostics.error(position, message, f"write one of {known}")
+
+
+def _check_value(rule: PlacementRule, diagnostics: Diagnostics) -> None:
+    """Check the value of a rule that needs one. YuniKorn ignores case in rule names and values."""
+    kind = rule.name.text.lower()
+    value = rule.value.text.lower() if rule.value else ""
+    at = rule.value or rule.position
+    if kind == _TAG and not value:
+        message = "a tag rule needs the name of a tag"
+        diagnostics.error(at, message, "write it as the value, such as value: namespace")
+    if kind != _FIXED:
+        return
+    if not value:
+        diagnostics.error(at, "a fixed rule needs a queue", "write its name as the value")
+        return
+    for name in value.split(SEPARATOR):
+        if not is_queue_name(name):
+            message = f"{quoted(name)} in {quoted(rule.value.text if rule.value else value)}"
+            message += " is not a queue name"
+            remedy = "use 1 to 64 letters, digits and _ : # / @ - between the dots"
+            diagnostics.error(at, message, remedy)
+            return
+    if value.startswith(ROOT):
+        full = value.split(SEPARATOR)[0] == ROOT
+        if not full:
+            message = f"YuniKorn takes {quoted(value)} for a full path, because it begins with root"
+            remedy = f"write it with the queue above it, such as {ROOT}{SEPARATOR}{value}"
+            diagnostics.error(at, message, remedy)
+        elif rule.parent:
+            message = f"a rule with a parent cannot have the full path {quoted(value)}"
+            diagnostics.error(at, message, "write the name without root, or no parent")
 
 
 def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
@@ -125,30 +162,38 @@ class _Tree:
     def __init__(self, queues: list[QueueConfig]) -> None:
         self._root = queues[0]
         self._exact = {(queue.parent, queue.name.text): queue for queue in queues}
-        self._folded = {(queue.parent, queue.name.text.lower()) for queue in queues}
+        self._folded = {(queue.parent, queue.name.text.lower()): queue for queue in queues}
 
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
-        """Return why applications cannot be placed in the queue, and the remedy; None if they can.
+        """Return why YuniKorn refuses to place applications in the queue, and the remedy; None if
+        it does not.
 
-        `dynamic` means that the path has additional levels that depend on the application.
+        `levels` are in lower case and start with `root`. `dynamic` means that the path has
+        additional levels that depend on the application.
         """
         queue = self._root
         for level in levels[1:]:
             if not queue.has_children and not queue.is_parent:
-                return f"but {quoted(queue.path)} is a leaf", "place into that leaf"
+                remedy = "place into that leaf, or set parent: true on it"
+                return f"but {quoted(queue.path)} is a leaf", remedy
             below = self._exact.get((queue, level))
             if below is None:
-                exists = create or (queue, level) in self._folded
-                return None if exists else _MISSING
+                return None if create else self._missing(queue, level)
             queue = below
-        if dynamic and not queue.is_parent and not queue.has_children:
+        if dynamic and not queue.is_parent:
             return "but rules below it need a parent queue there", "set parent: true on it"
         if not dynamic and queue.is_parent:
             return "which is not a leaf", "place into a leaf"
         return None
 
-
-_MISSING: Final = ("which does not exist and which it may not create", "add it or set create: true")
+    def _missing(self, parent: QueueConfig, level: str) -> tuple[str, str]:
+        if other := self._folded.get((parent, level)):
+            name = quoted(other.name.text)
+            return (
+                f"but the queue there is spelled {name}, and YuniKorn compares with lower case",
+                f"rename the queue to {level}, which changes no path, or set create: true",
+            )
+        return "which does not exist and which it may not create", "add it or set create: true"
 
 
 def _check_fixed_queue(
@@ -158,20 +203,14 @@ def _check_fixed_queue(
     path = ""
     dynamic = False
     for link in reversed(chain):
+        # Unlike elsewhere, case matters here: YuniKorn takes `Fixed` for a rule of another kind.
         if link.name.text != _FIXED:
             dynamic = True
             break
         value = link.value.text if link.value else ""
-        if value == ROOT or value.startswith(ROOT + SEPARATOR):
-            if path:
-                message = f"a rule with a parent cannot have the full path {quoted(value)}"
-                diagnostics.error(link.value, message, "write the name without root, or no parent")
-                return
-            path = value
-        elif value.startswith(ROOT):
-            return
-        else:
-            path = f"{path or ROOT}{SEPARATOR}{value}"
+        if not value or (value.startswith(ROOT) and (path or value.split(SEPARATOR)[0] != ROOT)):
+            return  # `_check_value` reports it
+        path = value if value.startswith(ROOT) else f"{path or ROOT}{SEPARATOR}{value}"
     levels = path.lower().split(SEPARATOR)
     obstacle = tree.obstacle(levels, create=rule.create, dynamic=dynamic) if path else None
     if obstacle:

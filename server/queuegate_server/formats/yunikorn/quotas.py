@@ -3,8 +3,8 @@
 Amounts are parsed and compared as in YuniKorn's `pkg/common/resources/quantity.go` and
 `resources.go`; an unset amount is unlimited. The rules follow `checkQueueResource`,
 `checkLimitsStructure`, `checkLimits`, `checkLimitResource` and `checkLimitMaxApplications` in its
-`configvalidator.go`. A child template's resources are checked only at parent queues, because
-YuniKorn ignores them elsewhere.
+`configvalidator.go`. A child template's resources are checked only at parent queues and in a
+template that is not empty, because YuniKorn ignores them elsewhere.
 """
 
 import re
@@ -90,10 +90,11 @@ def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
     maximum: dict[QueueConfig | None, Amounts] = {}
     for queue in partition.queues:
         path = queue.path
-        template = queue.template_resources
-        if template and (queue.is_parent or queue.has_children):
-            amounts(template.guaranteed, diagnostics, path)
-            amounts(template.maximum, diagnostics, path)
+        template = queue.template
+        if template and template.is_used and (queue.is_parent or queue.has_children):
+            resources = template.resources
+            amounts(resources and resources.guaranteed, diagnostics, path)
+            amounts(resources and resources.maximum, diagnostics, path)
         above = maximum.get(queue.parent, {})
         own: Amounts = {}
         if queue.resources:
