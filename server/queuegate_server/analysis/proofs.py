@@ -4,7 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from queuegate.policy.claims import Answer, Refutation, Use, Uses, refute
+from queuegate.policy.claims import (
+    Answer,
+    Claim,
+    Everyone,
+    Never,
+    Refutation,
+    Use,
+    Uses,
+    refute,
+)
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import IN_RECOVERY_QUEUE
 from queuegate.policy.explain import ambiguity
@@ -87,35 +96,56 @@ class Prover:
         return policy
 
     def proofs(self, world: World) -> Iterator[Proof]:
-        """Prove or refute each claim. Raises CannotProve."""
+        """Prove or refute each claim. Raises CannotProve, before the first proof, if any claim is
+        not valid.
+        """
+        claims = []
+        faults = []
         for stated in self._stated.claims:
             try:
                 claim = bind(
                     stated, self.partition, lambda name: self._partition(self._old_policy(name))
                 )
+                self._check_queues(stated, claim)
+                claims.append((stated, claim))
             except BadClaim as error:
-                diagnostic = Diagnostic(
-                    self.file, stated.line, stated.column, Severity.ERROR, str(error)
+                faults.append(
+                    Diagnostic(self.file, stated.line, stated.column, Severity.ERROR, str(error))
                 )
-                raise CannotProve("the claims are not valid:", [diagnostic]) from None
-            self._note_missing(stated, claim)
+        if faults:
+            raise CannotProve("the claims are not valid:", faults)
+        for stated, claim in claims:
+            self._note_nobody(stated, claim, world)
             refutation = refute(self.partition, claim, world)
             shown = tuple(self._shown(stated, refutation)) if refutation else ()
             yield Proof(stated, refutation, shown)
 
-    def _note_missing(self, stated: StatedClaim, claim: object) -> None:
-        """Add a note about each nonexistent queue in the claim. Its name may be misspelled."""
+    def _check_queues(self, stated: StatedClaim, claim: Claim) -> None:
+        """Add a note about each queue of the claim that only YARN or YuniKorn will create.
+
+        Raises BadClaim if another queue decides instead: the name may be misspelled, or may be
+        that of a renamed queue, and then the claim would hold without protecting anything.
+        """
         names = ("uses", "first", "second", "inner", "outer")
         for use in (getattr(claim, name, None) for name in names):
             if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:
                 continue
-            text = f"queue {quoted(use.queue)} does not exist"
             if shared := ambiguity(self.partition, use.queue):
-                text = shared
-            elif self.partition.chain(use.queue, use.access).otherwise is not IN_RECOVERY_QUEUE:
+                raise BadClaim(shared)
+            text = f"queue {quoted(use.queue)} does not exist"
+            if self.partition.chain(use.queue, use.access).otherwise is not IN_RECOVERY_QUEUE:
                 nearest = self.partition.nearest_path(use.queue)
-                is_created = nearest == use.queue
-                text += "; YARN creates it" if is_created else f"; decided at {nearest}"
+                if nearest != use.queue:
+                    remedy = f"correct the name, or name {nearest} if the claim is about new queues"
+                    raise BadClaim(f"{text}, and {nearest} decides instead: {remedy}")
+                text += "; YARN creates it"
+            self.notes.append(f"{self.file}:{stated.line}: {text}")
+
+    def _note_nobody(self, stated: StatedClaim, claim: Claim, world: World) -> None:
+        """Add a note if a claim about a user or group holds because no such person exists."""
+        subject = claim.subject if isinstance(claim, Never | Everyone) else None
+        if subject is not None and next(iter(world.people((subject,))), None) is None:
+            text = f"nobody matches {subject}, so the claim holds whatever the policy says"
             self.notes.append(f"{self.file}:{stated.line}: {text}")
 
     def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[Counterexample]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from queuegate._types import Check, ExplainedGroups, GroupsOrigin
 from queuegate.cli import render
 from queuegate.cli.offline import OfflineClient, StaticDirectory
-from queuegate.cli.suggestions import missing_queue
+from queuegate.cli.suggestions import ambiguous_name, missing_queue
 from queuegate.cli.terminal import Colors
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
@@ -78,6 +78,8 @@ def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
     return outcomes, [*_notes(name, settings, without)]
 
 
+_EVALUATED_QUEUE: Final = "evaluated_queue"
+"""The key with which a test says that the queue need not exist, and which queue decides then."""
 _GROUPS_WITHOUT_RESOLVER: Final = {
     YUNIKORN_DEFAULT: "one group, named after the user",
     YARN_DEFAULT: "no groups",
@@ -110,6 +112,7 @@ def _failure(
 ) -> tuple[Diagnostic, list[str]] | None:
     """Return an error and lines that explain the decision, or None if it is as expected."""
     shown: list[str] = []
+    remedy = ""
     options: dict[str, Any] = {
         "partition": expected.partition,
         "access": Access(expected.access),
@@ -124,6 +127,12 @@ def _failure(
             for key, value in wanted.items()
             if getattr(decision, key) != value
         ]
+        instead = decision.evaluated_queue
+        if instead and _EVALUATED_QUEUE not in expected.more:
+            differences.append(f"the queue does not exist, and {instead} decides instead")
+            remedy = f"correct the queue, or add `{_EVALUATED_QUEUE}: {instead}` to the test"
+        if shared := ambiguous_name(client, expected.queue, expected.partition):
+            differences.append(shared)
         if differences:
             asked = Check(expected.user, expected.queue, **options)
             full = client.explain(expected.user, expected.queue, **options)
@@ -140,7 +149,8 @@ def _failure(
     if not differences:
         return None
     message = f"{expected.user} {expected.access} {expected.queue}: {'; '.join(differences)}"
-    return Diagnostic(file, expected.line, expected.column, Severity.ERROR, message), shown
+    place = (file, expected.line, expected.column)
+    return Diagnostic(*place, Severity.ERROR, message, remedy), shown
 
 
 def _attribute_to_file(groups: ExplainedGroups) -> ExplainedGroups:

@@ -64,7 +64,7 @@ def prove(
     user:bob admin root` or `no new access compared with old.yaml`. It must hold for every
     possible user and set of groups, unless the file states facts such as `ml-admins within ml`,
     or --users-from lists the users that exist. With --old-yarn-site, `no new access compared
-    with` uses that file for the old policy.
+    with` uses that file for the old policy. A claim about a queue that does not exist is an error.
 
     A false claim is refuted by one counterexample, even if there are others: a person, a command
     that shows the decision for that person, and the file and line of the ACL that grants access.
@@ -98,6 +98,8 @@ def prove(
             people = groups_by_partition(users, loaded.partitions, config, loaded.name)
             world = ClosedWorld(people[prover.partition.name])
             number = len(world.directory)
+            if not number:
+                raise Failure(f"{', '.join(users_from)}: no users, so every claim would hold")
             noun = "person" if number == 1 else "people"
             extent = f" (for the {number} {noun} in {', '.join(users_from)})"
         proofs = [*prover.proofs(world)]

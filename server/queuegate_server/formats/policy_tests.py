@@ -117,6 +117,10 @@ class _Reader:
         for key in ("user", "queue", "allowed"):
             if not values.get(key):
                 self.diagnostics.error(node, f"a test has no {key}", f"write `{key}: …`")
+        for key in _COMPARED:
+            if key in node.entries and values.get(key) is None:
+                position, remedy = node.entries[key][0], f'write `{key}: ""` to expect none'
+                self.diagnostics.error(position, f"{key} has no value", remedy)
         self._known_word(values.get("access"), [str(access) for access in Access])
         self._known_word(values.get("reason"), _REASONS)
         for user in values.get("user") or ():

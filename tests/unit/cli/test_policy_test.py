@@ -131,9 +131,45 @@ def test_a_failure_suggests_the_queue_that_was_meant(folder: Path) -> None:
     assert done.stdout.count(place) == 3
 
 
+@pytest.mark.parametrize("queue", ["root.a.payroll", "root.payroll", "root.b.x.y"])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_queue_that_does_not_exist_fails(folder: Path, queue: str, *, allowed: bool) -> None:
+    """It may have been renamed and opened, and then another queue's ACLs would pass the test."""
+    instead = {"root.a.payroll": "root.a", "root.payroll": "root", "root.b.x.y": "root.b"}[queue]
+    user = "sue" if allowed and instead == "root.a" else "boss" if allowed else "eve"
+    expected = str(allowed or instead == "root.b").lower()
+    text = "policy: queues.yaml\nusers: {sue: [], boss: [], eve: []}\n"
+    text += f"tests: [{{user: {user}, queue: {queue}, allowed: {expected}%s}}]\n"
+    (folder / "some_test.yaml").write_text(text % "")
+    done = run(".")
+    assert done.exit_code == 1
+    message = f"{queue}: the queue does not exist, and {instead} decides instead"
+    assert f"{message} (correct the queue, or add `evaluated_queue: {instead}` to" in done.stdout
+    (folder / "some_test.yaml").write_text(text % f", evaluated_queue: {instead}")
+    assert run(".").exit_code == 0
+    (folder / "some_test.yaml").write_text(text % ", evaluated_queue: root.other")
+    assert "expected root.other" in run(".").stdout
+
+
+def test_a_name_of_several_queues_fails(folder: Path) -> None:
+    key = "yarn.scheduler.capacity.root"
+    (folder / "queues.yaml").write_text(
+        f"<configuration><property><name>{key}.queues</name><value>a,b</value></property>"
+        f"<property><name>{key}.b.queues</name><value>a,c</value></property></configuration>"
+    )
+    text = "policy: queues.yaml\nusers: {sue: []}\n"
+    text += "tests: [{user: sue, queue: [a, c], allowed: false}]\n"
+    (folder / "some_test.yaml").write_text(text)
+    (folder / "queuegate.yaml").write_text("policy: {semantics: hadoop}\n")
+    done = run(".")
+    assert done.exit_code == 1
+    assert "sue submit a: a is the name of several queues: root.a, root.b.a (write" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ("unknown_user", "", '5:48: error: reason has no value (write `reason: ""` to expect'),
         ("policy:", "polcy:", '1:1: error: unknown key "polcy" in a test file (did you mean'),
         ("allowed: true", "alowed: true", 'unknown key "alowed" in a test (did you mean allowed?)'),
         ("allowed: true", "allowed: maybe", 'allowed must be true or false, not "maybe"'),

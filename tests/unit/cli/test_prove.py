@@ -198,13 +198,42 @@ def test_the_recovery_queue_is_named() -> None:
     assert f"  queues.yaml: {line}" in prove().stdout.splitlines()
 
 
-def test_queues_that_do_not_exist_are_noted() -> None:
-    claims("nobody may submit root.@recovery@", "never group:ext admin root.nosuch.a")
+def test_the_recovery_queue_does_not_exist() -> None:
+    claims("nobody may submit root.@recovery@")
     done = prove()
-    assert done.stderr.splitlines() == [
-        'note: claims.yaml:1: queue "root.@recovery@" does not exist',
-        'note: claims.yaml:1: queue "root.nosuch.a" does not exist; decided at root',
-    ]
+    assert done.exit_code == 0
+    assert done.stderr == 'note: claims.yaml:1: queue "root.@recovery@" does not exist\n'
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "never group:ext submit root.ml.old",
+        "only group:ml may submit root.ml.old.**",
+        "nobody may submit both root.open and root.ml.old",
+        "submit root.ml.old within submit root.open",
+    ],
+)
+def test_claims_about_a_queue_that_does_not_exist_are_not_valid(claim: str) -> None:
+    """They would hold because another queue decides: the queue may have been renamed."""
+    claims(claim, "everyone may submit rooot.x", PROVED)
+    done = prove()
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    first, second = [line for line in done.stderr.splitlines() if ": error: " in line]
+    message = 'error: queue "root.ml.old" does not exist, and root.ml decides instead: '
+    remedy = "correct the name, or name root.ml if the claim is about new queues"
+    assert first.endswith(message + remedy)
+    assert "rooot.x" in second
+
+
+def test_claims_about_nobody() -> None:
+    claims("never group:interns submit root.ml", "everyone in group:ml may submit root.ml")
+    Path("people.csv").write_text("ann,ml\n")
+    done = prove("--users-from", "people.csv")
+    note = "nobody matches group:interns, so the claim holds whatever the policy says"
+    assert done.stderr == f"note: claims.yaml:1: {note}\n"
+    assert done.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -321,4 +350,7 @@ def test_a_claim_about_a_name_of_several_queues() -> None:
     claims("only group:ml may submit a", "everyone may submit c")
     done = prove("--semantics", "hadoop", policy="cs.xml")
     shared = "a is the name of several queues: root.a, root.b.a (write the full path)"
-    assert done.stderr == f"note: claims.yaml:1: {shared}\n"
+    assert done.stderr == f"Error: the claims are not valid:\nclaims.yaml:1:26: error: {shared}\n"
+    assert done.exit_code == 2
+    claims("everyone may submit c")
+    done = prove("--semantics", "hadoop", policy="cs.xml")
