@@ -40,7 +40,8 @@ AT_THE_CLIENT: Final = "CLIENT: Received"
 _CLOSED_TLS: Final = (
     "{address} closed the connection: if it requires a client certificate, pass"
     " Tls(certificate_file=…, key_file=…) or set QUEUEGATE_CERTIFICATE_FILE and"
-    " QUEUEGATE_KEY_FILE; if it does not speak TLS, connect without it"
+    " QUEUEGATE_KEY_FILE, and check that the certificate has not expired; if it does not speak TLS,"
+    " connect without it"
 )
 
 _NO_GRPC: Final = (
@@ -53,6 +54,13 @@ _TLS_CAUSES: Final = {
     "hostname verification": (
         "the certificate of {address} is for another name: pass the name in it with"
         " Tls(server_name=…) or QUEUEGATE_SERVER_NAME"
+    ),
+    "certificate has expired": (
+        "the certificate of {address} has expired: renew it on the server, or set this machine's"
+        " clock if that is wrong"
+    ),
+    "certificate is not yet valid": (
+        "the certificate of {address} is not valid yet: set this machine's clock or the server's"
     ),
     "certificate_verify_failed": (
         "the certificate of {address} is not trusted: pass the authorities to trust with"

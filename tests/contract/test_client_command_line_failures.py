@@ -1,5 +1,6 @@
 """`queuegate` where there is no answer: its messages and exit statuses."""
 
+import datetime as dt
 import json
 import socket
 import ssl
@@ -11,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+import trustme
 import yaml
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
@@ -292,6 +294,27 @@ def test_tls_that_does_not_fit(
     errors = capsys.readouterr().err
     assert message in errors
     assert "queuegate-server serve" not in errors
+
+
+@pytest.mark.parametrize(
+    ("days", "message"),
+    [
+        ((-20, -10), "has expired: renew it on the server, or set this machine's clock"),
+        ((10, 20), "is not valid yet: set this machine's clock or the server's"),
+    ],
+)
+def test_a_certificate_at_another_time(
+    capsys: Capture, tmp_path: Path, days: tuple[int, int], message: str
+) -> None:
+    authority, now = trustme.CA(), dt.datetime.now(dt.UTC)
+    begin, end = (now + dt.timedelta(each) for each in days)
+    issued = authority.issue_cert("127.0.0.1", "localhost", not_before=begin, not_after=end)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    pair = (issued.private_key_pem.bytes(), issued.cert_chain_pems[0].bytes())
+    options = [*PATIENT, "--tls-ca", str(tmp_path / "ca.pem")]
+    with ScriptedServer(credentials=grpc.ssl_server_credentials([pair])) as server:
+        assert main([*options, "--address", server.address, "check", "a", "root"]) == 3
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

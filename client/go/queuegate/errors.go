@@ -219,6 +219,7 @@ var (
 		{"x509: certificate is valid for", wrongName},
 		{"x509: certificate is not valid for any names", wrongName},
 		{"x509: cannot validate certificate for", wrongName},
+		{"certificate has expired or is not yet valid", expired},
 		{"failed to verify certificate", "the certificate of %s is not trusted: set TLS.CAFile to" +
 			" the authorities to trust"},
 		{"does not look like a TLS handshake", "%s does not speak TLS: connect without TLS, or to another port"},
@@ -240,8 +241,11 @@ const (
 	noGRPC = "%s is not a gRPC server: use an address from the server's `listen` (" + defaultAddress +
 		" unless it is set), not the port for probes and metrics or a webhook"
 	wrongName = "the certificate of %s is for another name: set TLS.ServerName to the name in it"
+	expired = "the certificate of %s has expired, or is not valid yet: renew it on the server, or set" +
+		" this machine's clock if that is wrong"
 	closedTLS = "%s closed the connection: if it requires a client certificate, set" +
-		" TLS.CertificateFile and TLS.KeyFile; if it does not speak TLS, connect without it"
+		" TLS.CertificateFile and TLS.KeyFile, and check that the certificate has not expired; if it" +
+		" does not speak TLS, connect without it"
 	closedPlaintext = "%s closed the connection: if it requires TLS, set Config.TLS or" +
 		" QUEUEGATE_CA_FILE"
 )

@@ -1,8 +1,10 @@
 """Finds errors that would prevent a server from starting. Used by `validate`."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -283,12 +285,29 @@ def _listener_faults(
             from queuegate_server.transports.sockets import ReloadingCredentials  # noqa: PLC0415
 
             try:
-                ReloadingCredentials(tls, "")
+                with _silence("queuegate_server.files"):  # reported below
+                    loaded = ReloadingCredentials(tls, "").value
+                if fault := loaded.validity_fault():
+                    text = f"{tls.certificate_file}: {fault}"
+                    location = (*above, "certificate_file")
+                    yield source_map.warning(location, text, "issue a new certificate")
             except BadFile as error:
                 text = str(error)
                 faulty = (key for key, path in tls if text.startswith(f"{path}: "))
                 location = (*above, next(faulty, "certificate_file"))
                 yield source_map.diagnostic(location, text)
+
+
+@contextmanager
+def _silence(name: str) -> Iterator[None]:
+    """Suppress the warnings of a logger."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _audit_faults(

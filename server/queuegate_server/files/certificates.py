@@ -4,10 +4,12 @@
 """
 
 import logging
+import math
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("queuegate_server.files")
 _READ_SECONDS: Final = 10.0
+_BEGIN: Final = b"-----BEGIN "
+_END: Final = b"-----END "
 _NO_CERTIFICATE: Final = "contains no readable PEM certificate"
 
 
@@ -35,6 +39,14 @@ class ServerCertificate:
     """The earliest expiry in the chain, in Unix seconds."""
     context: ssl.SSLContext
     """An SSL context that presents the certificate, for TLS 1.2 or later."""
+
+    def validity_fault(self) -> str:
+        """Return why clients refuse the certificate at this time; empty if it is valid."""
+        if self.not_before > time.time():
+            return "the certificate is not valid yet: clients refuse to connect"
+        if self.not_after <= time.time():
+            return "the certificate has expired: clients refuse to connect"
+        return ""
 
 
 class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
@@ -69,7 +81,10 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         self._client_ca_file = client_ca_file
         self._check = check
         self._client_mode = ssl.CERT_REQUIRED if requires_client else ssl.CERT_OPTIONAL
-        self._files = Files(*filter(None, (certificate_file, key_file, client_ca_file)))
+        self._valid_until = -math.inf
+        """The expiry of the certificate in use, in Unix seconds."""
+        self._paths = [*filter(None, (certificate_file, key_file, client_ca_file))]
+        self._files = Files(*self._paths)
         super().__init__(self._files, self._load, _READ_SECONDS)
 
     @property
@@ -81,6 +96,9 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         from cryptography import x509  # noqa: PLC0415 - see above
 
         chain, key, *authorities = contents
+        for path, content in zip(self._paths, contents, strict=True):
+            if content.count(_BEGIN) != content.count(_END):
+                raise BadFile(f"{path}: is incomplete: a PEM block in it begins but does not end")
         try:
             leaf, *_ = certificates = x509.load_pem_x509_certificates(chain)
         except ValueError:
@@ -95,9 +113,11 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             self._context(),
         )
         self._check(loaded)
+        self._refuse_expired(loaded)
         # OpenSSL has read the files itself, and may have read a newer version of one of them.
         if self._files.read() != contents:
             raise BadFile(f"{self._certificate_file}: is being changed")
+        self._valid_until = loaded.not_after
         self._warn_if_invalid(loaded)
         return loaded
 
@@ -120,11 +140,22 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             ) from None
         return context
 
-    def _warn_if_invalid(self, loaded: ServerCertificate) -> None:
-        fields = {"file": str(self._certificate_file)}
-        if loaded.not_before > time.time():
-            _LOG.warning(
-                "the certificate is not valid yet: clients refuse to connect", extra=fields
+    def _refuse_expired(self, loaded: ServerCertificate) -> None:
+        """Raise BadFile if the certificate has expired and would replace one that has not."""
+        now = time.time()
+        if loaded.not_after <= now < self._valid_until:
+            raise BadFile(
+                f"{self._certificate_file}: the new certificate expired on"
+                f" {_utc(loaded.not_after)}: the previous one, valid until"
+                f" {_utc(self._valid_until)}, stays in use (issue a new certificate)"
             )
-        elif loaded.not_after <= time.time():
-            _LOG.warning("the certificate has expired: clients refuse to connect", extra=fields)
+
+    def _warn_if_invalid(self, loaded: ServerCertificate) -> None:
+        if fault := loaded.validity_fault():
+            until = {"from": _utc(loaded.not_before), "until": _utc(loaded.not_after)}
+            _LOG.warning(fault, extra={"file": str(self._certificate_file), **until})
+
+
+def _utc(seconds: float) -> str:
+    """Return a time in Unix seconds for messages."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -267,17 +267,17 @@ class WatchedValue(Generic[T, V]):
     ) -> None:
         """Read and parse the source for the first time. Blocks for at most `seconds`.
 
-        `parse` runs in a thread, and must raise an exception if the contents are unusable. Raises
-        BadFile if the files cannot be read, and any exception raised by `parse`.
+        `parse` is called whenever the contents have changed since the last read. It runs in a
+        thread, and must raise an exception if the contents are unusable. Raises BadFile if the
+        files cannot be read, and any exception raised by `parse`.
         """
         self._parse = parse
         self._watcher = FileWatcher(source, seconds)
         self._one_at_a_time = asyncio.Lock()
         try:
-            self.value, self._used = self._watcher.read_first(parse)
+            self.value, self._last = self._watcher.read_first(parse)
         except OSError as error:
             raise self._bad_file(error) from None
-        self._last = self._used
         """The checksum or the error from the last read."""
         self.reloads = 1
         """The number of successful loads, including the first one."""
@@ -299,10 +299,8 @@ class WatchedValue(Generic[T, V]):
                 self._last = content.checksum
                 if self._last == last:
                     return
-                if self._last != self._used:
-                    parse = partial(self._parse, content.data)
-                    self.value = await self._watcher.run_in_thread(parse)
-                    self._used = self._last
+                parse = partial(self._parse, content.data)
+                self.value = await self._watcher.run_in_thread(parse)
             except Exception as error:
                 if isinstance(error, OSError):
                     error = self._bad_file(error)

@@ -247,7 +247,7 @@ def check_file(
             site.configuration, options.yarn.site[1], format_name, text.data, text.file
         )
         diagnostics = (*diagnostics, *text.in_file(notes))
-    if not with_lint or (has_errors(diagnostics) and format_name == YUNIKORN):
+    if not with_lint:
         return sort_diagnostics(diagnostics)
     warnings = (
         *_lint(format_name, text, options),

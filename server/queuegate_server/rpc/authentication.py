@@ -128,7 +128,7 @@ class Authenticator:
     @property
     def version(self) -> object:
         """A value that changes whenever callers' principals may have changed."""
-        return self._changes, 0 if self._tokens is None else self._tokens.reloads
+        return self._changes, None if self._tokens is None else self._tokens.version
 
     def identify(self, context: _CallContext) -> Principal:
         """Return a call's principal. Raises Unauthenticated and PermissionDenied."""

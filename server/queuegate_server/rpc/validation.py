@@ -47,8 +47,8 @@ _NOT_A_PATH: Final = (
 _NOT_A_YARN_PATH: Final = "is not a queue path: write names joined by dots, none of them empty"
 _NOT_A_YUNIKORN_USER: Final = (
     "is not a valid YuniKorn user name, which a request with groups needs: start with a letter"
-    " or _, then use letters, digits and :#/_.@-, and optionally end with $; acl_names: any in the"
-    " settings of the partition accepts other names"
+    " or _, then use letters, digits and :#/_.@-, and optionally end with $; the setting"
+    " partitions.NAME.acl_names: any accepts other names"
 )
 
 

@@ -122,6 +122,8 @@ class Listeners:
         async with asyncio.TaskGroup() as group:
             for watched in self._watched():
                 group.create_task(watched.reload())
+        if self._tokens is not None:
+            self._tokens.end_grace()
         self._warn_of_missing_tokens(callers)
 
     async def watch(self) -> None:

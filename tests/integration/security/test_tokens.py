@@ -15,7 +15,7 @@ from queuegate._channel import TOKEN_CHECK_SECONDS, BearerToken
 from queuegate.cli import main
 from queuegate_server.cli.main import command_group
 from queuegate_server.files.watcher import BadFile
-from queuegate_server.rpc.tokens import MAX_TOKENS, TokenFile, parse
+from queuegate_server.rpc.tokens import GRACE_SECONDS, MAX_TOKENS, TokenFile, parse
 from tests.integration.security.authorities import (
     Authority,
     channel,
@@ -149,9 +149,9 @@ def test_tokens_are_followed_and_a_bad_file_changes_nothing(
                 return False
 
         assert allowed()
-        replace(tokens, "qg_not-a-hash\n")
+        replace(tokens, line("ci", CI) + "qg_not-a-hash\n")
         fault = server.wait_for_log("cannot use the changed file")
-        assert f"{tokens}:1: not of the form name:sha256" in fault["error"]
+        assert f"{tokens}:2: not of the form name:sha256" in fault["error"]
         assert "qg_not" not in fault["error"]
         assert allowed()
         replace(tokens, line("ci", OTHER))
@@ -214,6 +214,55 @@ def test_names_that_no_token_can_have(name: str) -> None:
 def test_faults_of_the_file(text: str, fault: str) -> None:
     with pytest.raises(BadFile, match=fault):
         parse(text.encode(), Path("t"))
+
+
+async def test_a_file_that_is_rewritten_in_place(tmp_path: Path) -> None:
+    """Whoever reads it meanwhile finds it empty or incomplete."""
+    file, now = tmp_path / "tokens", 0.0
+    complete = line("ci", CI) + line("other", OTHER)
+    file.write_text(complete)
+    tokens = TokenFile(file, lambda: now)
+    versions = {tokens.version}
+
+    async def owners(text: str) -> list[str | None]:
+        file.write_text(text)
+        await tokens.reload()
+        versions.add(tokens.version)
+        return [tokens.name_of(each) for each in (CI, OTHER, ROLELESS)]
+
+    for length in (0, 10, len(complete) // 2, len(complete) - 1, len(complete)):
+        assert await owners(complete[:length]) == ["ci", "other", None], length
+        now += GRACE_SECONDS / 10
+    now += 100
+    assert await owners(complete) == ["ci", "other", None]
+    # The time begins when the line is gone, however often the file changes then.
+    for text in ("", "# \n", "x"):
+        assert await owners(text) == ["ci", "other", None]
+        now += GRACE_SECONDS / 3
+    now += 0.01
+    before = tokens.version
+    assert await owners("y") == [None, None, None]
+    assert tokens.version != before
+    # What was removed does not come back before the file has no fault.
+    assert await owners(line("ci", CI) + "y") == [None, None, None]
+    assert await owners(line("ci", CI)) == ["ci", None, None]
+
+
+async def test_a_removed_token_is_refused_even_if_the_file_has_a_fault(tmp_path: Path) -> None:
+    file, now = tmp_path / "tokens", 0.0
+    file.write_text(line("ci", CI) + line("other", OTHER))
+    tokens = TokenFile(file, lambda: now)
+    file.write_text(line("other", OTHER) + line("new", ROLELESS) + "fault\n")
+    await tokens.reload()
+    assert tokens.name_of(CI) == "ci"
+    before = tokens.version
+    now += GRACE_SECONDS
+    assert [tokens.name_of(each) for each in (CI, OTHER, ROLELESS)] == [None, "other", None]
+    assert tokens.version != before
+    # A token that gets another owner has only that one.
+    file.write_text(line("third", OTHER))
+    await tokens.reload()
+    assert tokens.name_of(OTHER) == "third"
 
 
 def test_a_byte_order_mark_and_other_line_ends() -> None:

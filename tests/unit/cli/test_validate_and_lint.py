@@ -18,7 +18,8 @@ MISLEADING = "partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n"
 BAD = "partitions: [{queues: [{name: root, submitacl: a b c}]}]\n"
 WARNED = (
     '1:48: warning: "a:b" is not a valid user name in an ACL, so it grants nothing '
-    "(the partition setting acl_names: extended accepts it)\n"
+    "(to accept it, set partitions.default.acl_names: extended in the server's settings"
+    " (queuegate.yaml), or pass --acl-names extended)\n"
 )
 ERROR = (
     '1:48: error: the ACL "a b c" has 3 lists instead of one list of users and one of groups '

@@ -14,6 +14,7 @@ from queuegate_server.files.watcher import BadFile
 
 SOON = dt.datetime(2031, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
 LATER = dt.datetime(2049, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+PAST = dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(2020, 2, 1, tzinfo=dt.UTC)
 AS_GENERALIZED_TIME = dt.datetime(2050, 1, 1, tzinfo=dt.UTC)
 AUTHORITY = trustme.CA()
 
@@ -54,6 +55,56 @@ async def test_half_of_a_new_pair_is_not_used(tmp_path: Path) -> None:
     await reloader.reload()
     assert reloader.expires == LATER.timestamp()
     assert (reloader.reloads, reloader.failures) == (2, 1)
+
+
+async def test_an_expired_certificate_does_not_replace_a_valid_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = write(tmp_path, AUTHORITY.issue_cert("host", not_after=SOON))
+    reloader = CertificateReloader(*files)
+    valid = reloader.value
+    write(tmp_path, AUTHORITY.issue_cert("host", not_before=PAST[0], not_after=PAST[1]))
+    await reloader.reload()
+    assert reloader.value is valid
+    assert (reloader.reloads, reloader.failures) == (1, 1)
+    [error] = [record.__dict__["error"] for record in caplog.records if record.levelname == "ERROR"]
+    assert error == (
+        f"{files[0]}: the new certificate expired on 2020-02-01 00:00:00 UTC: the previous one,"
+        " valid until 2031-02-03 04:05:06 UTC, stays in use (issue a new certificate)"
+    )
+    write(tmp_path, AUTHORITY.issue_cert("host", not_after=LATER))
+    await reloader.reload()
+    assert reloader.expires == LATER.timestamp()
+
+
+async def test_expired_from_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is served, with a warning, until there is another one, even if that has expired, too."""
+    first, later = (PAST[0], PAST[1]), (PAST[0], PAST[1] + dt.timedelta(days=1))
+    for begin, end in (first, later):
+        issued = AUTHORITY.issue_cert("host", not_before=begin, not_after=end)
+        files = write(tmp_path, issued)
+        if end == PAST[1]:
+            reloader = CertificateReloader(*files)
+        await reloader.reload()
+        assert reloader.expires == end.timestamp()
+    warnings = [record.__dict__["until"] for record in caplog.records if record.levelno == 30]
+    assert warnings == ["2020-02-01 00:00:00 UTC", "2020-02-02 00:00:00 UTC"]
+
+
+@pytest.mark.parametrize("index", range(3))
+async def test_a_file_that_is_half_written(tmp_path: Path, index: int) -> None:
+    files = [*write(tmp_path, AUTHORITY.issue_cert("host", not_after=SOON)), tmp_path / "ca.pem"]
+    other = trustme.CA().cert_pem.bytes()
+    files[2].write_bytes(AUTHORITY.cert_pem.bytes() + other)
+    reloader = CertificateReloader(files[0], files[1], files[2])
+    before, content = reloader.value, files[index].read_bytes()
+    files[index].write_bytes(content[:-40])
+    await reloader.reload()
+    assert reloader.value is before
+    files[index].write_bytes(content)
+    await reloader.reload()
+    assert reloader.failures == 1
+    assert reloader.value.client_ca == before.client_ca
 
 
 async def test_files_that_change_while_they_are_loaded(tmp_path: Path) -> None:

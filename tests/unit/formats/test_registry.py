@@ -67,7 +67,9 @@ def test_in_extended_mode_the_remedy_is_not_extended_mode() -> None:
         "yunikorn", text, "f", FormatOptions(acl_names=AclNames.EXTENDED)
     ).diagnostics
     assert {diagnostic.remedy for diagnostic in diagnostics} == {
-        "correct the name, or set acl_names: any in the partition, which accepts it"
+        f"correct the name, or to accept it, set partitions.{name}.acl_names: any in the server's"
+        " settings (queuegate.yaml), or pass --acl-names any"
+        for name in ("default", "GPU")
     }
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.formats.yunikorn.model import SETTINGS_KEYS
+from queuegate_server.formats.yunikorn.model import PARTITION_SETTINGS, SETTINGS_KEYS
 from queuegate_server.settings.load import MAX_BYTES, SettingsError, load_settings
-from queuegate_server.settings.model import Settings
+from queuegate_server.settings.model import PartitionSettings, Settings
 from queuegate_server.supervisor.channel import MAX_MESSAGE_BYTES
 from tests.support.settings_faults import faults
 
@@ -316,6 +316,7 @@ def test_a_list_of_partitions_among_settings_is_an_error_of_its_own(file: Path) 
 
 def test_policies_know_the_keys_of_the_settings() -> None:
     assert SETTINGS_KEYS | {"partitions"} == Settings.model_fields.keys()
+    assert PartitionSettings.model_fields.keys() == PARTITION_SETTINGS
 
 
 def test_missing_file_is_an_error(file: Path) -> None:

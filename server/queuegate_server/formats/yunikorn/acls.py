@@ -33,9 +33,13 @@ _MAX_LISTS: Final = 2
 class AclReader:
     """Parses a partition's ACLs. Identical strings are parsed into the same `Acl` object."""
 
-    def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
-        """Create a reader. `names` selects the names allowed in ACLs; other names are reported."""
+    def __init__(self, names: AclNames, diagnostics: Diagnostics, partition: str) -> None:
+        """Create a reader. `names` selects the names allowed in ACLs; other names are reported.
+
+        `partition` is the partition's name, for remedies.
+        """
         self.names = names
+        self.partition = partition
         self._diagnostics = diagnostics
         self._parsed: dict[str, Acl | str] = {"": EMPTY}
         self._texts: dict[str, str] = {}
@@ -83,7 +87,7 @@ class AclReader:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
             remaining = self._diagnostics.remaining_warnings
             for name in names[:remaining]:
-                message, remedy = dropped_entry(kind, name)
+                message, remedy = dropped_entry(kind, name, self.partition)
                 self._diagnostics.warning(scalar, message, remedy, queue)
             self._diagnostics.suppress_warnings(max(0, len(names) - remaining))
 
@@ -100,8 +104,16 @@ def _too_many_lists(text: str) -> str:
     )
 
 
-def dropped_entry(kind: str, name: str) -> tuple[str, str]:
-    """Return the message and remedy for an entry with an invalid name."""
+def acl_names_setting(partition: str, value: str) -> str:
+    """Return how to set which names the ACLs of a partition may list."""
+    return (
+        f"set partitions.{partition}.acl_names: {value} in the server's settings (queuegate.yaml),"
+        f" or pass --acl-names {value}"
+    )
+
+
+def dropped_entry(kind: str, name: str, partition: str) -> tuple[str, str]:
+    """Return the message and remedy for an entry with an invalid name in a partition's ACL."""
     message = f"{quoted(name)} is not a valid {kind} name in an ACL, so it grants nothing"
     accepting = names_for(kind, name)
     suspicion = suspicious_name(kind, name, YUNIKORN)
@@ -110,10 +122,10 @@ def dropped_entry(kind: str, name: str) -> tuple[str, str]:
     elif OTHER_WHITE_SPACE.search(name):
         remedy = "write the ACL on one line, with commas and no white space between names"
     elif accepting is AclNames.EXTENDED and suspicion is None:
-        remedy = "the partition setting acl_names: extended accepts it"
+        remedy = f"to accept it, {acl_names_setting(partition, accepting)}"
     elif accepting:
         correct = suspicion.remedy if suspicion else "correct the name"
-        remedy = f"{correct}, or set acl_names: {accepting} in the partition, which accepts it"
+        remedy = f"{correct}, or to accept it, {acl_names_setting(partition, accepting)}"
     elif suspicion:
         remedy = suspicion.remedy
     else:

@@ -72,8 +72,20 @@ NO_COUNT: Final = Count(0, None)
 class Fields:
     """Decodes YAML nodes into values for the model, and reports invalid nodes."""
 
-    def __init__(self, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, diagnostics: Diagnostics, elsewhere: Callable[[str, str, str], str] | None = None
+    ) -> None:
+        """Create a decoder.
+
+        Args:
+            diagnostics: Receives the faults.
+            elsewhere: Returns the remedy for an unknown key that belongs in another place, given
+                the key, the mapping in which it stands, and the partition; "" for other keys.
+        """
         self._diagnostics = diagnostics
+        self._elsewhere = elsewhere
+        self.partition = "NAME"
+        """The name of the partition that is decoded, for remedies."""
         self.queue = ""
         """The queue path shown in diagnostics."""
 
@@ -98,6 +110,8 @@ class Fields:
         lower = key.text.lower()
         if lower in known:
             remedy = f"write {lower}"
+        elif self._elsewhere and (place := self._elsewhere(lower, what, self.partition)):
+            remedy = place
         elif "submitacl" in known and (meant := intended_key(lower, "submitacl", "adminacl")):
             remedy = f"did you mean {meant}?"
         elif similar := similar_name(lower, known):

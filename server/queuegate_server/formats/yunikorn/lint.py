@@ -28,7 +28,6 @@ from queuegate_server.formats.suspicious_names import (
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader, dropped_entry
-from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.lost_blanks import has_lost_blank
 from queuegate_server.formats.yunikorn.model import (
     IS_NAME,
@@ -37,6 +36,7 @@ from queuegate_server.formats.yunikorn.model import (
     PartitionConfig,
     QueueConfig,
     decode,
+    normalized_name,
 )
 from queuegate_server.formats.yunikorn.placement import rule_chain
 
@@ -68,7 +68,8 @@ class _ListedAcl:
     scalar: ScalarNode
     acl: Acl
     """The parsed ACL; empty if the text is invalid."""
-    names: AclNames
+    reader: AclReader
+    """The reader that parsed it."""
     known: frozenset[str]
     above: _Grantors
     lost_blank: bool
@@ -119,7 +120,8 @@ def _listed_acls(
     unwanted: Diagnostics,
 ) -> Iterator[_ListedAcl]:
     for partition in partitions:
-        reader = AclReader(acl_names(normalized_name(partition)), unwanted)
+        name = normalized_name(partition)
+        reader = AclReader(acl_names(name), unwanted, name)
         # The granting ancestors by queue and ACL key.
         granted: dict[QueueConfig | None, dict[str, _Grantors]] = {
             None: {_SUBMIT: _Grantors(), _ADMIN: _Grantors()}
@@ -133,7 +135,7 @@ def _listed_acls(
                 acl = reader.read(scalar, queue.path)
                 may_lose = not acl.allows_all and known.isdisjoint(acl.users)
                 lost = may_lose and has_lost_blank(lines, queue.position, key, scalar)
-                yield _ListedAcl(queue, key, scalar, acl, reader.names, known, above[key], lost)
+                yield _ListedAcl(queue, key, scalar, acl, reader, known, above[key], lost)
                 if not acl.is_empty:
                     # A user who may administer a queue may also submit to it.
                     for granted_key in (_SUBMIT, key):
@@ -168,7 +170,7 @@ def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
     """Report a `*` that is invalid because the list contains other names."""
     for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
         if WILDCARD in names:
-            yield dropped_entry(kind, WILDCARD)
+            yield dropped_entry(kind, WILDCARD, listed.reader.partition)
 
 
 def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
@@ -346,7 +348,7 @@ ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] 
     _wildcard_with_names,
     _any_group,
     _nobody,
-    lambda listed: _names_to_report(listed.acl, listed.names, listed.known),
+    lambda listed: _names_to_report(listed.acl, listed.reader.names, listed.known),
     _pointless,
     _not_closed,
 )

@@ -25,7 +25,12 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
-from queuegate_server.formats.yunikorn.model import PartitionConfig, QueueConfig, decode
+from queuegate_server.formats.yunikorn.model import (
+    PartitionConfig,
+    QueueConfig,
+    decode,
+    normalized_name,
+)
 from queuegate_server.formats.yunikorn.placement import check_placement, groups_outside_acls
 from queuegate_server.formats.yunikorn.quotas import check_limits, check_resources
 
@@ -65,7 +70,7 @@ def load_queues(
             name = normalized_name(partition)
             _check_partition(partition, RESOLVER_TYPES | resolver_types, diagnostics)
             names = acl_names(name)
-            check = AclReader(names, diagnostics).check
+            check = AclReader(names, diagnostics, name).check
             queues = [
                 QueueAcls(
                     each.path, check(each.submit_acl, each.path), check(each.admin_acl, each.path)
@@ -112,12 +117,6 @@ def missing_default_partition(file: str, partitions: Collection[str]) -> Iterato
     message += " for Kubernetes knows only that one, and requests that name no partition use it"
     remedy = f"rename the partition to {DEFAULT_PARTITION}, unless callers name it"
     yield Diagnostic(file, 0, 0, Severity.WARNING, message, remedy)
-
-
-def normalized_name(partition: PartitionConfig) -> str:
-    """Return YuniKorn's name for the partition; empty and `DEFAULT` both become `default`."""
-    name = partition.name.text
-    return DEFAULT_PARTITION if not name or name.lower() == DEFAULT_PARTITION else name
 
 
 def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagnostics) -> None:

@@ -8,10 +8,10 @@ queue is added, as in `checkQueuesStructure` in `configvalidator.go`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
@@ -304,6 +304,12 @@ class PartitionConfig:
     resolver_type: ScalarNode | None = None
 
 
+def normalized_name(partition: PartitionConfig) -> str:
+    """Return YuniKorn's name for the partition; empty and `DEFAULT` both become `default`."""
+    name = partition.name.text
+    return DEFAULT_PARTITION if not name or name.lower() == DEFAULT_PARTITION else name
+
+
 _PARTITION: Final[Readers] = {
     "name": ("", Fields.text),
     "queues": ("queues", _queue_tree),
@@ -332,10 +338,13 @@ _PARTITION: Final[Readers] = {
 
 
 def _partitions(fields: Fields, key: str, node: Node) -> list[PartitionConfig]:
-    return [
-        PartitionConfig(each, _name(each), **fields.values(each, _PARTITION, "a partition"))
-        for each in fields.mappings(key, node)
-    ]
+    partitions = []
+    for each in fields.mappings(key, node):
+        partition = PartitionConfig(each, _name(each))
+        fields.partition = normalized_name(partition)
+        values = fields.values(each, _PARTITION, "a partition")
+        partitions.append(replace(partition, **values))
+    return partitions
 
 
 _DOCUMENT: Final[Readers] = {
@@ -362,6 +371,35 @@ _OTHER_DOCUMENTS: Final = {
 _NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
 
 
+PARTITION_SETTINGS: Final = frozenset(
+    {"acl_names", "cache", "resolver", "semantics", "trust_provided_groups"}
+)
+_ACLS: Final = frozenset({"adminacl", "submitacl"})
+_PLACES: Final = {
+    "a partition": _PARTITION,
+    "a queue": _QUEUE,
+    "resources": dict.fromkeys(("guaranteed", "max")),
+    "a limit": _LIMIT,
+    "a placement rule": _RULE,
+    "the document": _DOCUMENT,
+}
+"""The keys of each place, for keys that are in another one. The first place applies."""
+
+
+def _elsewhere(key: str, what: str, partition: str) -> str:
+    """Return where a key that is unknown in a place belongs; "" if it belongs nowhere."""
+    if key in PARTITION_SETTINGS:
+        setting = f"partitions.{partition}.{key}"
+        remedy = f"it is a setting of the server: write {setting} in queuegate.yaml"
+        return f"{remedy}, or pass --acl-names" if key == "acl_names" else remedy
+    if what in {"a partition", "the document"} and key in _ACLS:
+        return f"move it to a queue; that of the queue {ROOT} applies to the whole partition"
+    if what == "resources":
+        return "move the amounts below guaranteed or max"
+    place = next((place for place, keys in _PLACES.items() if key in keys), "")
+    return f"move it to {place}" if place else ""
+
+
 def _key_of_settings(root: Node) -> ScalarNode | None:
     """Return the first key that shows that the document is not a policy; None for a policy."""
     if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
@@ -383,4 +421,4 @@ def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]
         diagnostics.error(key, message, remedy)
         return []
     read = _value_of("the document", _DOCUMENT)
-    return read(Fields(diagnostics), "the document", root) or []
+    return read(Fields(diagnostics, _elsewhere), "the document", root) or []

@@ -91,10 +91,10 @@ def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> Non
     for queue in partition.queues:
         path = queue.path
         template = queue.template
-        if template and template.is_used and (queue.is_parent or queue.has_children):
-            resources = template.resources
-            amounts(resources and resources.guaranteed, diagnostics, path)
-            amounts(resources and resources.maximum, diagnostics, path)
+        is_parent = queue.is_parent or queue.has_children
+        if is_parent and template and template.is_used and template.resources:
+            amounts(template.resources.guaranteed, diagnostics, path)
+            amounts(template.resources.maximum, diagnostics, path)
         above = maximum.get(queue.parent, {})
         own: Amounts = {}
         if queue.resources:

@@ -22,13 +22,16 @@ final class Failures {
   private static final String UNTRUSTED =
       "the certificate of %s is not trusted: set the CA file (TlsConfig.withCaFile) to the authorities to"
           + " trust";
+  private static final String EXPIRED =
+      "the certificate of %s has expired, or is not valid yet: renew it on the server, or set this machine's"
+          + " clock if that is wrong";
   private static final String WRONG_NAME =
       "the certificate of %s is for another name: set the name in it with TlsConfig.withServerName";
   private static final String NO_TLS =
       "%s does not speak TLS: connect without TLS, or to another port";
   private static final String CLOSED_TLS =
-      "%s closed the connection: if it requires a client certificate, set TlsConfig.withCertificate; if it"
-          + " does not speak TLS, connect without it";
+      "%s closed the connection: if it requires a client certificate, set TlsConfig.withCertificate,"
+          + " and check that the certificate has not expired; if it does not speak TLS, connect without it";
   private static final String CLOSED_PLAINTEXT =
       "%s closed the connection: if it requires TLS, set ClientConfig.tls or QUEUEGATE_CA_FILE";
 
@@ -41,6 +44,7 @@ final class Failures {
     {"no_application_protocol", NO_GRPC},
     {"No subject alternative", WRONG_NAME},
     {"No name matching", WRONG_NAME},
+    {"validity check failed", EXPIRED},
     {"PKIX path", UNTRUSTED},
     {"unable to find valid certification path", UNTRUSTED},
     {"not an SSL/TLS record", NO_TLS},
