@@ -278,7 +278,7 @@ def test_names_with_symbols_in_yunikorn(acl: str) -> None:
     [
         ("alice;bob", "separate names with commas"),
         ('"alice"', "remove the quotes, and backslashes before them"),
-        ("CORP\\alice", 'write "alice" if that is the user\'s name, or set acl_names: any'),
+        ("CORP\\alice", 'write "alice" if that is the user\'s name, or to accept it, set'),
         ("a|b", "separate names with commas, or to accept it, set partitions."),
         ("{{ acl }}", "deploy the rendered file, or write the names"),
         ("none", 'for nobody write " " in quotes'),
