@@ -336,6 +336,31 @@ def test_standard_input_is_not_a_file(capsys: Capture, option: str) -> None:
     assert capsys.readouterr().err.endswith(message)
 
 
+def test_yunikorn_without_a_resolver_takes_groups_for_users(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    policy = tmp_path / "queues.yaml"
+    policy.write_text(
+        "partitions: [{name: default, queues: [{name: root, queues: ["
+        "{name: open, submitacl: 'sue data'}, {name: named, submitacl: sue}]}]}]"
+    )
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(f"policy: {{path: {policy}}}\n")
+    hint = "no resolver looks up groups, so that each group counts as the user of its name: name"
+    for source in ("--config", str(config)), ("--policy", str(policy)):
+        assert main(["who-can", "root.open", *source]) == 0
+        printed = capsys.readouterr()
+        assert f"{hint} one in the server's settings, as partitions.default.resolver" in printed.err
+        assert main(["who-can", "root.named", *source]) == 0
+        assert hint not in capsys.readouterr().err
+    config.write_text(
+        f"policy: {{path: {policy}}}\nresolvers: {{hosts: {{type: test}}}}\n"
+        "partitions: {default: {resolver: hosts}}\n"
+    )
+    assert main(["who-can", "root.open", "--config", str(config)]) == 0
+    assert hint not in capsys.readouterr().err
+
+
 def test_yarn_without_a_resolver_has_no_groups(tmp_path: Path, capsys: Capture) -> None:
     """A group may have the name of a user, who is not in it for that reason."""
     (tmp_path / "fair.xml").write_text(

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,10 +24,17 @@ from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
 from queuegate.cli.session import Session
 from queuegate.cli.suggestions import ambiguous_name, missing_queue, missing_queue_line
 from queuegate.cli.terminal import Colors, escape
+from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
+from queuegate.policy.reach import SubjectKind
+
+if TYPE_CHECKING:
+    from queuegate._methods.client import ClientMethods
 
 _MAX_NAMED: Final = 5
 """The maximum number of groups named in the error for an incomplete list."""
+_NO_RESOLVER: Final = "none"
+"""The resolver of YuniKorn's partitions for which the settings name no other one."""
 
 
 class _WhoCanCommand(Command):
@@ -91,6 +98,7 @@ def who_can(
         if evaluated := pages[0].evaluated_queue:
             hints = missing_queue(client, Check("-", queue, partition), evaluated)
             missing = missing_queue_line(queue, evaluated, hints)
+        resolver = _hint_at_resolver(client, pages[0], queue, partition, Access(access))
     has_more = not all_pages and len(pages) > 1
     if has_more:
         del pages[1:]
@@ -107,7 +115,8 @@ def who_can(
     return Report(
         document,
         [*_lines(first, users, session.colors)],
-        note=ambiguity or _note(first, users, Access(access), queue, missing, has_more=has_more),
+        note=ambiguity
+        or _note(first, users, Access(access), queue, [missing, resolver], has_more=has_more),
         problem=_incomplete(pages),
         table=table,
     )
@@ -143,14 +152,14 @@ def _note(
     users: Sequence[ListedUser],
     access: Access,
     queue: str,
-    missing: str,
+    remarks: Sequence[str],
     *,
     has_more: bool,
 ) -> str:
-    """Return remarks about the list as a single line; "" if there are none. `missing` is the remark
-    about a missing queue, if any.
+    """Return remarks about the list as a single line; "" if there are none. `remarks` are those
+    about a missing queue and a missing resolver; empty if they do not apply.
     """
-    parts = [missing] if missing else []
+    parts = [*filter(None, remarks)]
     if has_more:
         parts.append("there are more users: show them with --all-pages")
     elif page.complete and not (users or page.everyone or page.proxies):
@@ -160,6 +169,31 @@ def _note(
     if page.directory_as_of:
         parts.append(f"members of groups as of {moment(page.directory_as_of)}")
     return "; ".join(parts)
+
+
+def _hint_at_resolver(
+    client: "ClientMethods", page: UserPage, queue: str, partition: str, access: Access
+) -> str:
+    """Return a remark if groups stand for users because no resolver looks them up; "" if not."""
+    members = [
+        (user.user, grant)
+        for user in page.users
+        for grant in user.via
+        if grant.kind is SubjectKind.GROUP
+    ]
+    if not members or any(user != grant.name or grant.nested for user, grant in members):
+        return ""
+    user = members[0][0]
+    try:
+        explained = client.explain(user, queue, partition=partition, access=access)
+    except QueuegateError:
+        return ""
+    if explained.groups.resolver != _NO_RESOLVER:
+        return ""
+    return (
+        "no resolver looks up groups, so that each group counts as the user of its name: name one "
+        f"in the server's settings, as partitions.{partition}.resolver"
+    )
 
 
 def _incomplete(pages: Sequence[UserPage]) -> Problem | None:
