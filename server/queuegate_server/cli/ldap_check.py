@@ -31,9 +31,11 @@ def ldap_presets() -> None:
             click.echo(f"  {option}: {json.dumps(value)}")  # JSON is also valid YAML
 
 
-async def check_ldap(options: LdapOptions, user: str) -> bool | None:
+async def check_ldap(options: LdapOptions, user: str, *, is_for_yunikorn: bool) -> bool | None:
     """Print each server's result. Return whether all servers know the user; None if a lookup fails
     or the servers disagree.
+
+    `is_for_yunikorn` is that of `show_outcome`.
     """
     if not options.verify_certificate:
         click.echo("WARNING: verify_certificate is off: anyone can impersonate the directory")
@@ -57,7 +59,7 @@ async def check_ldap(options: LdapOptions, user: str) -> bool | None:
             has_failed = True
         else:
             results.add(frozenset(outcome.groups) if isinstance(outcome, KnownUser) else None)
-        show_outcome(outcome, (*_notes(statistics), *notes))
+        show_outcome(outcome, (*_notes(statistics), *notes), is_for_yunikorn=is_for_yunikorn)
     if len(results) > 1:
         click.echo("\nthe servers disagree")
     return None if has_failed or len(results) != 1 else None not in results

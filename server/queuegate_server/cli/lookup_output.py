@@ -43,16 +43,32 @@ def show_step(step: Step) -> None:
         click.echo(f"        advice: {step.advice}")
 
 
-def show_outcome(outcome: Outcome, notes: Iterable[str] = ()) -> None:
-    """Print the outcome of a lookup, and notes on it."""
+def show_outcome(
+    outcome: Outcome, notes: Iterable[str] = (), *, is_for_yunikorn: bool = False
+) -> None:
+    """Print the outcome of a lookup, and notes on it.
+
+    `is_for_yunikorn` states whether a policy is YuniKorn's, whose ACLs can list fewer names.
+    """
     more: list[str] = []
     if isinstance(outcome, KnownUser):
         groups = outcome.groups
         click.echo(f"  groups ({len(groups)}): {join_names(groups) or 'none'}")
-        more += filter(None, [unlistable(groups)])
+        more += filter(None, [unlistable(groups), _spaced(groups) if is_for_yunikorn else ""])
     elif isinstance(outcome, NoSuchUser):
         click.echo(f"  no such user: {printable(outcome.detail)}")
     else:
         click.echo(f"  lookup failed: {printable(outcome.detail)}")
     for note in (*notes, *more):
         click.echo(f"  note: {printable(note)}")
+
+
+def _spaced(groups: Iterable[str]) -> str:
+    """Return a note on names with spaces; "" if there are none."""
+    affected = join_names(name for name in groups if " " in name.strip() and "," not in name)
+    if not affected:
+        return ""
+    return (
+        f"no ACL of a queues.yaml can list {affected}: a space separates users from groups; use "
+        "groups without spaces"
+    )

@@ -13,7 +13,10 @@ from queuegate_server.cli import EXIT_NO
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.cli.ldap_check import check_ldap
 from queuegate_server.cli.lookup_output import show_outcome, show_step
+from queuegate_server.files.safe_open import read_regular
 from queuegate_server.formats.diagnostics import printable
+from queuegate_server.formats.registry import YUNIKORN, detect_format
+from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity import registry
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ChainOptions
@@ -28,6 +31,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.rest.options import RestOptions
 from queuegate_server.identity.rest.resolver import RestResolver
 from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import PolicySource, Settings
 
 FOLLOW_SECONDS: Final = 30.0
 """How long a source may take until it is followed."""
@@ -48,14 +52,15 @@ def source_check(config: Path, name: str, user: str, overrides: tuple[str, ...])
     Exit status: 0 if the user is found, no lookup fails and changes can be followed, 1 if not, 2
     for incorrect usage or configuration.
     """
-    resolvers = _resolvers(config, overrides)
+    settings = _settings(config, overrides)
+    resolvers = settings.resolvers
     configured = resolvers.get(name)
     if configured is None:
         known = ", ".join(resolvers) or "none"
         raise Failure(f"the settings contain no resolver {name}; they contain {known}")
     options = configured.options
     names = options.resolvers if isinstance(options, ChainOptions) else (name,)
-    _run({each: resolvers[each] for each in names}, user)
+    _run({each: resolvers[each] for each in names}, user, settings)
 
 
 @click.command("ldap-check")
@@ -71,14 +76,14 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
     Exit status: 0 if all servers find the user with the same groups and changes can be followed, 1
     if not, 2 for incorrect usage or configuration.
     """
-    resolvers = _resolvers(config, overrides)
-    name = _name_of_ldap(resolvers, resolver)
-    _run({name: resolvers[name]}, user)
+    settings = _settings(config, overrides)
+    name = _name_of_ldap(settings.resolvers, resolver)
+    _run({name: settings.resolvers[name]}, user, settings)
 
 
-def _resolvers(config: Path, overrides: tuple[str, ...]) -> Mapping[str, ConfiguredResolver]:
+def _settings(config: Path, overrides: tuple[str, ...]) -> Settings:
     try:
-        return load_settings(config, os.environ, overrides).resolvers
+        return load_settings(config, os.environ, overrides)
     except SettingsError as error:
         raise Failure(f"the settings are not valid\n{error}") from None
 
@@ -101,20 +106,39 @@ def _name_of_ldap(resolvers: Mapping[str, ConfiguredResolver], name: str | None)
     raise Failure(f"--resolver {name}: no resolver of type ldap has this name; choose from {names}")
 
 
-def _run(resolvers: Mapping[str, ConfiguredResolver], user: str) -> NoReturn:
+def _is_yunikorn(source: PolicySource) -> bool:
+    """Return whether a policy that the settings name is YuniKorn's; False if it is unreadable."""
+    if source.format is not None or source.path is None:
+        return source.is_set and source.format in {None, YUNIKORN}
+    try:
+        return detect_format(read_regular(source.path, MAX_BYTES)) == YUNIKORN
+    except OSError:
+        return False
+
+
+def _run(resolvers: Mapping[str, ConfiguredResolver], user: str, settings: Settings) -> NoReturn:
     """Check resolvers, and exit with the status."""
     # The outcome is printed, so it need not be logged as well.
     logging.getLogger("queuegate_server.identity").setLevel(logging.ERROR)
-    raise SystemExit(0 if asyncio.run(_check_all(resolvers, user)) else EXIT_NO)
+    is_for_yunikorn = any(map(_is_yunikorn, settings.sources))
+    checks = _check_all(resolvers, user, is_for_yunikorn=is_for_yunikorn)
+    raise SystemExit(0 if asyncio.run(checks) else EXIT_NO)
 
 
-async def _check_all(resolvers: Mapping[str, ConfiguredResolver], user: str) -> bool:
+async def _check_all(
+    resolvers: Mapping[str, ConfiguredResolver], user: str, *, is_for_yunikorn: bool
+) -> bool:
     """Ask each resolver. Return whether one knows the user and none fails."""
-    outcomes = [await _check(name, each, user) for name, each in resolvers.items()]
+    outcomes = [
+        await _check(name, each, user, is_for_yunikorn=is_for_yunikorn)
+        for name, each in resolvers.items()
+    ]
     return True in outcomes and None not in outcomes
 
 
-async def _check(name: str, configured: ConfiguredResolver, user: str) -> bool | None:
+async def _check(
+    name: str, configured: ConfiguredResolver, user: str, *, is_for_yunikorn: bool
+) -> bool | None:
     """Ask a resolver. Return whether it knows the user; None if it fails."""
     click.echo(f"resolver {name} ({configured.type}), user {user!r}")
     options = configured.options
@@ -126,7 +150,7 @@ async def _check(name: str, configured: ConfiguredResolver, user: str) -> bool |
     changes: Following | None = getattr(resolver, "changes", None)
     found: bool | None = None
     if isinstance(options, LdapOptions):
-        found = await check_ldap(options, user)
+        found = await check_ldap(options, user, is_for_yunikorn=is_for_yunikorn)
         if changes is None:
             return found
     guarded = GuardedResolver(name, resolver, options)
@@ -142,7 +166,7 @@ async def _check(name: str, configured: ConfiguredResolver, user: str) -> bool |
             notes: Collection[str] = ()
             if isinstance(outcome, KnownUser) and isinstance(resolver, RestResolver):
                 notes = await resolver.notes()
-            show_outcome(outcome, notes)
+            show_outcome(outcome, notes, is_for_yunikorn=is_for_yunikorn)
             found = None if isinstance(outcome, LookupFailure) else isinstance(outcome, KnownUser)
         return found if changes is None or await _can_follow(changes) else None
     finally:

@@ -320,6 +320,35 @@ def test_names_that_no_acl_can_list_are_quoted(
     assert 'note: no ACL can list "eng, prod": commas and spaces separate names\n' in output
 
 
+@pytest.mark.parametrize(
+    ("text", "is_noted"),
+    [
+        ("partitions: [{name: default, queues: [{name: root}]}]", True),
+        ("<allocations><queue name='root'/></allocations>", False),
+        (None, False),
+    ],
+    ids=["yunikorn", "fair scheduler", "no policy"],
+)
+def test_names_with_spaces(
+    tmp_path: Path,
+    own_directory: Slapd,
+    ca_file: Path,
+    password_file: Path,
+    text: str | None,
+    is_noted: bool,
+) -> None:
+    own_directory.add(group("domain users", dn("carol")))
+    config = settings(tmp_path, ca_file, password_file, own_directory.url)
+    if text is not None:
+        policy = tmp_path / "policy"
+        policy.write_text(text)
+        config.write_text(f"policy: {{path: {policy}}}\n{config.read_text()}")
+    status, output = run(config, "--user", "carol")
+    assert status == 0
+    note = "note: no ACL of a queues.yaml can list domain users: a space separates users from"
+    assert (note in output) is is_noted
+
+
 @pytest.mark.parametrize("groups_from", ["member_dn", "member_of"])
 def test_memberships_outside_of_the_base(
     tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path, groups_from: str
