@@ -1,8 +1,7 @@
 """A real 389 Directory Server, set up like that of FreeIPA: a private folder and a free port.
 
 The server is made from the package's template, with the plugins that FreeIPA enables, configured as
-in `install/updates/20-syncrepl.update` of FreeIPA. Of FreeIPA's schema it has only the class of
-groups.
+in `install/updates/20-syncrepl.update` of FreeIPA. Of FreeIPA's schema it has only what tests need.
 """
 
 import contextlib
@@ -57,7 +56,11 @@ _PLUGINS: Final = {
 """The plugins that FreeIPA enables, with the lines that it adds."""
 _SCHEMA: Final = (
     "dn: cn=schema\n"
+    "attributeTypes: ( 2.16.840.1.113719.1.301.4.37.1 NAME 'krbPrincipalExpiration' "
+    "SYNTAX 1.3.6.1.4.1.1466.115.121.1.24 SINGLE-VALUE )\n"
     "objectClasses: ( 2.16.840.1.113730.3.8.4.2 NAME 'ipaUserGroup' SUP top AUXILIARY )\n"
+    "objectClasses: ( 2.16.840.1.113719.1.301.6.8.1 NAME 'krbPrincipalAux' SUP top AUXILIARY "
+    "MAY krbPrincipalExpiration )\n"
 )
 _DATABASE: Final = """
 dn: cn=userRoot,cn=ldbm database,cn=plugins,cn=config
@@ -168,6 +171,14 @@ class Dirsrv(ServerProcess):
         )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
+
+    def manage(self, *command: str) -> None:
+        """Run a command of `dsidm`, the tool of 389 Directory Server for users and groups."""
+        done = subprocess.run(
+            ["dsidm", "-D", ADMIN, "-w", _ADMIN_PASSWORD, "-b", SUFFIX, self.url, *command],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def _tool(
         self, tool: str, *arguments: str, ldif: str = ""

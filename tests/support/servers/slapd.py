@@ -46,6 +46,7 @@ dbnosync
 maxsize 1073741824
 index objectClass,uid,cn,member,uniqueMember,memberUid,gidNumber eq
 access to attrs=userPassword by anonymous auth by * none
+{first_access}
 access to dn.subtree=ou=hidden,{suffix} by * none
 access to * by dn.exact={service} read by dn.subtree=ou=machines,{suffix} read by * none
 overlay memberof
@@ -71,6 +72,7 @@ class Slapd(ServerProcess):
         certificate: trustme.LeafCert | None = None,
         more_globals: str = "",
         more_database: str = "",
+        first_access: str = "",
         tls: bool = True,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -89,6 +91,7 @@ class Slapd(ServerProcess):
             service=SERVICE,
             globals=more_globals,
             database=more_database,
+            first_access=first_access,
         )
         if not tls:
             config = "\n".join(line for line in config.splitlines() if not line.startswith("TLSC"))
@@ -165,6 +168,7 @@ def running_slapd(
     certificate: trustme.LeafCert | None = None,
     more_globals: str = "",
     more_database: str = "",
+    first_access: str = "",
     tls: bool = True,
     load: str = "",
     environment: Mapping[str, str] | None = None,
@@ -181,6 +185,7 @@ def running_slapd(
             certificate=certificate,
             more_globals=more_globals,
             more_database=more_database,
+            first_access=first_access,
             tls=tls,
             environment=environment,
         )

@@ -21,13 +21,16 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "member_attribute": "member",
     },
     "389ds": {
-        "user_filter": "(&(objectClass=person)(uid={user}))",
+        # 389 Directory Server's own tools create users of the class nsPerson instead of person.
+        "user_filter": "(&(|(objectClass=person)(objectClass=nsPerson))(uid={user}))",
+        "disabled_users": "refuse",
         "groups_from": "member_dn",
         "group_filter": "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames))",
         "member_attribute": ("member", "uniqueMember"),
     },
     "freeipa": {
         "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
+        "disabled_users": "refuse",
         # FreeIPA's memberOf includes nested memberships, roles and rules.
         "groups_from": "member_of",
         "group_filter": "(objectClass=ipaUserGroup)",
@@ -35,6 +38,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "active_directory": {
         "user_filter": "(&(objectCategory=person)(objectClass=user)(sAMAccountName={user}))",
         "user_match": "casefold",
+        "disabled_users": "refuse",
         "groups_from": "member_of",
         "group_filter": "(objectClass=group)",
         "member_attribute": "member",

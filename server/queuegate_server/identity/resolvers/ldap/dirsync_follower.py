@@ -13,6 +13,7 @@ from typing import Any, Final
 from ldap.controls import RequestControl, ResponseControl
 
 from queuegate_server.identity.resolver import ChangeSink
+from queuegate_server.identity.resolvers.ldap.account_state import ACTIVE_DIRECTORY_ATTRIBUTES
 from queuegate_server.identity.resolvers.ldap.ber import (
     INTEGER,
     OCTETS,
@@ -36,7 +37,6 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     UnusableData,
 )
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
-from queuegate_server.identity.resolvers.ldap.group_lookup import user_attributes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
@@ -58,6 +58,7 @@ _NEW: Final = "objectClass"
 _RENAMED: Final = "name"
 """An attribute that changes when an entry is renamed or moved."""
 _DELETED: Final = "isDeleted"
+_PRIMARY_GROUP: Final = "primaryGroupID"
 _ADVICE: Final = (
     "grant the bind account the right Replicating Directory Changes, and use a domain controller "
     "rather than a global catalog; or set changes: none"
@@ -194,8 +195,8 @@ class UserChanges:
         self.filter: Final = f"(|{users.filter.for_anyone()}(&({_DELETED}=TRUE)(objectClass=user)))"
         self.attributes: Final = (
             *self._names,
-            *user_attributes(options),
-            *("userAccountControl", _NEW, _RENAMED, _DELETED),
+            *ACTIVE_DIRECTORY_ATTRIBUTES,
+            *(_PRIMARY_GROUP, _NEW, _RENAMED, _DELETED),
         )
         self._below = SearchBase(base, options.user_scope)
 

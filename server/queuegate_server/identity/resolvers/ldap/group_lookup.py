@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 
 from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate_server.identity.resolvers.ldap.account_state import account_attributes
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault, UnusableData
 from queuegate_server.identity.resolvers.ldap.filters import any_of, escape_bytes
@@ -44,8 +45,8 @@ def member_of_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 def user_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the user attributes from which groups are derived."""
-    wanted = member_of_attributes(options)
+    """Return the user attributes from which groups are derived, or whether the user is refused."""
+    wanted = (*member_of_attributes(options), *account_attributes(options))
     if options.primary_group == "gid_number":
         wanted += (_GID,)
     if options.primary_group == "active_directory":

@@ -143,6 +143,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
     user_match: Literal["exact", "casefold"] = "exact"
     """exact: the name in the entry must equal the requested name; casefold: case is ignored.
     Directories ignore case, spaces and width."""
+    disabled_users: Literal["refuse", "keep"] = "keep"
+    """refuse: users whose account is disabled or has expired do not exist; keep: they keep their
+    groups."""
     # Groups. The inherited options apply to the first kind of group.
     more_groups: tuple[MoreGroups, ...] = Field((), max_length=7)
     """Additional kinds of groups. If not set, group_base is inherited from the first kind."""

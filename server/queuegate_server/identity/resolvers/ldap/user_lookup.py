@@ -2,11 +2,16 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.account_state import (
+    USER_ACCOUNT_CONTROL,
+    account_attributes,
+    why_refused,
+)
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
@@ -32,7 +37,7 @@ _WARN_AFTER_USERS: Final = 20
 _MAX_USER_ENTRIES: Final = 4
 _NARROW: Final = "narrow user_base or user_filter"
 _FEWER_GROUPS: Final = "check the user's entry; raise max_groups if that many groups are expected"
-_NO_SUCH_USER: Final = NoSuchUser("no entry below user_base matches user_filter")
+NO_MATCH: Final = NoSuchUser("no entry below user_base matches user_filter")
 _OUTSIDE_BASE: Final = NoSuchUser("the directory has the user only outside user_base")
 _OTHER_SPELLING: Final = NoSuchUser(
     "the directory spells the name differently; if only the case differs, "
@@ -82,6 +87,8 @@ class UserLookup:
 
     options: LdapOptions
     statistics: LdapStatistics
+    clock: Callable[[], float] = time.time
+    """Returns the time, in Unix seconds."""
 
     def __post_init__(self) -> None:
         options = self.options
@@ -89,9 +96,9 @@ class UserLookup:
         self.kinds = tuple(GroupKind(each, options.name_case) for each in options.group_kinds)
         self._unique = UniqueNames(ambiguous_name, time.monotonic)
         self._attributes = (*self.users.filter.attributes, *user_attributes(options))
-        self._users_without = dict.fromkeys(member_of_attributes(options), 0)
-        """For each attribute that lists groups, the number of users without a value. An attribute
-        is removed once a user has a value or the warning has been logged."""
+        self._users_without = dict.fromkeys(_expected_attributes(options), 0)
+        """For each attribute that users should have, the number of users without a value. An
+        attribute is removed once a user has a value or the warning has been logged."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
         """Look up a user. Raises LdapFault if the query fails or matches several entries."""
@@ -111,18 +118,21 @@ class UserLookup:
                 self.statistics.ambiguous += 1
                 raise
             match = self._only_match(entries, user)
-            if match is _NO_SUCH_USER:
+            if match is NO_MATCH:
                 await check_user_filter(connection, self.options)
             if isinstance(match, NoSuchUser):
                 return match
             entry, name = match
+            self._note_missing_attributes(entry)
+            refusal = why_refused(entry, self.options, self.clock())
+            if refusal is not None:
+                return refusal
             lookup = GroupLookup(session, self.kinds, self.statistics, entry, name)
             groups = await lookup.groups(user)
             if not groups:
                 await check_groups(connection, self.options)
             if self.options.unique_group_names:
                 await self._check_names(lookup.named, connection)
-        self._note_missing_attributes(entry)
         return KnownUser(groups)
 
     async def _check_names(
@@ -136,8 +146,13 @@ class UserLookup:
             await self._unique.check(groups, search.keys_of)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
-        """Return all user names. Raises LdapFault if there are more than `limit`."""
+        """Return the names of all users who are not refused.
+
+        Raises LdapFault if there are more than `limit`.
+        """
         users = self.users
+        attributes = (*users.filter.attributes, *account_attributes(self.options))
+        now = self.clock()
         names: dict[str, None] = {}
         with SearchSession(
             connection, lambda: Allowance(limit, _NARROW, is_for_listing=True)
@@ -146,12 +161,14 @@ class UserLookup:
                 "user search",
                 users.base,
                 users.filter.for_anyone(),
-                users.filter.attributes,
+                attributes,
                 limit=limit,
                 advice=_NARROW,
             )
             async for entry in session.in_steps(entries):
-                if users.base.contains_entry(entry.dn):
+                if users.base.contains_entry(entry.dn) and not why_refused(
+                    entry, self.options, now
+                ):
                     names.update(dict.fromkeys(self._names_of(entry)))
         return [*names]
 
@@ -179,7 +196,7 @@ class UserLookup:
         if inside and not matching:
             self.statistics.other_spelling += 1
             return _OTHER_SPELLING
-        return matching[0] if matching else _NO_SUCH_USER
+        return matching[0] if matching else NO_MATCH
 
     def _is_in_user_base(self, entry: LdapEntry) -> bool:
         """Return whether an entry is below `user_base`. A faulty proxy may send other entries."""
@@ -203,3 +220,11 @@ class UserLookup:
                     _WARN_AFTER_USERS,
                     attribute,
                 )
+
+
+def _expected_attributes(options: LdapOptions) -> tuple[str, ...]:
+    """Return the attributes that some user has, if the bind account may read them."""
+    attributes = member_of_attributes(options)
+    if options.preset == "active_directory" and options.disabled_users == "refuse":
+        attributes += (USER_ACCOUNT_CONTROL,)
+    return attributes
