@@ -83,7 +83,7 @@ PAGES: Final = {
     "docs/how-to/kerberos.md": Page((directories.kerberos,), not_run=3),
     "docs/how-to/entra.md": Page((directories.entra,), not_run=3),
     "docs/how-to/keycloak.md": Page((directories.keycloak,), not_run=1),
-    "docs/how-to/ldap.md": Page((directories.openldap,), not_run=3),
+    "docs/how-to/ldap.md": Page((directories.openldap,), not_run=4),
     "docs/how-to/kubectl-auth-can-i.md": Page(
         module="e2e/kube/test_can_i.py", not_run=1, blocks="yaml yaml yaml text"
     ),

@@ -1,8 +1,9 @@
 """Groups from an LDAP directory: OpenLDAP, 389-DS, FreeIPA, Active Directory.
 
 settings     options, defaults, fields, driver
-lookups      resolver, directory, user_lookup, group_lookup, member_lookup, group_kind, entry, dn
+lookups      resolver, directory, user_lookup, account_state, group_lookup, member_lookup,
+             group_kind, entry, dn
 requests     search, connection, pending
 connections  pool, bind, kerberos_child, bridge, messages
-ldap-check   schema, notes
+ldap-check   schema, notes, rights_notes
 """

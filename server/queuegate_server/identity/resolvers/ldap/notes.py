@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.account_state import account_attributes
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
 from queuegate_server.identity.resolvers.ldap.name_search import NameSearch, examples
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.rights_notes import RightsNotes
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
-from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
+from queuegate_server.identity.resolvers.ldap.user_lookup import NO_MATCH, UserLookup
 
 _MAX_ENTRIES: Final = 100
 _MAX_DN_CHARS: Final = 200
@@ -36,13 +38,17 @@ class Notes:
         """Return notes on a lookup's outcome, omitting notes whose searches failed."""
         # Do not report the additional searches, because normal lookups do not include them.
         self.connection.observe = lambda _step: None
+        rights = RightsNotes(self._session, self.lookup)
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user)]
+            if outcome == NO_MATCH:
+                sources.append(rights.about_name(user))
         elif isinstance(outcome, KnownUser):
             sources = [
                 self._other_bases(user),
                 self._missing_attributes(),
                 self._same_names(outcome.groups),
+                self._rights(user, rights),
             ]
         else:
             sources = []
@@ -114,6 +120,28 @@ class Notes:
         ignored = [dn for key, dn in outside.items() if key not in inside]
         if ignored:
             yield _outside(len(ignored), ignored[0])
+
+    async def _rights(self, user: str, rights: RightsNotes) -> AsyncIterator[str]:
+        options, users = self._session.options, self.lookup.users
+        listing = [kind.options.member_of_attribute for kind in self.lookup.kinds]
+        entries = await self._session.search_below(
+            "user search",
+            users.base,
+            users.filter.for_user(user),
+            (*users.filter.attributes, *listing, *account_attributes(options)),
+            limit=_MAX_ENTRIES,
+            advice="",
+        )
+        [entry] = [each for each in entries if users.spelling(each, user)]
+        sources = [rights.about_account(entry)]
+        for kind in self.lookup.kinds:
+            if kind.options.groups_from != "member_of":
+                by_name = kind.options.groups_from == "member_uid"
+                sources.append(rights.about_groups(kind, user if by_name else entry.dn))
+        sources.append(rights.about_member_of(entry))
+        for source in sources:
+            async for note in source:
+                yield note
 
     async def _missing_attributes(self) -> AsyncIterator[str]:
         for attribute in member_of_attributes(self._session.options):

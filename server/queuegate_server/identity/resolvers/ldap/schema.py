@@ -27,7 +27,7 @@ _IS_SCHEMA: Final = "objectclass"
 
 async def check_user_filter(connection: LdapConnection, options: LdapOptions) -> None:
     """Raise SetupFault if `user_filter` matches nothing because the schema lacks its attributes."""
-    known = await _known_attributes(connection)
+    known = await known_attributes(connection)
     if known and (missing := missing_attributes(options.user_filter, known)):
         raise SetupFault(
             f"the directory's schema has no attribute {' or '.join(missing)}, so user_filter finds "
@@ -38,7 +38,7 @@ async def check_user_filter(connection: LdapConnection, options: LdapOptions) ->
 
 async def check_groups(connection: LdapConnection, options: LdapOptions) -> None:
     """Raise SetupFault if the schema lacks the attributes needed to find any group."""
-    known = await _known_attributes(connection)
+    known = await known_attributes(connection)
     if not known:
         return
     in_chain = options.nested == "in_chain"
@@ -61,7 +61,7 @@ def _missing_for_groups(
     return missing_attributes(f"(&{kind.group_filter}(|{members}))", known)
 
 
-async def _known_attributes(connection: LdapConnection) -> frozenset[str]:
+async def known_attributes(connection: LdapConnection) -> frozenset[str]:
     """Return the schema's attribute names in lowercase; empty if the schema is unreadable."""
     async with connection.schema_lock:
         if connection.known_attributes is None:

@@ -1,0 +1,207 @@
+"""Notes for `ldap-check` on entries that searches miss: what the bind account may not read, filters
+that do not match, and groups that list no members.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from queuegate_server.identity.resolvers.ldap.account_state import (
+    ACTIVE_DIRECTORY_ATTRIBUTES,
+    account_attributes,
+)
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.filters import assertions, escape
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.instrumentation import StepName
+from queuegate_server.identity.resolvers.ldap.schema import known_attributes
+from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
+
+_MAX_ENTRIES: Final = 20
+_MAX_CHARS: Final = 200
+_OBJECT_CLASS: Final = "objectClass"
+_MEMBER_URL: Final = "memberURL"
+"""The attribute from which OpenLDAP and 389 Directory Server compute the members of a group."""
+_READ: Final = "grant the bind account read access"
+
+
+class RightsNotes:
+    """Finds out what a lookup's searches missed, and why."""
+
+    def __init__(self, session: SearchSession, lookup: UserLookup) -> None:
+        """Create notes on a lookup; `session` makes the additional searches."""
+        self._session = session
+        self._lookup = lookup
+        self._options = session.options
+
+    async def about_name(self, user: str) -> AsyncIterator[str]:
+        """Yield why `user_filter` does not match entries that have the user's name."""
+        users = self._lookup.users
+        pairs = users.filter.expected(user)
+        name = "".join(f"({attribute}={escape(value)})" for attribute, value in pairs)
+        entries = await self._session.search_below(
+            "user search",
+            users.base,
+            f"(|{name})",
+            (*users.filter.attributes, _OBJECT_CLASS),
+            limit=_MAX_ENTRIES,
+            advice="",
+        )
+        for entry in entries:
+            if users.base.contains_entry(entry.dn) and users.spelling(entry, user):
+                yield _unmatched(entry, "has this name", "user_filter", self._options.user_filter)
+
+    async def about_account(self, user: LdapEntry) -> AsyncIterator[str]:
+        """Yield which attributes that tell whether the account is disabled are not visible."""
+        wanted = account_attributes(self._options)
+        if not wanted:
+            return
+        known = await known_attributes(self._session.connection)
+        expected = [each for each in wanted if not known or each.lower() in known]
+        if not expected:
+            yield (
+                f"the directory's schema has no attribute {' or '.join(wanted)}, so "
+                "disabled_users: refuse has no effect"
+            )
+            return
+        if await self._session.is_active_directory():
+            # Every user has these.
+            hidden = [each for each in ACTIVE_DIRECTORY_ATTRIBUTES if not user.values(each)]
+        else:
+            present = "".join(f"({each}=*)" for each in expected)
+            hidden = [] if await self._exists_user(f"(|{present})") else expected
+        if hidden:
+            whose = "of the user" if hidden[0] in ACTIVE_DIRECTORY_ATTRIBUTES else "of any user"
+            yield (
+                f"no value of {' or '.join(hidden)} {whose} is visible: if the bind account may "
+                "not read them, disabled accounts keep their groups"
+            )
+
+    async def about_groups(self, kind: GroupKind, member: str) -> AsyncIterator[str]:
+        """Yield why a search may have missed groups that list a member, a DN or a name."""
+        lists = "".join(kind.member_filters([member]))
+        listing = await self._groups(kind, f"(|{lists})", (_OBJECT_CLASS,))
+        of_kind = f"(&{kind.options.group_filter}(|{lists}))"
+        matching = {entry.dn for entry in await self._groups(kind, of_kind, ("1.1",))}
+        missed = [entry for entry in listing if entry.dn not in matching]
+        if missed:
+            yield _unmatched(missed[0], "lists the user", "group_filter", kind.options.group_filter)
+        if matching:
+            entry = await self._session.read(
+                "group search", min(matching), kind.options.member_attribute
+            )
+            if entry is not None and not _has_values(entry, kind.options.member_attribute):
+                yield (
+                    f"the bind account may search for {_members(kind)}, but not read it: lists of "
+                    f"members, such as those of who-can, and changes need it; {_READ}"
+                )
+        elif not missed:
+            async for note in self._about_all_groups(kind):
+                yield note
+
+    async def _about_all_groups(self, kind: GroupKind) -> AsyncIterator[str]:
+        """Yield why no group below the base may be found by its members."""
+        present = "".join(f"({each}=*)" for each in kind.options.member_attribute)
+        if await self._exists_group(kind, f"(&{kind.options.group_filter}(|{present}))"):
+            return
+        if await self._exists_group(kind, kind.options.group_filter):
+            yield (
+                f"no group below group_base has a value of {_members(kind)} that is visible: if "
+                f"groups have members, the bind account may not read this attribute; {_READ}"
+            )
+        elif await self._exists_group(kind, f"({kind.options.group_name_attribute}=*)"):
+            yield (
+                f"group_filter matches no entry below group_base, but some have a value of "
+                f"{kind.options.group_name_attribute}: correct group_filter, or {_READ} to the "
+                f"attributes in it, such as {_OBJECT_CLASS}"
+            )
+
+    async def about_member_of(self, user: LdapEntry) -> AsyncIterator[str]:
+        """Yield which groups in the user's memberOf are dynamic, and are missed for this reason."""
+        for kind in self._lookup.kinds:
+            options = kind.options
+            if options.groups_from == "member_uid" or options.group_base is None:
+                continue
+            attribute, members = options.member_of_attribute, options.member_attribute
+            lists = "".join(kind.member_filters([user.dn]))
+            of_kind = f"(&{options.group_filter}(|{lists}))"
+            found = {entry.dn for entry in await self._groups(kind, of_kind, ("1.1",))}
+            missed: list[str] = []
+            unreported: list[str] = []
+            for dn in filter(None, map(decode_value, user.values(attribute)[:_MAX_ENTRIES])):
+                group = kind.parse(dn)
+                if group is None or not group.is_below_base:
+                    continue
+                entry = await self._session.read("group search", dn, (*members, _MEMBER_URL))
+                if entry is None or (_has_values(entry, members) and not entry.values(_MEMBER_URL)):
+                    continue
+                if options.groups_from == "member_of" or dn in found:
+                    unreported.append(dn)
+                else:
+                    missed.append(dn)
+            if missed:
+                yield (
+                    f"{attribute} lists {_dynamic(kind, missed)}: if these are dynamic groups, set "
+                    "groups_from: member_of to count them"
+                )
+            if unreported and self._options.changes != "none":
+                yield (
+                    f"{attribute} lists {_dynamic(kind, unreported)}: if these are dynamic groups, "
+                    "changes does not report who joins or leaves them, which counts when cached "
+                    "groups expire"
+                )
+
+    async def _groups(
+        self, kind: GroupKind, filter_text: str, attributes: Sequence[str]
+    ) -> list[LdapEntry]:
+        return await self._session.search(
+            "group search",
+            kind.options.group_base or "",
+            filter_text,
+            attributes,
+            limit=_MAX_ENTRIES,
+        )
+
+    async def _exists_group(self, kind: GroupKind, filter_text: str) -> bool:
+        base = SearchBase(kind.options.group_base or "")
+        return await self._exists("group search", base, filter_text)
+
+    async def _exists_user(self, filter_text: str) -> bool:
+        return await self._exists("user search", self._lookup.users.base, filter_text)
+
+    async def _exists(self, step: StepName, base: SearchBase, filter_text: str) -> bool:
+        try:
+            found = await self._session.search_below(
+                step, base, filter_text, ("1.1",), limit=1, advice=""
+            )
+        except LimitExceeded:
+            return True
+        return bool(found)
+
+
+def _unmatched(entry: LdapEntry, what: str, setting: str, filter_text: str) -> str:
+    """Return a note on an entry that a filter does not match."""
+    compared = {each.attribute.lower() for each in assertions(filter_text)}
+    classes = [each.decode(errors="replace") for each in entry.values(_OBJECT_CLASS)]
+    text = f"the entry {entry.dn[:_MAX_CHARS]!r} {what}, but {setting} does not match it"
+    if _OBJECT_CLASS.lower() in compared and not classes:
+        return f"{text}: the bind account may not read its {_OBJECT_CLASS}; {_READ}"
+    return f"{text}: it has the object classes {', '.join(classes)[:_MAX_CHARS]}"
+
+
+def _dynamic(kind: GroupKind, dns: Sequence[str]) -> str:
+    """Describe groups that the server may compute."""
+    groups = "1 group" if len(dns) == 1 else f"{len(dns)} groups"
+    return (
+        f"{groups} with {_MEMBER_URL} or without a visible {_members(kind)}, such as "
+        f"{dns[0][:_MAX_CHARS]!r}"
+    )
+
+
+def _has_values(entry: LdapEntry, attributes: Sequence[str]) -> bool:
+    return any(entry.values(each) or entry.value_range(each) for each in attributes)
+
+
+def _members(kind: GroupKind) -> str:
+    return " or ".join(kind.options.member_attribute)

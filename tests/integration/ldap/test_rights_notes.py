@@ -1,0 +1,176 @@
+"""What `ldap-check` says about entries that the bind account's searches miss, with a real slapd."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from tests.integration.ldap.test_ldap_check import run, settings
+from tests.support.servers.ldap_entries import base, change, dn, entry, group, person
+from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, running_slapd
+
+ACCOUNT = entry(
+    f"uid=robot,{PEOPLE}",
+    ("objectClass", "account"),
+    ("uid", "robot"),
+)
+DYNAMIC = entry(
+    f"cn=dynamic,{GROUPS}",
+    ("objectClass", "groupOfURLs"),
+    ("cn", "dynamic"),
+    ("memberURL", f"ldap:///{PEOPLE}??one?(uid=alice)"),
+)
+ENTRIES = base() + person("alice") + group("data", dn("alice")) + ACCOUNT
+OF_GROUPS = f"access to dn.subtree={GROUPS}"
+
+
+def access(what: str, level: str) -> str:
+    return f"access to {what} by dn.exact={SERVICE} {level} by * none"
+
+
+@pytest.mark.parametrize(
+    ("first_access", "more", "user", "status", "note"),
+    [
+        (
+            access(f"dn.subtree={PEOPLE} attrs=objectClass", "none"),
+            "",
+            "alice",
+            1,
+            "the bind account may not read its objectClass; grant the bind account read access",
+        ),
+        (
+            "",
+            "    user_filter: (&(objectClass=person)(uid={user}))\n",
+            "robot",
+            1,
+            "has this name, but user_filter does not match it: it has the object classes account",
+        ),
+        (
+            access(f"dn.subtree={GROUPS} attrs=member", "none"),
+            "",
+            "alice",
+            0,
+            "no group below group_base has a value of member that is visible",
+        ),
+        (
+            access(f"dn.subtree={GROUPS} attrs=member", "search"),
+            "",
+            "alice",
+            0,
+            "the bind account may search for member, but not read it",
+        ),
+        (
+            access(f"dn.subtree={GROUPS} attrs=objectClass", "none"),
+            "",
+            "alice",
+            0,
+            "group_filter does not match it: the bind account may not read its objectClass",
+        ),
+        (
+            access(f"dn.subtree={GROUPS} attrs=objectClass,member", "none"),
+            "",
+            "alice",
+            0,
+            "group_filter matches no entry below group_base, but some have a value of cn",
+        ),
+        (
+            "",
+            "    group_filter: (objectClass=groupOfUniqueNames)\n",
+            "alice",
+            0,
+            "lists the user, but group_filter does not match it: it has the object classes groupOf",
+        ),
+        (
+            "",
+            "    disabled_users: refuse\n",
+            "alice",
+            0,
+            "no value of pwdAccountLockedTime or pwdEndTime or shadowExpire of any user is visible",
+        ),
+    ],
+    ids=[
+        "user's class",
+        "class of user",
+        "hidden members",
+        "members to search",
+        "group's class",
+        "hidden groups",
+        "class of group",
+        "state of accounts",
+    ],
+)
+def test_a_note_says_why(
+    tmp_path: Path,
+    ca: trustme.CA,
+    ca_file: Path,
+    password_file: Path,
+    first_access: str,
+    more: str,
+    user: str,
+    status: int,
+    note: str,
+) -> None:
+    with running_slapd(tmp_path / "slapd", ca, ENTRIES, first_access=first_access) as slapd:
+        config = settings(tmp_path, ca_file, password_file, slapd.url, more=more)
+        found, output = run(config, "--user", user)
+    assert note in output
+    assert found == status
+
+
+@pytest.mark.parametrize("more", ["", "    disabled_users: refuse\n"])
+def test_nothing_is_said_about_what_is_visible(
+    tmp_path: Path, ca: trustme.CA, ca_file: Path, password_file: Path, more: str
+) -> None:
+    with running_slapd(tmp_path / "slapd", ca, ENTRIES + person("gone")) as slapd:
+        slapd.modify(
+            change(dn("gone"), "add: pwdAccountLockedTime", "pwdAccountLockedTime: 000001010000Z")
+        )
+        config = settings(tmp_path, ca_file, password_file, slapd.url, more=more)
+        status, output = run(config, "--user", "alice")
+    assert status == 0
+    assert "note:" not in output
+
+
+@pytest.mark.parametrize(
+    ("more", "groups", "note"),
+    [
+        ({}, "groups (1): data", "set groups_from: member_of to count them"),
+        ({"groups_from": "member_of"}, "groups (2): data, dynamic", ""),
+        (
+            {"groups_from": "member_of", "changes": "syncrepl"},
+            "groups (2): data, dynamic",
+            "changes does not report who joins or leaves them",
+        ),
+        (
+            {"group_filter": "(cn=*)", "changes": "syncrepl"},
+            "groups (2): data, dynamic",
+            "changes does not report who joins or leaves them",
+        ),
+    ],
+)
+def test_dynamic_groups(
+    tmp_path: Path,
+    ca: trustme.CA,
+    ca_file: Path,
+    password_file: Path,
+    more: dict[str, Any],
+    groups: str,
+    note: str,
+) -> None:
+    settings_of_groups = "".join(f"    {key}: {value}\n" for key, value in more.items())
+    with running_slapd(
+        tmp_path / "slapd",
+        ca,
+        ENTRIES + DYNAMIC,
+        more_globals="include /etc/ldap/schema/dyngroup.schema\nmoduleload dynlist",
+        more_database="overlay dynlist\n"
+        "dynlist-attrset groupOfURLs memberURL member+memberOf@groupOfNames",
+    ) as slapd:
+        config = settings(tmp_path, ca_file, password_file, slapd.url, more=settings_of_groups)
+        _, output = run(config, "--user", "alice")
+    assert groups in output
+    about = [line for line in output.splitlines() if "memberOf lists" in line]
+    assert all(f"such as 'cn=dynamic,{GROUPS}'" in line for line in about)
+    assert note in "".join(about)
+    assert bool(note) is bool(about)
