@@ -1,4 +1,4 @@
-"""A real Keycloak that all tests here share, and what asks it or a real 389 Directory Server."""
+"""A real Keycloak and a real domain controller that tests share, and what asks real sources."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +15,11 @@ from queuegate_server.identity.resolvers.keycloak.resolver import KeycloakResolv
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.support.resolvers import Open
-from tests.support.servers import dirsrv
+from tests.support.servers import dirsrv, samba
 from tests.support.servers.dirsrv import Dirsrv
 from tests.support.servers.keycloak import Keycloak, running_keycloak
 from tests.support.servers.queuegate_server import running_server
+from tests.support.servers.samba import Samba, running_samba
 
 Build = Callable[..., Awaitable[KeycloakResolver]]
 BuildLdap = Callable[..., Awaitable[LdapResolver]]
@@ -53,6 +54,24 @@ def ldap_resolver(tmp_path: Path, opened: Open) -> BuildLdap:
 
     async def build(server: Dirsrv, **more: Any) -> LdapResolver:
         options = dirsrv.settings(tmp_path, server) | more
+        return await opened(LdapResolver(LdapOptions.model_validate(options)))
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def controller(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Samba]:
+    """A domain controller, in whose domain each test has its own users and groups."""
+    with running_samba(tmp_path_factory.mktemp("samba"), ca) as server:
+        yield server
+
+
+@pytest.fixture
+def domain_resolver(controller: Samba, tmp_path: Path, opened: Open) -> BuildLdap:
+    """Build and open resolvers that ask the domain controller."""
+
+    async def build(*, as_admin: bool = False, **more: Any) -> LdapResolver:
+        options = samba.settings(tmp_path, controller, as_admin=as_admin) | more
         return await opened(LdapResolver(LdapOptions.model_validate(options)))
 
     return build
