@@ -58,9 +58,9 @@ async def test_refused_users_do_not_exist(source: Slapd, resolver: Build) -> Non
             assert outcome.detail == f"the user's account {REFUSED[name]}"
         else:
             assert outcome == KnownUser(("data",))
-    assert {*await opened.all_users(100)} == {*NAMES} - REFUSED.keys()
+    assert {*await opened.all_users(100)} & {*NAMES} == {*NAMES} - REFUSED.keys()
     kept = await resolver(source)
-    assert {*await kept.all_users(100)} == {*NAMES}
+    assert {*await kept.all_users(100)} >= {*NAMES}
     for name in NAMES:
         assert await kept.resolve(name) == KnownUser(("data",))
 
