@@ -84,6 +84,7 @@ def generate_chart() -> str:
         "objectChanges": conditions.keys_change(["KEYS"], conditions.METADATA),
         "templateChanges": conditions.templates_change(["KEYS"]),
         "contentChanges": conditions.CONTENT_CHANGES,
+        "mayHoldPods": conditions.MAY_HOLD_PODS,
         "revisionCreated": conditions.REVISION_CREATED,
         "unqueuedCreated": conditions.UNQUEUED_CREATED,
     }

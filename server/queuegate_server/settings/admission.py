@@ -224,6 +224,10 @@ class QueueChecks(Authorization):
     somebody created them."""
     exempt: Patterns = ()
     """Other users who are not checked."""
+    kinds: Literal["listed", "all"] = "listed"
+    """The kinds whose new and changed objects the webhook searches as a whole: `listed`, those from
+    which known operators create pods; `all`, also custom kinds that nobody has listed. While the
+    webhook does not answer, objects of the latter are accepted."""
     unqueued: Annotated[str, AfterValidator(_unqueued)] = "allow"
     """What happens to objects of a listed kind that name no queue: `allow`, `deny`, or the path of
     a queue to check instead."""

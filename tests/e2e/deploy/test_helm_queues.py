@@ -47,6 +47,7 @@ QUEUES: dict[str, dict[str, Any]] = {
         "controllers": ["^system:serviceaccount:kube-system:", '^a\\.b"<c>$'],
         "exempt": ["^system:admin$"],
         "unqueued": "root.default",
+        "kinds": "all",
     },
     "unqueued alone": {
         "mode": "deny",
@@ -64,7 +65,10 @@ QUEUES: dict[str, dict[str, Any]] = {
         "exempt": ["^ci$", "^a|b$"],
     },
     "no controllers": {"schedulers": {"kai": {}, "volcano": {"mode": "off"}}, "controllers": []},
-    "fields alone": {"schedulers": {"places": [{"kind": "a.b/Run", "field": "spec.queue"}]}},
+    "fields alone": {
+        "schedulers": {"places": [{"kind": "a.b/Run", "field": "spec.queue"}]},
+        "kinds": "all",
+    },
     "strictest": {"mode": "warn", "schedulers": {"kueue": {"mode": "deny"}, "kai": {}}},
     "off": {"mode": "off", "schedulers": {"kueue": {}}},
     "off as YAML 1.1 reads it": {"mode": False, "schedulers": {"kueue": {"mode": "deny"}}},

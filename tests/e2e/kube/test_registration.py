@@ -274,6 +274,52 @@ def test_bindings_and_namespaces(cluster: ApiServer, recorder: Recorder) -> None
     assert recorder.taken() == [("listed", "Namespace")]
 
 
+def test_all_kinds(cluster: ApiServer, recorder: Recorder) -> None:
+    """Unlisted custom resources are reviewed, but no Secrets, tokens, roles or leases."""
+    register(cluster, recorder, "all", kinds="all")
+    two = ["listed", "others"]
+
+    def asked(where: str, content: dict[str, Any]) -> list[str]:
+        # The configuration of the other tests is registered as well.
+        found = create(cluster, recorder, where, content)
+        return sorted({*found} - set(two)) or found
+
+    rbac, leases = "/apis/rbac.authorization.k8s.io/v1", "/apis/coordination.k8s.io/v1"
+    try:
+        eventually(lambda: asked(OTHERS, {"data": {"queue": "a"}}), ["unlisted"])
+        assert asked(OTHERS, {"metadata": {"annotations": NAMED}}) == ["others", "others"]
+        assert asked(RUNS, {"spec": {}}) == ["listed", "listed"]
+        assert asked(f"{CORE}:secrets", {"data": {"a": "Yg=="}}) == NOBODY
+        assert asked(f"{CORE}:configmaps", {"data": {"a": "b"}}) == NOBODY
+        assert asked(f"{rbac}:roles", {"rules": []}) == NOBODY
+        assert asked(f"{leases}:leases", {"spec": {}}) == NOBODY
+        assert asked(f"{CORE}:pods", {"spec": SPEC}) == NOBODY
+        recorder.taken()
+        review = {"spec": {"token": "secret"}}
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        created(cluster.ask("admin", "POST", path, review))
+        account = f"{CORE}/namespaces/dev/serviceaccounts/x"
+        created(cluster.ask("bob", "POST", account[:-2], {"metadata": {"name": "x"}}))
+        created(cluster.ask("bob", "POST", f"{account}/token", {"spec": {"audiences": ["a"]}}))
+        assert recorder.taken() == []
+
+        create(cluster, recorder, OTHERS, {"data": {"a": 1}}, name="changed")
+        one = "/apis/example.com/v1/namespaces/dev/others/changed"
+
+        def patch(content: dict[str, Any], subresource: str = "") -> set[str]:
+            recorder.taken()
+            path = f"{one}{subresource}"
+            created(cluster.ask("bob", "PATCH", path, content, "merge-patch+json"))
+            return {webhook for webhook, _ in recorder.taken()}
+
+        assert patch({"metadata": {"labels": {"other": "x"}, "finalizers": None}}) == set()
+        assert patch({"status": {"a": 1}}, "/status") == set()
+        assert patch({"data": {"a": 2}}) == {"unlisted"}
+    finally:
+        created(cluster.ask("admin", "DELETE", f"{CONFIGURATIONS}/all-queues"))
+        eventually(lambda: asked(OTHERS, {"data": {"queue": "a"}}), NOBODY)
+
+
 def test_objects_without_a_queue(cluster: ApiServer, recorder: Recorder) -> None:
     """With `unqueued: deny`, listed kinds are reviewed when they are created."""
     register(cluster, recorder, "unqueued", unqueued="deny")

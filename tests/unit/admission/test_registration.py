@@ -100,6 +100,23 @@ def test_rules(schedulers: dict[str, Any], expected: set[str], absent: str) -> N
     assert not any(each.startswith(absent) for each in found)
 
 
+def test_all_kinds() -> None:
+    """What is not listed is accepted while the webhook is away; nothing else changes."""
+    *usual, unlisted = webhooks(mode="deny", kinds="all")
+    assert usual == webhooks(mode="deny")
+    assert unlisted["failurePolicy"] == "Ignore"
+    assert resources(unlisted) == {"*/*"}
+    expressions = conditions(unlisted)
+    listed, others = (conditions(each) for each in usual)
+    assert expressions["not-a-listed-kind"] == others["not-a-listed-kind"]
+    assert expressions["no-queue-changes"] == f"!({others['a-queue-changes']})"
+    assert expressions["the-requester-is-checked"] == listed["the-requester-is-checked"]
+    for group in ("", "rbac.authorization.k8s.io", "authentication.k8s.io", "coordination.k8s.io"):
+        assert f'"{group}"' in expressions["a-kind-that-may-contain-pods"]
+    *_, alone = webhooks(kinds="all", schedulers=OWN)
+    assert "no-queue-changes" not in conditions(alone)
+
+
 def test_no_kind_belongs_to_both_webhooks() -> None:
     """The second webhook excludes exactly the resources in the rules of the first."""
     listed, others = webhooks()

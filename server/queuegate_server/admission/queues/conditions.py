@@ -53,6 +53,50 @@ CONTENT_CHANGES: Final = (
 """A member of an object, except its metadata, changes. Its status counts unless it has a
 subresource of its own: some operators, such as Argo's, take templates of pods from the status."""
 
+PODLESS_GROUPS: Final = (
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "authorization.openshift.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "cilium.io",
+    "coordination.k8s.io",
+    "crd.projectcalico.org",
+    "custom.metrics.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "external.metrics.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "imagepolicy.k8s.io",
+    "internal.apiserver.k8s.io",
+    "metrics.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "oauth.openshift.io",
+    "policy",
+    "projectcalico.org",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+    "user.openshift.io",
+)
+"""The API groups that contain no pods, or none but those of listed kinds: those of the API server,
+with its Secrets, tokens, roles, nodes, leases, events and endpoints; those of metrics; OpenShift's
+tokens, users and roles; and the endpoints and policies of two common networks."""
+MAY_HOLD_PODS: Final = (
+    "!(request.resource.group in [\n" + ",\n".join(map(json.dumps, PODLESS_GROUPS)) + "])"
+)
+"""The request is about a kind that may contain pods, although it is not listed."""
+
 
 def requester(settings: QueueChecks) -> list[Condition]:
     """Return the condition that the requester is checked.
@@ -115,6 +159,20 @@ def other_names_change(places: Places) -> list[Condition]:
     if not keys:
         return []
     return [{"name": "a-queue-changes", "expression": keys_change(keys, METADATA)}]
+
+
+def unlisted_content_changes(places: Places) -> list[Condition]:
+    """Return the conditions that an unlisted kind may contain pods, and that an object of it
+    changes, but no queue that the object itself names, because another webhook is asked then.
+    """
+    return [
+        {"name": "a-kind-that-may-contain-pods", "expression": MAY_HOLD_PODS},
+        *(
+            {"name": "no-queue-changes", "expression": f"!({each['expression']})"}
+            for each in other_names_change(places)
+        ),
+        {"name": "the-content-changes", "expression": CONTENT_CHANGES},
+    ]
 
 
 def _keys(places: Places, *, bare: bool) -> set[str]:

@@ -84,8 +84,9 @@ def _queue_configurations(
             "rules": kinds.rules(),
         }
     ]
-    if change := conditions.other_names_change(places):
-        other = {"name": "not-a-listed-kind", "expression": f"!({conditions.is_listed(kinds)})"}
+    other = {"name": "not-a-listed-kind", "expression": f"!({conditions.is_listed(kinds)})"}
+    change = conditions.other_names_change(places)
+    if change:
         webhooks.append(
             {
                 COMMENT: "All other kinds, if a label or annotation of the object itself names a "
@@ -93,6 +94,17 @@ def _queue_configurations(
                 **_webhook("others.queues.queuegate.io", mode, service),
                 "matchConditions": [other, *who, *change],
                 "rules": [rule(["CREATE", "UPDATE"], _ALL, [_ALL, f"{_ALL}/status"])],
+            }
+        )
+    if settings.kinds == "all":
+        webhooks.append(
+            {
+                COMMENT: "All other custom resources, whose templates a condition cannot search. "
+                "They are accepted\nwhile the webhook does not answer, because the cluster itself "
+                "may need them.",
+                **_webhook("unlisted.queues.queuegate.io", Mode.WARN, service),
+                "matchConditions": [other, *who, *conditions.unlisted_content_changes(places)],
+                "rules": [rule(["CREATE", "UPDATE"], _ALL, [_ALL])],
             }
         )
     return [
@@ -140,7 +152,7 @@ def _about_mode(mode: Mode, name: str) -> str:
         "objects are accepted without a warning."
     )
     return (
-        "The queues that objects name. The API server asks one of the two webhooks, never both.\n"
+        "The queues that objects name. The API server asks one of the webhooks, never several.\n"
         f"{outage}\n"
         "To stop all checks in an emergency:\n"
         f"  kubectl delete validatingwebhookconfiguration {name}"
