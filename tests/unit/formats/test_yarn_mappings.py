@@ -22,6 +22,10 @@ from tests.support.yarn_mappings import (
     scheduler,
 )
 
+QUEUE = "yarn.scheduler.capacity.root"
+ACL = f"{QUEUE}.prod.etl.acl_submit_applications"
+TEMPLATE = f"{QUEUE}.deep.auto-queue-creation-v2.leaf-template.acl_submit_applications"
+
 
 def found(*, site: str = "", **properties: str) -> list[str]:
     """Return what lint says about a file with these properties, and nothing at validation."""
@@ -99,3 +103,34 @@ def test_another_format() -> None:
 )
 def test_other_placement_rules_read_no_mappings(rules: str, count: int) -> None:
     assert len(found(site=prop(PLACEMENT, rules), **{MAPPINGS: "nonsense"})) == count
+
+
+@pytest.mark.parametrize(
+    ("rules", "key"),
+    [
+        ({MAPPINGS: "u:ann:root.prod.etl, g : data : etl"}, MAPPINGS),
+        ({MAPPINGS: "u:data2:etl,g:data:etl"}, MAPPINGS),
+        ({FORMAT: "json", JSON_RULES: one_rule({"type": "group", "matches": "data"})}, JSON_RULES),
+    ],
+)
+@pytest.mark.parametrize("acl", ["data", "ann,data", "data ops"])
+def test_a_group_of_a_mapping_that_is_a_user_in_an_acl(
+    rules: dict[str, str], key: str, acl: str
+) -> None:
+    expected = f'"data" is a user in this ACL, but {key} uses it as a group'
+    for place in (ACL, TEMPLATE):
+        assert found(**rules, **{place: acl}) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("mappings", "acl"),
+    [
+        ("g:data:etl", " data"),
+        ("g:data:etl", "ann data"),
+        ("g:data:etl", "Data"),
+        ("g:data:etl,u:data:etl", "data"),
+        ("u:data:etl", "data"),
+    ],
+)
+def test_names_of_mappings_that_an_acl_uses_alike(mappings: str, acl: str) -> None:
+    assert not [each for each in found(**{MAPPINGS: mappings, ACL: acl}) if "as a group" in each]

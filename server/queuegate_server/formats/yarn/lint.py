@@ -1,5 +1,7 @@
 """Lint rules that find valid but probably unintended content in a YARN cluster's files."""
 
+from collections.abc import Mapping
+
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path
@@ -9,7 +11,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.suspicious_names import CAPACITY, YARN, suspicious_name
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
-from queuegate_server.formats.yarn.queue_mappings import check_mappings
+from queuegate_server.formats.yarn.queue_mappings import check_mappings, mapped_groups
 from queuegate_server.formats.yarn.schedulers import (
     FAIR_ACLS,
     SCHEDULERS,
@@ -40,13 +42,34 @@ def lint_scheduler(
     for queue in scheduler.queues:
         if fault := suspicious_name("queue", queue.path.rpartition(SEPARATOR)[2], wording):
             diagnostics.warning(queue.position, fault.message, fault.remedy, queue.path)
+    groups = mapped_groups(scheduler.properties)
     entries: list[QueueEntry | TemplateEntry] = [*scheduler.queues, *scheduler.templates.entries]
     for entry in entries:
         for text in filter(None, (entry.submit, entry.admin)):
             # A variable that remains in a Hadoop property has already been reported.
             if format_name == "fair-scheduler" or not VARIABLE.search(text.text):
                 _lint_acl(text, entry.path, options, diagnostics)
+                _groups_as_users(text, entry.path, groups, options, diagnostics)
     return diagnostics.sorted()
+
+
+def _groups_as_users(
+    text: Text, path: str, groups: Mapping[str, str], options: YarnOptions, diagnostics: Diagnostics
+) -> None:
+    """Warn about users in an ACL that the file's mappings use as groups.
+
+    Args:
+        text: The ACL.
+        path: The queue.
+        groups: The keys of the mappings, by group.
+        options: The semantics, and the names that are known to exist and have better advice.
+        diagnostics: Where to warn.
+    """
+    users = parse_yarn(text.text, options.semantics).users
+    for name in sorted((users & groups.keys()) - options.known_names):
+        message = f"{quoted(name)} is a user in this ACL, but {groups[name]} uses it as a group"
+        remedy = f"if it is a group, write it after a space, as in {quoted(f' {name}')}"
+        diagnostics.warning(text, message, remedy, path)
 
 
 def _read_invalid(

@@ -29,6 +29,8 @@ BY_APPLICATION: Final = f"{PLACEMENT}.app-name"
 _READERS: Final = frozenset({"user-group", "app-name"})
 """The placement rules that read mappings."""
 _BETWEEN_ENTRIES: Final = re.compile("[,\n]")
+_MAPPING_FIELDS: Final = 3
+"""The number of fields in `g:GROUP:QUEUE`."""
 _VARIABLES: Final = frozenset(
     {"%user", "%primary_group", "%secondary_group", "%application", "%specified", "%default"}
 )
@@ -87,6 +89,41 @@ def check_mappings(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
                 _check_entries(text, types, targets, diagnostics)
 
 
+def mapped_groups(properties: Mapping[str, Text]) -> Mapping[str, str]:
+    """Return the groups that rules name, each with the key, except names that are users as well.
+    Invalid rules are skipped.
+    """
+    groups: dict[str, str] = {}
+    users = set()
+    for kind, name, key in _matches(properties):
+        if kind in {"g", "group"}:
+            groups[name] = key
+        else:
+            users.add(name)
+    return {name: key for name, key in groups.items() if name not in users}
+
+
+def _matches(properties: Mapping[str, Text]) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind and the name that each rule matches, with the key."""
+    if text := properties.get(BY_USER_OR_GROUP):
+        for rule in _BETWEEN_ENTRIES.split(text.text):
+            fields = _fields(rule)
+            if len(fields) == _MAPPING_FIELDS and "${" not in rule:
+                yield fields[0], fields[1], BY_USER_OR_GROUP
+    if (text := properties.get(JSON_RULES)) and "${" not in text.text:
+        try:
+            rules = _json_rules(text.text) or []
+        except (RecursionError, ValueError):
+            return
+        for each in rules:
+            if isinstance(each, dict):
+                yield _text(each.get("type")), _text(each.get("matches")), JSON_RULES
+
+
+def _fields(rule: str) -> list[str]:
+    return [field for each in rule.split(":") if (field := each.strip(TRIMMED))]
+
+
 def _check_entries(
     text: Text, types: tuple[str, ...], targets: "_Targets", diagnostics: Diagnostics
 ) -> None:
@@ -96,7 +133,7 @@ def _check_entries(
         rule = entry.strip(TRIMMED)
         if not rule or "${" in rule:
             continue
-        fields = [field for each in rule.split(":") if (field := each.strip(TRIMMED))]
+        fields = _fields(rule)
         if len(fields) != 2 + bool(types) or (types and fields[0] not in types):
             message = f"{quoted(rule)} is not a mapping of the form {form}"
             diagnostics.warning(text, message, _REMEDY)
@@ -107,23 +144,31 @@ def _check_entries(
 
 def _json_faults(text: str, targets: "_Targets") -> Iterator[str]:
     try:
-        # As in Hadoop, ignore any text after the JSON object, and accept no NaN or Infinity.
-        decoder = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
-        described, _ = decoder.raw_decode(text.lstrip(" \t\n\r"))
+        rules = _json_rules(text)
     except RecursionError:
         yield f"{JSON_RULES} is nested too deeply"
         return
     except ValueError as error:
         yield f"{JSON_RULES} is not JSON: {error}"
         return
-    rules = described.get("rules", []) if isinstance(described, dict) else None
-    if not isinstance(rules, list):
+    if rules is None:
         yield f'{JSON_RULES} is not an object with a list "rules"'
         return
     for number, rule in enumerate(rules, 1):
         faults = _rule_faults(rule, targets) if isinstance(rule, dict) else ["is not an object"]
         for fault in faults:
             yield f"rule {number} of {JSON_RULES} {fault}"
+
+
+def _json_rules(text: str) -> list[Any] | None:
+    """Return the rules in a JSON text, or None if it has no list of them. Raises RecursionError, or
+    ValueError if it is not JSON.
+    """
+    # As in Hadoop, ignore any text after the JSON object, and accept no NaN or Infinity.
+    decoder = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
+    described, _ = decoder.raw_decode(text.lstrip(" \t\n\r"))
+    rules = described.get("rules", []) if isinstance(described, dict) else None
+    return rules if isinstance(rules, list) else None
 
 
 def _refuse(constant: str) -> NoReturn:
