@@ -16,6 +16,7 @@ import (
 // A Client is a client of a queuegate server. Goroutines should share a client, since all its calls
 // use a single connection, which is opened on the first call and reopened if lost.
 type Client struct {
+	owner      string // what the caller closes, for messages: client or gate
 	plan       plan
 	connection *grpc.ClientConn
 	access     queuegatev1.AccessServiceClient
@@ -40,6 +41,7 @@ func New(config Config) (*Client, error) {
 		return nil, fmt.Errorf("queuegate: %w", err)
 	}
 	return &Client{
+		owner:      "client",
 		plan:       plan,
 		connection: connection,
 		access:     queuegatev1.NewAccessServiceClient(connection),
@@ -81,7 +83,7 @@ func ask[Request, Response any](
 		return nil, invalid(faults...)
 	}
 	if c.closed.Load() {
-		return nil, errClosed()
+		return nil, c.errClosed()
 	}
 	ctx, cancel := limited(ctx, limit)
 	defer cancel()

@@ -51,8 +51,9 @@ var (
 	// ErrOverloaded: the server is overloaded, or the caller exceeded its rate limit (the reason
 	// is RATE_LIMITED). It is an ErrUnavailable.
 	ErrOverloaded = fmt.Errorf("%w: overloaded", ErrUnavailable)
-	// ErrClosed: the client was closed before or during the call. It is an ErrUnavailable.
-	ErrClosed = fmt.Errorf("%w: the client is closed", ErrUnavailable)
+	// ErrClosed: the client or gate was closed before or during the call; the message says which. It is an
+	// ErrUnavailable.
+	ErrClosed = fmt.Errorf("%w: closed", ErrUnavailable)
 
 	// ErrServer: the server failed (the message contains the ID of its log entry), its response
 	// violates the contract, or it is not a queuegate server.
@@ -124,7 +125,7 @@ func failureOfItem(given *queuegatev1.Status) *Error {
 // failure converts an error of gRPC.
 func (c *Client) failure(ctx context.Context, err error) *Error {
 	if c.closed.Load() {
-		return errClosed()
+		return c.errClosed()
 	}
 	given, _ := status.FromError(err)
 	failure := fromStatus(given)
@@ -163,8 +164,8 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 	return failure
 }
 
-func errClosed() *Error {
-	return &Error{Kind: ErrClosed, Code: codes.Canceled, Message: "the client is closed"}
+func (c *Client) errClosed() *Error {
+	return &Error{Kind: ErrClosed, Code: codes.Canceled, Message: fmt.Sprintf("the %s is closed", c.owner)}
 }
 
 // kinds maps status codes to kinds of errors. All other codes become ErrServer.

@@ -85,6 +85,7 @@ func NewGate(config GateConfig) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
+	client.owner = "gate"
 	g := &Gate{client: client}
 	if config.Outbox != "" {
 		if g.outbox, err = gate.OpenOutbox(config.Outbox); err != nil {

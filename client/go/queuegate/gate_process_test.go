@@ -285,7 +285,10 @@ func TestAGateWithoutTheRole(t *testing.T) {
 		t.Error(logged)
 	}
 	_, err = gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
-	expectError(t, err, ErrClosed, "")
+	expectError(t, err, ErrClosed, "the gate is closed")
+	for _, call := range calls {
+		expectError(t, call(t.Context(), gate.Client()), ErrClosed, "the gate is closed")
+	}
 	if gate.State() != GateClosed {
 		t.Error(gate.State())
 	}

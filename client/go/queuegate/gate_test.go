@@ -320,7 +320,7 @@ func TestChangesAreReported(t *testing.T) {
 	stream.send(t, policyPart("bob"))
 	<-ended
 	_, err := gate.Check(t.Context(), Check{User: "bob", Queue: "root"})
-	expectError(t, err, ErrClosed, "")
+	expectError(t, err, ErrClosed, "the gate is closed")
 }
 
 func TestCheckManyAsksOnlyWhatTheGateCannotDecide(t *testing.T) {

@@ -56,6 +56,7 @@ final class Connection {
   private final ManagedChannel managed;
   private final Channel channel;
   private final EventLoopGroup eventLoop; // null if shared
+  private volatile String owner = "client";
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicLong reconnectAt = new AtomicLong(System.nanoTime());
   private final AtomicLong leaveAt = new AtomicLong(System.nanoTime());
@@ -179,7 +180,7 @@ final class Connection {
   /** Makes a call. Throws QueuegateException. */
   <Q, R> R call(MethodDescriptor<Q, R> method, CallOptions options, Q request) {
     if (closed.get()) {
-      throw Failures.closed();
+      throw Failures.closed(owner);
     }
     try {
       R response = ClientCalls.blockingUnaryCall(channel, method, options, request);
@@ -244,6 +245,16 @@ final class Connection {
 
   void noteWorked() {
     hasWorked = true;
+  }
+
+  /** Notes that a gate owns the connection, for messages. */
+  void belongsToGate() {
+    owner = "gate";
+  }
+
+  /** Returns what the caller closes: client or gate. */
+  String owner() {
+    return owner;
   }
 
   boolean isClosed() {

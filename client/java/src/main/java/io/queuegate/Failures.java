@@ -76,10 +76,13 @@ final class Failures {
     return new QueuegateException.InvalidArgument(details);
   }
 
-  static QueuegateException.Closed closed() {
+  /**
+   * @param owner what was closed: client or gate
+   */
+  static QueuegateException.Closed closed(String owner) {
     Details details = new Details();
     details.code = Status.Code.CANCELLED;
-    details.message = "the client is closed";
+    details.message = "the " + owner + " is closed";
     return new QueuegateException.Closed(details);
   }
 
@@ -126,7 +129,7 @@ final class Failures {
       return ofDetails(details);
     }
     if (connection.isClosed()) {
-      return closed();
+      return closed(connection.owner());
     }
     String address = connection.address();
     String causes = textOf(given);

@@ -42,6 +42,7 @@ public final class Gate implements AutoCloseable {
    */
   public static Gate open(GateConfig config) {
     Client client = Client.connect(config.client);
+    client.connection().belongsToGate();
     Outbox outbox = null;
     if (config.outbox != null) {
       try {

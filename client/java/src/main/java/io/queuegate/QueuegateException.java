@@ -175,7 +175,7 @@ public class QueuegateException extends RuntimeException {
     }
   }
 
-  /** The client was closed before or during the call. */
+  /** The client or gate was closed before or during the call; the message says which. */
   public static final class Closed extends Unavailable {
     Closed(Details details) {
       super(details);

@@ -197,7 +197,9 @@ class ClientFakeTest {
       thread.join();
       assertEquals(expected, error.get().getClass(), String.valueOf(error.get()));
     }
-    assertThrows(QueuegateException.Closed.class, () -> client.check(ALICE));
+    assertEquals(
+        "the client is closed",
+        assertThrows(QueuegateException.Closed.class, () -> client.check(ALICE)).getMessage());
     client.close();
   }
 

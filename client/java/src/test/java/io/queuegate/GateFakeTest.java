@@ -23,6 +23,7 @@ import io.queuegate.v1.SyncResponse;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
@@ -34,6 +35,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -213,7 +215,14 @@ class GateFakeTest {
     assertTrue(Duration.ofNanos(System.nanoTime() - start).toMillis() < 2_000, "it takes too long");
     stream.until(SyncRequest::hasRelease);
     assertNull(gate.checkLocally(ALICE));
-    assertThrows(QueuegateException.Closed.class, () -> gate.check(ALICE));
+    for (Executable call :
+        Arrays.<Executable>asList(
+            () -> gate.check(ALICE),
+            () -> gate.checkMany(Collections.singletonList(ALICE)),
+            () -> gate.listQueues(ALICE),
+            () -> gate.client().check(ALICE))) {
+      assertEquals("the gate is closed", assertThrows(QueuegateException.Closed.class, call).getMessage());
+    }
   }
 
   @Test
