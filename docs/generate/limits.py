@@ -320,6 +320,10 @@ def _servers() -> list[tuple[str, str]]:
         ("Different names in the ACLs of all partitions", _count(bounds.MAX_NAMES)),
         ("Levels of the chains of all partitions", _count(bounds.MAX_LEVELS)),
         ("Levels of one chain", _count(bounds.MAX_CHAIN_LEVELS)),
+        (
+            "Levels of a queue that YARN will create, below the nearest queue",
+            _count(bounds.MAX_CREATED_LEVELS),
+        ),
         ("Names listed by all levels", _count(bounds.MAX_LISTED)),
         ("Paths of all queues", _size(bounds.MAX_PATHS_BYTES)),
         ("Policies of all partitions, as sent", _size(bounds.MAX_POLICY_BYTES)),

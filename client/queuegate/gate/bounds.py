@@ -38,6 +38,10 @@ MAX_LISTED: Final = 16_000_000
 """The maximum total number of names listed at the levels of all policies."""
 MAX_CHAIN_LEVELS: Final = 8_192
 """The maximum number of levels in a chain. The longest path has fewer levels."""
+MAX_CREATED_LEVELS: Final = 20
+"""The maximum number of levels of a created queue below the nearest queue, as enforced by servers.
+A gate builds these levels anew for each path that it is asked about.
+"""
 MAX_PATHS_BYTES: Final = 64 * 1024 * 1024
 """The maximum total size of all queue paths."""
 MAX_POLICY_BYTES: Final = 64 * 1024 * 1024

@@ -21,6 +21,7 @@ from queuegate.policy.decision import (
 from queuegate.policy.names import (
     ROOT,
     SEPARATOR,
+    is_at_or_below,
     is_recovery_path,
     is_user_name,
     parent_path,
@@ -61,10 +62,12 @@ class LocalPartition:
             ambiguous_level: The first level of the chain for short names shared by several queues.
 
         Raises:
-            ValueError: `ambiguous_level` does not exist.
+            ValueError: `ambiguous_level` does not exist, or belongs to a queue.
         """
         if ambiguous_level >= len(tables.above):
             raise ValueError("ambiguous names refer to a level that does not exist")
+        if tables.depth[ambiguous_level]:
+            raise ValueError("ambiguous names refer to a level of a queue")
         self.name = name
         self.queues = tables.queues
         """Queue numbers by path."""
@@ -187,10 +190,10 @@ class LocalPartition:
         """
         above, depths = self._tables.above, self._tables.depth
         pending: list[int] = []
-        while above[level] and level not in self._levels:
+        while (known := self._known(level, path)) is None and above[level]:
             pending.append(level)
             level -= above[level]
-        chain = self._levels.get(level) or self._end(level, path, depth)
+        chain = known or self._end(level, path, depth)
         for level in reversed(pending):
             queue = self._prefix(path, depths[level])
             if depths[level] <= depth:
@@ -201,6 +204,17 @@ class LocalPartition:
                 names = self._names[level] = self._tables.listed_names(level)
             chain = Chain(chain, queue, *names)
         return chain
+
+    def _known(self, level: int, path: str) -> Chain | None:
+        """Return the chain of a level if it has been built for queues on the path. The contract
+        does not rule out that queues of other paths have the level as well.
+        """
+        chain = self._levels.get(level)
+        if chain is None:
+            return None
+        end = chain.otherwise if isinstance(chain, ChainEnd) else None
+        queue = chain.queue if end is None else end.matched_queue
+        return chain if is_at_or_below(path, queue) else None
 
     def _end(self, level: int, path: str, depth: int) -> Chain:
         reason = self._tables.reasons[level]

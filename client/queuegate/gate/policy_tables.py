@@ -5,13 +5,13 @@ All other faults are rejected here, so code that reads complete tables need not 
 """
 
 from array import array
-from collections.abc import Collection, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from itertools import accumulate, chain, count, pairwise
 from operator import gt
 from typing import Final, NamedTuple
 
 from queuegate.gate import bounds
-from queuegate.policy.decision import Reason
+from queuegate.policy.decision import OUTCOMES, Reason
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate.v1 import access_pb2, sync_pb2
 
@@ -110,13 +110,23 @@ class PolicyTables:
         """
         self._lengths: list[int] = []
         """The length of each level's chain."""
+        self._chain_ends: list[int] = []
+        """The end of each level's chain."""
         self._ends: list[int] = []
         self._end_reasons: list[int] = []
+        self._needed_ends: set[int] = set()
+        """The ends of chains in which a level lists groups or services."""
         self._queue_depths, self._created_depths = _numbers(), _numbers()
+        self._created_levels = _numbers()
+        """For each pattern, the number of its levels below the nearest queue."""
+        self._distinct: set[str] = set()
+        self._late_fault = ""
+        """The first fault that `finish` reports if it finds no other."""
 
     def add(self, part: sync_pb2.PolicyPart) -> None:
         """Append a part's rows. Raises ValueError if they are invalid."""
         self.names += part.names
+        self._distinct.update(part.names)
         if "" in part.names:
             raise ValueError("a name in an ACL is empty")
         if part.HasField("levels"):
@@ -139,8 +149,18 @@ class PolicyTables:
         self.reasons = dict(
             zip(self._ends, map(_REASONS.__getitem__, self._end_reasons), strict=True)
         )
-        self._queue_depths = self._created_depths = _numbers()
-        self._lengths, self._ends, self._end_reasons = [], [], []
+        if len(self._distinct) != len(self.names):
+            raise ValueError("a name in an ACL was sent twice")
+        if self._late_fault:
+            raise ValueError(self._late_fault)
+        for level, reason in self.reasons.items():
+            if _has_wrong_depth(reason, self.depth[level]):
+                raise ValueError("the reason of the end of a chain does not fit its depth")
+            if OUTCOMES[reason].grants and level in self._needed_ends:
+                raise ValueError("a level lists groups or services, but its chain grants access")
+        self._queue_depths = self._created_depths = self._created_levels = _numbers()
+        self._lengths, self._chain_ends, self._ends, self._end_reasons = [], [], [], []
+        self._needed_ends, self._distinct = set(), set()
 
     def listed_names(self, level: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """Return the users, groups and services listed at a level."""
@@ -171,17 +191,39 @@ class PolicyTables:
         self._end_reasons += rows.end_reasons
         counts = chain.from_iterable(zip(users, groups, services, strict=True))
         self.ends.fromlist([*accumulate(counts, initial=self.ends.pop())])
-        lengths, ends = self._lengths, self.ends
+        self._link_chains(above, start)
+
+    def _link_chains(self, above: Sequence[int], start: int) -> None:
+        """Check the chains of the levels from `start` on. Raises ValueError if they are invalid."""
+        lengths, ends, chain_ends = self._lengths, self.ends, self._chain_ends
+        depths = self.depth
         for index, distance in enumerate(above, start):
             if distance:
-                lengths.append(lengths[index - distance] + 1)
+                level_above = index - distance
+                lengths.append(lengths[level_above] + 1)
+                chain_ends.append(chain_ends[level_above])
+                if depths[index] < depths[level_above]:
+                    self._note("a level is deeper than the level below it")
+                if ends[3 * index + 1] != ends[3 * index + 3]:
+                    self._needed_ends.add(chain_ends[index])
                 continue
             if ends[3 * index] != ends[3 * index + 3]:
                 raise ValueError("the end of a chain lists names")
             lengths.append(1)
+            chain_ends.append(index)
             self._ends.append(index)
         if max(lengths[start:], default=0) > bounds.MAX_CHAIN_LEVELS:
             raise ValueError(f"a chain has more than {bounds.MAX_CHAIN_LEVELS} levels")
+        if any(map(gt, lengths[start:], (2 * depth + 2 for depth in depths[start:]))):
+            self._note("a chain has more levels than the path of its queue allows")
+
+    def _note(self, fault: str) -> None:
+        self._late_fault = self._late_fault or fault
+
+    def _check_starts(self, starts: Iterable[int], depths: Iterable[int]) -> None:
+        """Check the first levels of chains against the depths of their queues."""
+        if any(map(gt, map(self.depth.__getitem__, starts), depths)):
+            self._note("a chain starts deeper than the path of its queue")
 
     def _add_queues(self, rows: sync_pb2.QueueColumns) -> None:
         _check_columns("queues", rows.parent, rows.name, rows.submit, rows.admin)
@@ -216,6 +258,8 @@ class PolicyTables:
             if total > bounds.MAX_PATHS_BYTES:
                 raise ValueError(f"the paths have more than {bounds.MAX_PATHS_BYTES} bytes")
         self.path_bytes = total
+        added = depths[len(self.submit) :]
+        self._check_starts(chain(rows.submit, rows.admin), chain(added, added))
         self.submit.fromlist(rows.submit[:])
         self.admin.fromlist(rows.admin[:])
 
@@ -233,10 +277,27 @@ class PolicyTables:
                 raise ValueError("a created queue refers to a parent that does not exist")
             if self.created.setdefault(above, {}).setdefault(name, number) != number:
                 raise ValueError("the policy contains a created queue twice")
-            depth = self._queue_depths[above] if above < queues else depths[above - queues]
+            is_queue = above < queues
+            depth = self._queue_depths[above] if is_queue else depths[above - queues]
             depths.append(depth + 1)
+            self._created_levels.append(1 if is_queue else self._created_levels[above - queues] + 1)
+        if max(self._created_levels, default=0) > bounds.MAX_CREATED_LEVELS:
+            self._note(
+                f"a created queue is more than {bounds.MAX_CREATED_LEVELS} levels below a queue"
+            )
+        added = depths[len(self.created_submit) :]
+        starts = zip(chain(rows.submit, rows.admin), chain(added, added), strict=True)
+        known = [each for each in starts if each[0]]
+        self._check_starts([start - 1 for start, _ in known], [depth for _, depth in known])
         self.created_submit.extend(rows.submit)
         self.created_admin.extend(rows.admin)
+
+
+def _has_wrong_depth(reason: Reason, depth: int) -> bool:
+    """Return whether the end of a chain has a depth that does not fit its reason."""
+    if reason is Reason.WILDCARD:
+        return depth == 0
+    return reason is Reason.CLUSTER_ADMIN and depth != 0
 
 
 def _check_columns(table: str, *columns: Sized) -> None:

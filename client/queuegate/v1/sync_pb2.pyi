@@ -737,6 +737,13 @@ class LevelColumns(_message.Message):
     provided that the groups are known or that no level lists groups.
 
     All columns except `listed` and `end_reasons` have the same length.
+
+    A caller refuses a policy in which a chain breaks one of these rules, so that all callers decide alike:
+
+    - If the end of a chain grants access, no level of the chain lists groups or services.
+    - No level is deeper than the level below it (see `depth`), and the first level of a chain is not deeper
+      than the path of its queue.
+    - A level at depth N has at most 2 N + 1 levels above it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -755,7 +762,8 @@ class LevelColumns(_message.Message):
     @_builtins.property
     def depth(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The number of levels in the path of the ACLs' queue, which is a prefix of the requested path; 0 for
-        the cluster's administrators.
+        the cluster's administrators. For an end, at least 1 with the reason WILDCARD, and 0 with
+        CLUSTER_ADMIN.
         """
 
     @_builtins.property
@@ -860,7 +868,9 @@ class CreatedQueueColumns(_message.Message):
     ADMIN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def parent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The distance back to the queue or entry above."""
+        """The distance back to the queue or entry above. An entry is at most 20 levels below a queue; a caller
+        refuses a policy with deeper ones.
+        """
 
     @_builtins.property
     def name(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -943,11 +953,14 @@ class PolicyPart(_message.Message):
     naming: Global___QueueNaming.ValueType
     """The naming rules of the partition."""
     ambiguous_level: _builtins.int
-    """For QUEUE_NAMING_YARN_SHORT_NAMES, the first level of the chain for names shared by several queues."""
+    """For QUEUE_NAMING_YARN_SHORT_NAMES, the first level of the chain for names shared by several queues.
+    Its depth is 0.
+    """
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The next names of users, groups and services. The names of all parts form one table, as do the
-        levels and the queues. Indexes start with the first part.
+        levels and the queues. Indexes start with the first part. A caller refuses a policy with an empty name,
+        or with one that is sent twice.
         """
 
     @_builtins.property

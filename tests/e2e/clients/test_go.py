@@ -47,6 +47,7 @@ def test_the_tests_of_the_module() -> None:
         "TestUserGroupVectorsThroughAGate",
         "TestChecksDemandAChangeOfAServer",
         "TestDecisionsReachTheAuditLog",
+        "TestOddTables",
         "TestAGateDecidesAsTheServer",
         "TestAGateInAProcessThatIsStopped",
         "TestAGateWhoseServerRestarts",

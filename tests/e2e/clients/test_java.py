@@ -20,6 +20,7 @@ NEEDED = {
     "GateServerTest.aServerThatRestarts",
     "GateServerTest.callsThatWaitForGates",
     "GateServerTest.decisionsReachTheAuditLog",
+    "GateVectorsTest.oddTables",
     "GateVectorsTest.vectors",
     "OutboxTest.aFolderHasOneUser",
     "PlantedFaultsTest.aTestFinds(Planted)[67]",

@@ -1459,12 +1459,20 @@ func (x *SyncPong) GetId() uint64 {
 // provided that the groups are known or that no level lists groups.
 //
 // All columns except `listed` and `end_reasons` have the same length.
+//
+// A caller refuses a policy in which a chain breaks one of these rules, so that all callers decide alike:
+//
+//   - If the end of a chain grants access, no level of the chain lists groups or services.
+//   - No level is deeper than the level below it (see `depth`), and the first level of a chain is not deeper
+//     than the path of its queue.
+//   - A level at depth N has at most 2 N + 1 levels above it.
 type LevelColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The distance back to the level above, in levels; 0 for an end, which lists no names.
 	Above []uint32 `protobuf:"varint,1,rep,packed,name=above,proto3" json:"above,omitempty"`
 	// The number of levels in the path of the ACLs' queue, which is a prefix of the requested path; 0 for
-	// the cluster's administrators.
+	// the cluster's administrators. For an end, at least 1 with the reason WILDCARD, and 0 with
+	// CLUSTER_ADMIN.
 	Depth []uint32 `protobuf:"varint,2,rep,packed,name=depth,proto3" json:"depth,omitempty"`
 	// The number of users listed at each level.
 	Users []uint32 `protobuf:"varint,3,rep,packed,name=users,proto3" json:"users,omitempty"`
@@ -1642,7 +1650,8 @@ func (x *QueueColumns) GetAdmin() []uint32 {
 // level has no entry, the caller must call the server.
 type CreatedQueueColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The distance back to the queue or entry above.
+	// The distance back to the queue or entry above. An entry is at most 20 levels below a queue; a caller
+	// refuses a policy with deeper ones.
 	Parent []uint32 `protobuf:"varint,1,rep,packed,name=parent,proto3" json:"parent,omitempty"`
 	// The last level of the path; `*` for any name without its own entry.
 	Name []string `protobuf:"bytes,2,rep,name=name,proto3" json:"name,omitempty"`
@@ -1742,9 +1751,11 @@ type PolicyPart struct {
 	// The naming rules of the partition.
 	Naming QueueNaming `protobuf:"varint,15,opt,name=naming,proto3,enum=queuegate.v1.QueueNaming" json:"naming,omitempty"`
 	// For QUEUE_NAMING_YARN_SHORT_NAMES, the first level of the chain for names shared by several queues.
+	// Its depth is 0.
 	AmbiguousLevel uint32 `protobuf:"varint,16,opt,name=ambiguous_level,json=ambiguousLevel,proto3" json:"ambiguous_level,omitempty"`
 	// The next names of users, groups and services. The names of all parts form one table, as do the
-	// levels and the queues. Indexes start with the first part.
+	// levels and the queues. Indexes start with the first part. A caller refuses a policy with an empty name,
+	// or with one that is sent twice.
 	Names []string `protobuf:"bytes,17,rep,name=names,proto3" json:"names,omitempty"`
 	// The next levels.
 	Levels *LevelColumns `protobuf:"bytes,18,opt,name=levels,proto3" json:"levels,omitempty"`

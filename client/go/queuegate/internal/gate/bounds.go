@@ -19,15 +19,17 @@ const (
 	// The maximum length of a checksum, a fingerprint or a fleet's epoch, as enforced by servers.
 	maxDigestBytes = 64
 
-	// Totals of all policies, except maxChainLevels.
+	// Totals of all policies, except maxChainLevels and maxCreatedLevels.
 	maxPartitions  = 10_000
 	maxQueues      = 250_000
 	maxNames       = 2_000_000  // distinct users, groups and services in ACLs
 	maxLevels      = 1_250_000  // a queue adds at most four
 	maxListed      = 16_000_000 // names listed in levels
 	maxChainLevels = 8_192      // in one chain, more than the longest path can have
-	maxPathsBytes  = 64 << 20   // all queue paths
-	maxPolicyBytes = 64 << 20   // as sent
+	// The levels of a created queue below the nearest queue, as enforced by servers.
+	maxCreatedLevels = 20
+	maxPathsBytes    = 64 << 20 // all queue paths
+	maxPolicyBytes   = 64 << 20 // as sent
 	// The maximum size of announced partition names. Policies beyond it are sent again.
 	maxAnnouncedBytes = 512 << 10
 

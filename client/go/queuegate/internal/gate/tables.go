@@ -31,17 +31,19 @@ func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 	if _, hasEmpty := p.Names[""]; hasEmpty || len(p.Names) != len(sent.GetNames()) {
 		return nil, 0, errors.New("a name in an ACL is empty or was sent twice")
 	}
-	if err := readLevels(p, sent.GetLevels()); err != nil {
+	lengths, err := readLevels(p, sent.GetLevels())
+	if err != nil {
 		return nil, 0, err
 	}
 	pathBytes, err := readQueues(p, sent.GetConfiguredQueues())
 	if err != nil {
 		return nil, 0, err
 	}
-	deepest, err := readCreated(p, sent.GetCreatedQueues())
+	depths, err := readCreated(p, sent.GetCreatedQueues())
 	if err != nil {
 		return nil, 0, err
 	}
+	deepest := slices.Max(depths)
 	levels := uint32(len(p.Levels))
 	if p.Ambiguous >= levels {
 		return nil, 0, errors.New("ambiguous names refer to a level that does not exist")
@@ -56,16 +58,57 @@ func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 			}
 		}
 	}
+	if err := checkChains(p, lengths, depths); err != nil {
+		return nil, 0, err
+	}
 	return p, pathBytes, nil
 }
 
-func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
+// checkChains validates what makes the gates of all languages decide alike, and bounds the work per
+// question. lengths are the numbers of levels above each level, depths the lengths of all paths.
+func checkChains(p *policy.Partition, lengths []int, depths []uint32) error {
+	grants := make([]bool, len(p.Levels)) // whether the end of the chain grants access
+	for i := range p.Levels {
+		level := &p.Levels[i]
+		above := i - int(level.Above)
+		switch {
+		case level.Above == 0:
+			grants[i] = level.Reason != policy.NoMatch
+			if level.Reason == policy.Wildcard && level.Depth == 0 || level.Reason == policy.ClusterAdmin && level.Depth > 0 {
+				return errors.New("the reason of the end of a chain does not fit its depth")
+			}
+		case level.Depth < p.Levels[above].Depth:
+			return errors.New("a level is deeper than the level below it")
+		case grants[above] && level.Groups < level.Last:
+			return errors.New("a level lists groups or services, but its chain grants access")
+		default:
+			grants[i] = grants[above]
+		}
+		if lengths[i] > 2*int(level.Depth)+1 {
+			return errors.New("a chain has more levels than the path of its queue allows")
+		}
+	}
+	if p.Levels[p.Ambiguous].Depth > 0 {
+		return errors.New("ambiguous names refer to a level of a queue")
+	}
+	for _, starts := range p.Starts {
+		for number, start := range starts {
+			if start != policy.UnknownLevel && p.Levels[start].Depth > depths[number] {
+				return errors.New("a chain starts deeper than the path of its queue")
+			}
+		}
+	}
+	return nil
+}
+
+// readLevels returns the number of levels above each level.
+func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) ([]int, error) {
 	count := len(sent.GetAbove())
 	if !haveLength(count, sent.GetDepth(), sent.GetUsers(), sent.GetGroups(), sent.GetServices()) {
-		return errors.New("the columns of levels have different lengths")
+		return nil, errors.New("the columns of levels have different lengths")
 	}
 	if slices.ContainsFunc(p.Listed, func(name uint32) bool { return name >= uint32(len(p.Names)) }) {
-		return errors.New("a level lists a name that does not exist")
+		return nil, errors.New("a level lists a name that does not exist")
 	}
 	p.Levels = make([]policy.Level, count)
 	lengths, ends := make([]int, count), sent.GetEndReasons()
@@ -77,20 +120,20 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
 		above, reason := sent.Above[i], policy.Reason("")
 		switch {
 		case last > uint64(len(p.Listed)):
-			return errors.New("the number of listed names does not match the levels")
+			return nil, errors.New("the number of listed names does not match the levels")
 		case uint64(above) > uint64(i):
-			return errors.New("a level refers to a level before the first")
+			return nil, errors.New("a level refers to a level before the first")
 		case above > 0:
 			lengths[i] = lengths[i-int(above)] + 1
 		case last > first:
-			return errors.New("the end of a chain lists names")
+			return nil, errors.New("the end of a chain lists names")
 		case len(ends) == 0 || endReasons[ends[0]] == "":
-			return errors.New("the end of a chain has an invalid reason")
+			return nil, errors.New("the end of a chain has an invalid reason")
 		default:
 			reason, ends = endReasons[ends[0]], ends[1:]
 		}
 		if lengths[i] >= maxChainLevels {
-			return fmt.Errorf("a chain has more than %d levels", maxChainLevels)
+			return nil, fmt.Errorf("a chain has more than %d levels", maxChainLevels)
 		}
 		p.Levels[i] = policy.Level{
 			Above: above, Depth: sent.Depth[i], Reason: reason,
@@ -101,9 +144,9 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
 		slices.Sort(p.Listed[services:last])
 	}
 	if last != uint64(len(p.Listed)) || len(ends) > 0 {
-		return errors.New("the number of listed names does not match the levels, or the number of reasons the ends of chains")
+		return nil, errors.New("the number of listed names does not match the levels, or the number of reasons the ends of chains")
 	}
-	return nil
+	return lengths, nil
 }
 
 // readQueues returns the total size of all paths.
@@ -149,16 +192,16 @@ func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes 
 	return pathBytes, nil
 }
 
-// readCreated returns the depth of the deepest path.
-func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) (deepest uint32, err error) {
+// readCreated returns the number of levels in each path.
+func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) ([]uint32, error) {
 	first, count := len(p.Paths), len(sent.GetName())
 	if !haveLength(count, sent.GetParent(), sent.GetSubmit(), sent.GetAdmin()) {
-		return 0, errors.New("the columns of created queues have different lengths")
+		return nil, errors.New("the columns of created queues have different lengths")
 	}
 	if slices.ContainsFunc(sent.GetName(), isNoQueueName) {
-		return 0, errors.New("a queue name is empty or contains a dot")
+		return nil, errors.New("a queue name is empty or contains a dot")
 	}
-	depths := make([]uint32, first+count)
+	depths, below := make([]uint32, first+count), make([]int, first+count)
 	for i, path := range p.Paths {
 		depths[i] = uint32(strings.Count(path, ".")) + 1
 	}
@@ -166,21 +209,24 @@ func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) (de
 	for i, name := range sent.GetName() {
 		number, distance := uint32(first+i), sent.Parent[i]
 		if distance == 0 || distance > number {
-			return 0, errors.New("a created queue refers to a parent that does not exist")
+			return nil, errors.New("a created queue refers to a parent that does not exist")
 		}
 		parent := number - distance
 		if p.Created[parent] == nil {
 			p.Created[parent] = map[string]uint32{}
 		}
 		if _, isTwice := p.Created[parent][name]; isTwice {
-			return 0, errors.New("the policy contains a created queue twice")
+			return nil, errors.New("the policy contains a created queue twice")
 		}
 		p.Created[parent][name], depths[number] = number, depths[parent]+1
+		if below[number] = below[parent] + 1; below[number] > maxCreatedLevels {
+			return nil, fmt.Errorf("a created queue is more than %d levels below a queue", maxCreatedLevels)
+		}
 		// 0 becomes policy.UnknownLevel.
 		p.Starts[policy.Submit] = append(p.Starts[policy.Submit], sent.Submit[i]-1)
 		p.Starts[policy.Admin] = append(p.Starts[policy.Admin], sent.Admin[i]-1)
 	}
-	return slices.Max(depths), nil
+	return depths, nil
 }
 
 func haveLength(length int, columns ...[]uint32) bool {

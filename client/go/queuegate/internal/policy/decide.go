@@ -7,7 +7,7 @@ import (
 
 // AcceptsUser returns whether a request with groups may name this user.
 func (p *Partition) AcceptsUser(name string) bool {
-	return p.Naming.isYARN() || isUserName(name) || p.Naming == YuniKornAnyUser && name != wildcard
+	return p.Naming.IsYARN() || isUserName(name) || p.Naming == YuniKornAnyUser && name != wildcard
 }
 
 // A Target is a requested queue, with the chain to evaluate for it.
@@ -35,6 +35,9 @@ func (p *Partition) Locate(text string, access Access) (Target, bool) {
 		number, exists = p.Queues[path]
 	}
 	// The path is cached with decisions, so it must not share memory with the caller's texts.
+	if access == Submit && !p.Naming.IsYARN() && isRecoveryPath(path) {
+		return Target{strings.Clone(path), "", recoveryLevel}, true
+	}
 	evaluated := ""
 	switch {
 	case exists:
@@ -55,9 +58,6 @@ func (p *Partition) Locate(text string, access Access) (Target, bool) {
 		}
 	}
 	at := Target{path, evaluated, p.Starts[access][number]}
-	if access == Submit && !p.Naming.isYARN() && isRecoveryPath(path) {
-		at.level, at.evaluated = recoveryLevel, ""
-	}
 	return at, at.level != UnknownLevel
 }
 
@@ -78,7 +78,7 @@ func (p *Partition) created(number uint32, below string) (uint32, bool) {
 
 // path returns the canonical form of a text that is not a queue's path; false if it is not a path.
 func (p *Partition) path(text string) (string, bool) {
-	if !p.Naming.isYARN() {
+	if !p.Naming.IsYARN() {
 		return queuePath(text)
 	}
 	if path, isShort := p.ShortNames[text]; isShort {

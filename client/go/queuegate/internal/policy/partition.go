@@ -14,7 +14,8 @@ const (
 // IsKnown returns whether this package supports the naming rules.
 func (n Naming) IsKnown() bool { return YuniKorn <= n && n <= YARNShortNames }
 
-func (n Naming) isYARN() bool { return n >= YARN }
+// IsYARN returns whether these are the rules of YARN.
+func (n Naming) IsYARN() bool { return n >= YARN }
 
 // A Partition contains the queues of a partition, and the compiled chains of their ACLs. Immutable.
 // All numbers are validated on construction.

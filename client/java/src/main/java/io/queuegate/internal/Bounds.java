@@ -21,13 +21,14 @@ final class Bounds {
   // The longest checksum, fingerprint or epoch of a fleet, as enforced by servers.
   static final int MAX_DIGEST_BYTES = 64;
 
-  // Totals of all policies, except MAX_CHAIN_LEVELS.
+  // Totals of all policies, except MAX_CHAIN_LEVELS and MAX_CREATED_LEVELS.
   static final int MAX_PARTITIONS = 10_000;
   static final int MAX_QUEUES = 250_000;
   static final int MAX_NAMES = 2_000_000; // distinct users, groups and services in ACLs
   static final int MAX_LEVELS = 1_250_000; // a queue adds at most four
   static final int MAX_LISTED = 16_000_000; // names listed in levels
   static final int MAX_CHAIN_LEVELS = 8_192; // in one chain, more than the longest path can have
+  static final int MAX_CREATED_LEVELS = 20; // of a created queue below the nearest queue, as enforced by servers
   static final int MAX_PATHS_BYTES = 64 << 20; // all queue paths
   static final int MAX_POLICY_BYTES = 64 << 20; // as sent
   // The names of announced partitions. Policies beyond it are sent again.

@@ -79,6 +79,9 @@ final class Partition {
       }
       number = queues.get(path);
     }
+    if (access == Access.SUBMIT && !isYarn() && Names.isRecovery(path)) {
+      return new Target(path, "", RECOVERY_LEVEL);
+    }
     String evaluated = "";
     if (number != null) {
       path = paths[number];
@@ -98,9 +101,6 @@ final class Partition {
       } else {
         evaluated = paths[number];
       }
-    }
-    if (access == Access.SUBMIT && !isYarn() && Names.isRecovery(path)) {
-      return new Target(path, "", RECOVERY_LEVEL);
     }
     int level = (access == Access.SUBMIT ? submit : admin)[number];
     return level == UNKNOWN_LEVEL ? null : new Target(path, evaluated, level);

@@ -18,6 +18,7 @@ import java.util.Map;
 final class Tables {
   private final Partition partition = new Partition();
   private final int[] depths; // by queue, followed by created queues
+  private int[] lengths; // by level: the number of levels above it
   private int pathBytes;
 
   private Tables(int queues) {
@@ -47,6 +48,7 @@ final class Tables {
     tables.readStarts(configured, created);
     tables.partition.ambiguous = sent.getAmbiguousLevel();
     tables.checkReferences();
+    tables.checkChains();
     return new Read(tables);
   }
 
@@ -84,7 +86,7 @@ final class Tables {
     p.depth = new int[count];
     p.starts = new int[3 * count + 1];
     p.ends = new Reason[count];
-    int[] lengths = new int[count];
+    lengths = new int[count];
     int nextEnd = 0;
     for (int i = 0; i < count; i++) {
       addList(3 * i, sent.getUsers(i));
@@ -211,6 +213,7 @@ final class Tables {
       throw new ProtocolFault("the columns of created queues have different lengths");
     }
     partition.created = new HashMap<>();
+    int[] below = new int[depths.length]; // the number of levels below the nearest queue
     for (int i = 0; i < count; i++) {
       int number = first + i;
       int distance = sent.getParent(i);
@@ -219,6 +222,11 @@ final class Tables {
       }
       int parent = number - distance;
       depths[number] = depths[parent] + 1;
+      below[number] = below[parent] + 1;
+      if (below[number] > Bounds.MAX_CREATED_LEVELS) {
+        throw new ProtocolFault(
+            "a created queue is more than " + Bounds.MAX_CREATED_LEVELS + " levels below a queue");
+      }
       Map<String, Integer> siblings = partition.created.computeIfAbsent(parent, key -> new HashMap<>());
       if (siblings.put(queueName(sent.getName(i)), number) != null) {
         throw new ProtocolFault("the policy contains a created queue twice");
@@ -254,6 +262,40 @@ final class Tables {
     for (int depth : partition.depth) {
       if (!isBelow(depth, deepest + 1)) {
         throw new ProtocolFault("a level is deeper than the path of any queue");
+      }
+    }
+  }
+
+  /** Validates what makes the gates of all languages decide alike, and bounds the work per question. */
+  private void checkChains() throws ProtocolFault {
+    Partition p = partition;
+    boolean[] grants = new boolean[p.above.length]; // whether the end of the chain grants access
+    for (int i = 0; i < p.above.length; i++) {
+      int above = i - p.above[i];
+      if (above == i) {
+        grants[i] = p.ends[i].grants();
+        if (p.depth[i] == 0 ? p.ends[i] == Reason.WILDCARD : p.ends[i] == Reason.CLUSTER_ADMIN) {
+          throw new ProtocolFault("the reason of the end of a chain does not fit its depth");
+        }
+      } else if (p.depth[i] < p.depth[above]) {
+        throw new ProtocolFault("a level is deeper than the level below it");
+      } else if (grants[above] && p.starts[3 * i + 1] < p.starts[3 * i + 3]) {
+        throw new ProtocolFault("a level lists groups or services, but its chain grants access");
+      } else {
+        grants[i] = grants[above];
+      }
+      if (lengths[i] > 2 * p.depth[i] + 1) {
+        throw new ProtocolFault("a chain has more levels than the path of its queue allows");
+      }
+    }
+    if (p.depth[p.ambiguous] > 0) {
+      throw new ProtocolFault("ambiguous names refer to a level of a queue");
+    }
+    for (int i = 0; i < depths.length; i++) {
+      for (int start : new int[] {p.submit[i], p.admin[i]}) {
+        if (start != Partition.UNKNOWN_LEVEL && p.depth[start] > depths[i]) {
+          throw new ProtocolFault("a chain starts deeper than the path of its queue");
+        }
       }
     }
   }

@@ -1,6 +1,7 @@
 package io.queuegate.internal;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonArray;
@@ -17,7 +18,7 @@ import java.util.List;
 import java.util.Locale;
 import org.junit.jupiter.api.Test;
 
-/** The vectors recorded from YuniKorn and YARN, as policies that a server has compiled. */
+/** Vectors of policies that a server has compiled, and of tables that no server sends. */
 class GateVectorsTest {
   @Test
   void vectors() throws Exception {
@@ -33,6 +34,30 @@ class GateVectorsTest {
       }
     }
     assertTrue(vectors.size() >= 100 && asked >= 1_000, vectors.size() + " " + asked);
+  }
+
+  /** Tables that no server sends, of which the gates of all languages make the same. */
+  @Test
+  void oddTables() throws Exception {
+    int refused = 0;
+    int asked = 0;
+    for (JsonElement each : Repository.vectors("odd_table_vectors.json").getAsJsonArray()) {
+      JsonObject vector = each.getAsJsonObject();
+      String name = member(vector, "name").getAsString();
+      PolicyPart policy =
+          PolicyPart.parseFrom(Base64.getDecoder().decode(member(vector, "policy").getAsString()));
+      if (member(vector, "questions").isJsonNull()) {
+        assertThrows(ProtocolFault.class, () -> Tables.read(policy), name);
+        refused++;
+        continue;
+      }
+      Partition partition = Tables.read(policy).partition;
+      for (JsonElement question : member(vector, "questions").getAsJsonArray()) {
+        expect(partition, question.getAsJsonArray());
+        asked++;
+      }
+    }
+    assertTrue(refused >= 40 && asked >= 30, refused + " " + asked);
   }
 
   private static JsonElement member(JsonObject object, String name) {
