@@ -103,3 +103,34 @@ def test_groups_need_no_outbox(local_decisions: str, tmp_path: Path) -> None:
     ):
         assert "error" not in manager.started, manager.started
         assert manager.ask("groups", user="bob")["groups"] == ["ops"]
+
+
+def test_a_fallback_without_groups_is_warned_about(tmp_path: Path) -> None:
+    """While the server is away, YARN's ACLs know no groups, if they come from queuegate."""
+    cluster = Cluster(tmp_path, "capacity")
+    warning = "queuegate.fallback is yarn-acl, and Hadoop takes groups from queuegate"
+    acls = {"a": (" ops", " "), "b": ("bob", " "), "open": (" ", " ")}
+    with (
+        cluster.queuegate() as server,
+        cluster.yarn(
+            RELEASES[1], core=GROUPS_OF_QUEUEGATE, acls=acls, stale="20s", name="stale"
+        ) as stale,
+        cluster.yarn(RELEASES[1], core=GROUPS_OF_QUEUEGATE, acls=acls) as manager,
+    ):
+        while_away = f"{warning}. While no server can be reached, "
+        assert f"{while_away}YARN's" in manager.log
+        assert f"{while_away}and queuegate.stale has passed, YARN's" in stale.log
+        for each in (stale, manager):
+            assert may_submit(each, "bob", "root.b")
+        server.process.kill()
+        eventually(lambda: may_submit(manager, "bob", "root.a"), expected=False)
+        eventually(lambda: may_submit(manager, "carol", "root.open"), expected=False)
+        assert may_submit(manager, "bob", "root.b")  # as a user
+    with (
+        cluster.queuegate(),
+        cluster.yarn(
+            RELEASES[1], name="deny", core=GROUPS_OF_QUEUEGATE, fallback="deny"
+        ) as denying,
+        cluster.yarn(RELEASES[1], name="hadoop") as other,
+    ):
+        assert warning not in denying.log + other.log

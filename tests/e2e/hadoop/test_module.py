@@ -11,6 +11,7 @@ MODULE = CLIENT.parents[1] / "integrations" / "hadoop"
 NEEDED = {
     "ClientLinkTest.groupsThatArriveMeanwhileCauseNoFallback",
     "GroupsCopyTest.aLookupFromBeforeAnInvalidationIsDropped",
+    "HadoopCacheTest.theLastGroupOfAnInvalidatedUser",
     "PlantedFaultsTest.withoutAFaultTheTestsPass",
     "QueueDeciderTest.throwsNothing",
     "QueuegateYarnAuthorizerTest.doesNotStartWithoutAChosenFallback",

@@ -137,13 +137,14 @@ class Cluster:
         queues: Mapping[str, str] | None = None,
         name: str = "yarn",
         program: str = "resource-manager",
+        main: str = "Harness",
         **keys: str,
     ) -> Iterator[ResourceManager]:
         """Run a ResourceManager that asks the server.
 
         `core` and `site` are properties of core-site.xml and yarn-site.xml, `queues` of
         capacity-scheduler.xml, and `keys` of queuegate.properties. Each that runs at the same time
-        needs a name. `program` is as in `running_resource_manager`.
+        needs a name. `program` and `main` are as in `running_resource_manager`.
         """
         folder = self.folder / f"{name}-{release}"
         folder.mkdir(exist_ok=True)
@@ -170,7 +171,7 @@ class Cluster:
                 {**capacity(acls), **queues} if queues else scheduler_file(self.scheduler, acls)
             ),
         }
-        with running_resource_manager(folder, release, files, program) as manager:
+        with running_resource_manager(folder, release, files, program, main) as manager:
             yield manager
 
     def _yarn_site(self) -> dict[str, str]:

@@ -31,6 +31,10 @@ class Directory:
             "lookup_timeout": "1s",
         }
 
+    def add_person(self, user: str) -> None:
+        """Add a user who is in no group."""
+        self.slapd.add(entries.person(user))
+
     def change(self, user: str, *, is_member: bool) -> None:
         """Let a user join `ops`, or leave it."""
         change = "add" if is_member else "delete"

@@ -88,11 +88,13 @@ def running_resource_manager(
     release: str,
     files: Mapping[str, Mapping[str, str] | str],
     program: str = "resource-manager",
+    main: str = "Harness",
 ) -> Iterator[ResourceManager]:
     """Start a ResourceManager of a release with configuration files in a folder.
 
     Each file consists of the properties of Hadoop's XML files, or of a text. With the program
-    `mini-yarn-cluster`, a NodeManager runs as well. Raises Unavailable.
+    `mini-yarn-cluster`, a NodeManager runs as well. With the class `GroupsAlone` as `main`, only
+    Hadoop's group mapping runs. Raises Unavailable.
     """
     configuration = folder / "conf"
     configuration.mkdir(parents=True, exist_ok=True)
@@ -107,7 +109,7 @@ def running_resource_manager(
     with (
         log.open("w") as errors,
         subprocess.Popen(
-            ["java", *options, "-cp", classes, "Harness"],
+            ["java", *options, "-cp", classes, main],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

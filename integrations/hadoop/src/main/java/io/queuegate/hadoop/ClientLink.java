@@ -15,6 +15,7 @@ import java.nio.file.Paths;
 import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
@@ -33,6 +34,7 @@ final class ClientLink implements GateLink {
   private final Function<Check, Decision> check;
   private final Supplier<GateState> state;
   private final Runnable close;
+  private final List<Consumer<String>> listeners = new CopyOnWriteArrayList<>();
 
   /** Creates a connection from the parts of a gate, which tests replace. */
   ClientLink(
@@ -46,6 +48,7 @@ final class ClientLink implements GateLink {
     this.check = check;
     this.state = state;
     this.close = close;
+    local.onInvalidation(settings.partition, user -> listeners.forEach(each -> each.accept(user)));
   }
 
   /**
@@ -158,7 +161,7 @@ final class ClientLink implements GateLink {
 
   @Override
   public void onInvalidation(Consumer<String> invalidate) {
-    local.onInvalidation(settings.partition, invalidate);
+    listeners.add(invalidate);
   }
 
   @Override

@@ -31,7 +31,8 @@ interface GateLink extends AutoCloseable {
 
   /**
    * Calls a function with each user whose groups the server invalidates, and with null for all users,
-   * before the gate confirms the invalidation to the server.
+   * before the gate confirms the invalidation to the server. The function must not wait. Functions that
+   * were passed earlier are called as well.
    */
   void onInvalidation(Consumer<String> invalidate);
 

@@ -9,11 +9,13 @@ import org.apache.hadoop.security.GroupMappingServiceProvider;
 /**
  * Gives Hadoop's daemons the groups of queuegate's resolvers ({@code hadoop.security.group.mapping}).
  *
- * <p>The process keeps a copy of the groups that it asked for. The server invalidates them.
+ * <p>The process keeps a copy of the groups that it asked for. The server invalidates them. Hadoop's own cache
+ * does not notice, except that it is emptied when a user's last group has gone.
  */
 public final class QueuegateGroupsMapping implements GroupMappingServiceProvider, Configurable {
   private Configuration configuration;
   private ServerGroups groups;
+  private HadoopCache cache;
 
   /** Creates a mapping, which Hadoop then configures. */
   public QueuegateGroupsMapping() {}
@@ -28,7 +30,9 @@ public final class QueuegateGroupsMapping implements GroupMappingServiceProvider
     this.configuration = configuration;
     if (configuration != null) {
       Settings settings = Settings.of(configuration);
-      groups = new ServerGroups(SharedLinks.of(settings, ClientLink::open), settings.lookupTimeout);
+      GateLink link = SharedLinks.of(settings, ClientLink::open);
+      groups = new ServerGroups(link, settings.lookupTimeout);
+      cache = SharedLinks.hadoopCacheOf(link, settings, configuration);
     }
   }
 
@@ -45,7 +49,9 @@ public final class QueuegateGroupsMapping implements GroupMappingServiceProvider
    */
   @Override
   public List<String> getGroups(String user) throws IOException {
-    return groups.of(user);
+    List<String> found = groups.of(user);
+    cache.gets(user, found);
+    return found;
   }
 
   /** Has no effect, because the server invalidates groups. */

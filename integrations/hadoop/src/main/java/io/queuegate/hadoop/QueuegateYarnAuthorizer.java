@@ -13,12 +13,15 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.CommonConfigurationKeysPublic;
 import org.apache.hadoop.ipc.Server;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
+import org.apache.hadoop.security.CompositeGroupsMapping;
 import org.apache.hadoop.security.Groups;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.yarn.security.AccessRequest;
 import org.apache.hadoop.yarn.security.AccessType;
 import org.apache.hadoop.yarn.security.ConfiguredYarnAuthorizer;
 import org.apache.hadoop.yarn.security.PrivilegedEntity.EntityType;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Makes YARN's ResourceManager ask queuegate who may use a queue ({@code yarn.authorization-provider}).
@@ -29,6 +32,12 @@ import org.apache.hadoop.yarn.security.PrivilegedEntity.EntityType;
 public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
   private static final int LOOKUP_THREADS = 4;
   private static final String UNKNOWN_QUEUE = "(unknown)";
+  private static final Logger LOG = LoggerFactory.getLogger(QueuegateYarnAuthorizer.class);
+  private static final String WITHOUT_GROUPS = Key.FALLBACK.text + " is yarn-acl, and Hadoop takes groups from "
+    + "queuegate. While no server can be reached{}, YARN's ACLs know no groups other than those in Hadoop's cache: "
+    + "they grant access to the users that they list and to everyone (*), but not by groups. Set "
+    + Key.STALE.text + " to the time for which the gate is to decide from its last policy and groups before "
+    + "that, or list the users who must have access in YARN's ACLs.";
 
   private final Function<Settings, GateLink> open;
   private final Counters counters = new Counters();
@@ -65,6 +74,9 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
     GroupsCopy groups = usesServerGroups ? null : groupsOf(configuration, settings);
     QueueGate gate = usesServerGroups ? new ServerGroupsGate(link) : new HadoopGroupsGate(link, groups);
     StartCheck.await(link, settings.startTimeout, !usesServerGroups, fallback);
+    if (fallback == Fallback.YARN_ACL && takesGroupsOfServer(configuration)) {
+      LOG.warn(WITHOUT_GROUPS, settings.stale.isZero() ? "" : ", and " + Key.STALE.text + " has passed");
+    }
     decider = new QueueDecider(gate, fallback, settings.groupTimeout.toMillis(), counters);
     link.countFallbacks(counters::allFallbacks);
     register(new AuthorizerMetrics(counters, link, groups));
@@ -104,6 +116,18 @@ public final class QueuegateYarnAuthorizer extends ConfiguredYarnAuthorizer {
       counters.failed("a question about administrators", error);
       return false;
     }
+  }
+
+  /** Returns whether Hadoop takes groups from queuegate, from it alone or among others. */
+  private static boolean takesGroupsOfServer(Configuration configuration) {
+    String mapping = CommonConfigurationKeysPublic.HADOOP_SECURITY_GROUP_MAPPING;
+    String ours = QueuegateGroupsMapping.class.getName();
+    if (configuration.getTrimmed(mapping, "").equals(ours)) {
+      return true;
+    }
+    return configuration.getTrimmed(mapping, "").equals(CompositeGroupsMapping.class.getName())
+      && configuration.getTrimmedStringCollection(CompositeGroupsMapping.MAPPING_PROVIDERS_CONFIG_KEY).stream()
+        .anyMatch(each -> ours.equals(configuration.getTrimmed(mapping + ".provider." + each)));
   }
 
   private static String ownName() {

@@ -2,18 +2,24 @@ package io.queuegate.hadoop;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.CommonConfigurationKeysPublic;
+import org.apache.hadoop.security.Groups;
 import org.apache.hadoop.util.ShutdownHookManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The connections of this process: one for all users of equal settings. */
+/** The connections of this process, one for all users of equal settings, and what belongs to each. */
 final class SharedLinks {
   /** Below that of the ResourceManager's hook (30), so that the gate decides until YARN has stopped. */
   private static final int SHUTDOWN_PRIORITY = 20;
 
   private static final Logger LOG = LoggerFactory.getLogger(SharedLinks.class);
   private static final Map<Settings, GateLink> LINKS = new HashMap<>();
+  private static final Map<GateLink, HadoopCache> CACHES = new HashMap<>();
 
   private SharedLinks() {}
 
@@ -30,6 +36,24 @@ final class SharedLinks {
     return link;
   }
 
+  /** Returns what empties Hadoop's cache of the groups that come from a connection. */
+  static synchronized HadoopCache hadoopCacheOf(GateLink link, Settings settings, Configuration configuration) {
+    return CACHES.computeIfAbsent(link, missing -> {
+      ScheduledThreadPoolExecutor thread = new ScheduledThreadPoolExecutor(1, work -> {
+        Thread made = new Thread(work, "queuegate-hadoop-cache");
+        made.setDaemon(true);
+        return made;
+      });
+      thread.setKeepAliveTime(1, TimeUnit.MINUTES);
+      thread.allowCoreThreadTimeOut(true);
+      long cacheSeconds = configuration.getLong(CommonConfigurationKeysPublic.HADOOP_SECURITY_GROUPS_CACHE_SECS,
+        CommonConfigurationKeysPublic.HADOOP_SECURITY_GROUPS_CACHE_SECS_DEFAULT);
+      return new HadoopCache(link, settings.lookupTimeout.toNanos(), cacheSeconds,
+        () -> Groups.getUserToGroupsMappingService(configuration).refresh(),
+        (millis, work) -> thread.schedule(work, millis, TimeUnit.MILLISECONDS), System::nanoTime);
+    });
+  }
+
   private static synchronized void closeAll() {
     for (GateLink link : LINKS.values()) {
       try {
@@ -39,5 +63,6 @@ final class SharedLinks {
       }
     }
     LINKS.clear();
+    CACHES.clear();
   }
 }

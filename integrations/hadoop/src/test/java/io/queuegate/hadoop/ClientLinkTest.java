@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
@@ -202,6 +203,15 @@ class ClientLinkTest {
   }
 
   @Test
+  void everyListenerLearnsOfInvalidations() {
+    List<String> heard = new ArrayList<>();
+    link.onInvalidation(user -> heard.add("first " + user));
+    link.onInvalidation(user -> heard.add("second " + user));
+    known.invalidate.accept("alice");
+    assertEquals(Arrays.asList("first alice", "second alice"), heard);
+  }
+
+  @Test
   void theRightToStateGroupsMattersOnlyToThoseWhoDo() {
     known.rights = new LocalGate.Rights(true, false, false, true, true);
     assertNull(link.fault(false));
@@ -214,6 +224,7 @@ class ClientLinkTest {
     Status.Code lastFailure;
     boolean isAwaited = true;
     LongSupplier fallbacks;
+    Consumer<String> invalidate;
 
     @Override
     public Decision checkWithoutGroups(Check question) {
@@ -231,7 +242,9 @@ class ClientLinkTest {
     }
 
     @Override
-    public void onInvalidation(String partition, Consumer<String> invalidate) {}
+    public void onInvalidation(String partition, Consumer<String> listener) {
+      invalidate = listener;
+    }
 
     @Override
     public Rights rights(String partition) {

@@ -56,7 +56,17 @@ class PlantedFaultsTest {
             ServerGroupsTest.class),
         in("ClientLink", "waits for a directory that is away",
             "isConnected() && local.awaitsGroups(settings.partition, user)", "isConnected()",
-            ClientLinkTest.class));
+            ClientLinkTest.class),
+        in("ClientLink", "tells only the last listener of invalidations", "listeners.add(invalidate);",
+            "listeners.clear();\n    listeners.add(invalidate);", ClientLinkTest.class),
+        in("HadoopCache", "waits for Hadoop to look invalidated users up", "      checked.put(user, until);\n", "",
+            HadoopCacheTest.class),
+        in("HadoopCache", "lets Hadoop keep groups that have expired", "      if (hadGroups) {",
+            "      if (false) {", HadoopCacheTest.class),
+        in("HadoopCache", "takes a failed look-up for a user without groups",
+            "groups != null && groups.isEmpty()", "groups == null || groups.isEmpty()", HadoopCacheTest.class),
+        in("HadoopCache", "empties Hadoop's cache for each user", "refreshedAt = clock.getAsLong();\n    }", "}",
+            HadoopCacheTest.class));
   }
 
   private static Stream<Planted> decisions() {
@@ -112,8 +122,8 @@ class PlantedFaultsTest {
   void withoutAFaultTheTestsPass() throws Exception {
     Planted nothing =
         in("GroupsCopy", "nothing", "private long purgedAt;", "private long purgedAt = 0;",
-            GroupsCopyTest.class, ServerGroupsTest.class, ClientLinkTest.class, QueueDeciderTest.class,
-            QueuegateYarnAuthorizerTest.class, SettingsTest.class);
+            GroupsCopyTest.class, HadoopCacheTest.class, ServerGroupsTest.class, ClientLinkTest.class,
+            QueueDeciderTest.class, QueuegateYarnAuthorizerTest.class, SettingsTest.class);
     assertEquals(0, nothing.failures(folder));
   }
 }

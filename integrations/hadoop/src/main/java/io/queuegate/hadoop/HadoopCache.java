@@ -1,0 +1,172 @@
+package io.queuegate.hadoop;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Empties Hadoop's own cache of groups once a user has lost the last group.
+ *
+ * <p>Hadoop's {@code Groups} takes an empty list for a failed look-up, and then keeps the user's old groups
+ * for up to ten times {@code hadoop.security.groups.cache.secs}. It can only drop the groups of all users, so
+ * this is done at most once a second, and only for a user to whom it may still attribute groups.
+ */
+final class HadoopCache {
+  /** Runs work on another thread. */
+  interface Timer {
+    /**
+     * Runs work after a time.
+     *
+     * @param millis how long to wait first, in milliseconds
+     */
+    void after(long millis, Runnable work);
+  }
+
+  /** How many users' groups in Hadoop's cache are remembered. */
+  static final int MAX_USERS = 100_000;
+
+  private static final Logger LOG = LoggerFactory.getLogger(HadoopCache.class);
+  private static final long PAUSE_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long POLL_MILLIS = 10;
+  /** How many times {@code cache.secs} Hadoop keeps groups that it cannot renew. */
+  private static final int KEPT_PERIODS = 10;
+  /** What Hadoop may take to cache a list that it has received. */
+  private static final long SLACK_NANOS = TimeUnit.MINUTES.toNanos(1);
+
+  private final GateLink link;
+  private final long lookupNanos;
+  private final long keptNanos;
+  private final Runnable refresh;
+  private final Timer timer;
+  private final LongSupplier clock;
+
+  // Guarded by this object.
+  /** The users to whom Hadoop may attribute groups, with the times when it got them, oldest first. */
+  private final LinkedHashMap<String, Long> given = new LinkedHashMap<>();
+  /** Those of them whose groups were invalidated and are looked up, with the times until when. */
+  private final Map<String, Long> checked = new HashMap<>();
+  private boolean isCheckDue;
+  private boolean isRefreshDue;
+  private long refreshedAt;
+
+  /**
+   * @param lookupNanos how long to wait for groups that were invalidated, in nanoseconds
+   * @param cacheSeconds {@code hadoop.security.groups.cache.secs}
+   * @param refresh empties Hadoop's cache
+   * @param clock a monotonic time in nanoseconds
+   */
+  HadoopCache(
+      GateLink link, long lookupNanos, long cacheSeconds, Runnable refresh, Timer timer, LongSupplier clock) {
+    this.link = link;
+    this.lookupNanos = lookupNanos;
+    this.keptNanos = TimeUnit.SECONDS.toNanos(KEPT_PERIODS * cacheSeconds) + SLACK_NANOS;
+    this.refresh = refresh;
+    this.timer = timer;
+    this.clock = clock;
+    refreshedAt = clock.getAsLong() - PAUSE_NANOS;
+    link.onInvalidation(this::invalidated);
+  }
+
+  /** Notes the groups that Hadoop gets and caches. */
+  synchronized void gets(String user, List<String> groups) {
+    boolean hadGroups = given.remove(user) != null;
+    if (groups.isEmpty()) {
+      if (hadGroups) {
+        refreshSoon();
+      }
+      return;
+    }
+    long now = clock.getAsLong();
+    Iterator<Long> times = given.values().iterator();
+    while (times.hasNext() && (given.size() >= MAX_USERS || now - times.next() > keptNanos)) {
+      removeOldest();
+      times = given.values().iterator();
+    }
+    given.put(user, now);
+  }
+
+  private void removeOldest() {
+    Iterator<String> oldest = given.keySet().iterator();
+    oldest.next();
+    oldest.remove();
+  }
+
+  /** Looks the groups of an invalidated user up, or of all users if it is null, if Hadoop may have some. */
+  private synchronized void invalidated(String user) {
+    long until = clock.getAsLong() + lookupNanos;
+    if (user == null) {
+      given.keySet().forEach(each -> checked.put(each, until));
+    } else if (given.containsKey(user)) {
+      checked.put(user, until);
+    }
+    checkSoon(0);
+  }
+
+  private void checkSoon(long millis) {
+    if (!isCheckDue && !checked.isEmpty()) {
+      isCheckDue = after(millis, this::check);
+    }
+  }
+
+  private void check() {
+    Map<String, Long> now;
+    synchronized (this) {
+      isCheckDue = false;
+      now = new HashMap<>(checked);
+    }
+    List<String> ended = new ArrayList<>();
+    boolean isLast = false;
+    for (Map.Entry<String, Long> each : now.entrySet()) {
+      List<String> groups = link.groups(each.getKey()); // requests them if they are missing
+      if (groups != null || clock.getAsLong() - each.getValue() >= 0) {
+        ended.add(each.getKey());
+        isLast |= groups != null && groups.isEmpty();
+      }
+    }
+    synchronized (this) {
+      ended.forEach(user -> checked.remove(user, now.get(user))); // unless invalidated again meanwhile
+      if (isLast) {
+        refreshSoon();
+      }
+      checkSoon(POLL_MILLIS);
+    }
+  }
+
+  private void refreshSoon() {
+    if (!isRefreshDue) {
+      long nanos = Math.max(0, refreshedAt + PAUSE_NANOS - clock.getAsLong());
+      isRefreshDue = after(TimeUnit.NANOSECONDS.toMillis(nanos + 999_999), this::refresh);
+    }
+  }
+
+  private void refresh() {
+    synchronized (this) {
+      isRefreshDue = false;
+      refreshedAt = clock.getAsLong();
+    }
+    try {
+      refresh.run();
+    } catch (Throwable error) {
+      LOG.warn("Cannot empty Hadoop's cache of groups: it may keep the old groups of a user who has lost all "
+        + "groups. `-refreshUserToGroupsMappings` empties it.", error);
+    }
+  }
+
+  /** Returns whether the work will run. If not, Hadoop's next look-up of the user starts it. */
+  private boolean after(long millis, Runnable work) {
+    try {
+      timer.after(millis, work);
+      return true;
+    } catch (Throwable error) { // the system has no thread left, which must not end the gate's stream
+      LOG.warn("Cannot start a thread that empties Hadoop's cache of groups.", error);
+      return false;
+    }
+  }
+}
