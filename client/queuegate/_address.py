@@ -17,6 +17,8 @@ ENVIRONMENT_VARIABLE: Final = "QUEUEGATE_ADDRESS"
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
 MAX_PORT: Final = 65_535
 MAX_SOCKET_PATH_BYTES: Final = 107
+_DNS: Final = "dns:///"
+"""The scheme that gRPC itself uses for a host and a port."""
 _ACCEPTED: Final = "use HOST:PORT, [IPV6]:PORT or unix:/PATH"
 
 
@@ -36,7 +38,8 @@ class Address:
 def parse(address: object) -> Address:
     """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
 
-    A Unix socket path is taken literally, without percent-decoding. If `address` is None, the
+    `dns:///` may precede a host and a port, as in targets of gRPC. A Unix socket path is taken
+    literally, without percent-decoding. If `address` is None, the
     environment variable `QUEUEGATE_ADDRESS` is used, or the default address if that variable is
     unset or empty.
 
@@ -54,7 +57,8 @@ def parse(address: object) -> Address:
     try:
         if text.startswith("unix:"):
             return Address(text, _unix_target(text), is_unix=True, is_local=True)
-        return Address(text, _network_target(text), is_local=_is_loopback(text))
+        network = text.removeprefix(_DNS)
+        return Address(text, _network_target(network), is_local=_is_loopback(network))
     except ValueError as error:
         raise ValueError(f"{name} {text!r}: {error}") from None
 

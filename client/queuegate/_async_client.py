@@ -1,7 +1,7 @@
 """The asyncio client."""
 
 from collections.abc import Iterable
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, NoReturn, Self
 
 import grpc.aio
 
@@ -79,6 +79,10 @@ class Client(AsyncClientMethods):
 
     def __repr__(self) -> str:
         return f"queuegate.aio.{type(self).__name__}({self.address!r})"
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError, for `copy` and `pickle`."""
+        raise TypeError(f"a {self._OWNER} {_channel.NOT_COPIED}")
 
     async def __aenter__(self) -> Self:
         return self

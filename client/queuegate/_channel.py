@@ -101,6 +101,13 @@ def _naming(setting: str) -> Iterator[None]:
         raise OSError(error.errno, fault, error.filename) from None
 
 
+NOT_COPIED: Final = (
+    "cannot be copied or pickled, because it holds a connection: create another one with the same"
+    " arguments, in each process that needs one"
+)
+"""The end of an error message, after the kind of object."""
+
+
 class BearerToken:
     """A bearer token, reread from its file at most once a second. Thread-safe."""
 

@@ -1,7 +1,7 @@
 """The blocking client."""
 
 from collections.abc import Iterable
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, NoReturn, Self
 
 from queuegate import _channel
 from queuegate._calls import BlockingCalls
@@ -83,6 +83,10 @@ class Client(ClientMethods):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.address!r})"
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError, for `copy` and `pickle`."""
+        raise TypeError(f"a {self._OWNER} {_channel.NOT_COPIED}")
 
     def __enter__(self) -> Self:
         return self

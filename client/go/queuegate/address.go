@@ -62,7 +62,9 @@ func parseUnixAddress(text string) (address, error) {
 	return address{target: target.String(), unix: true, local: true}, nil
 }
 
+// parseNetworkAddress parses HOST:PORT or [IPV6]:PORT, also with gRPC's own dns:/// before it.
 func parseNetworkAddress(text string) (address, error) {
+	text = strings.TrimPrefix(text, "dns:///")
 	colon := strings.LastIndexByte(text, ':')
 	if colon < 1 {
 		return address{}, fmt.Errorf("not a host and a port; %s", acceptedAddresses)

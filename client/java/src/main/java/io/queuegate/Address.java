@@ -10,6 +10,7 @@ final class Address {
   static final String DEFAULT = "127.0.0.1:50051";
   private static final String VARIABLE = "QUEUEGATE_ADDRESS";
   private static final int MAX_SOCKET_PATH_BYTES = 107;
+  private static final String DNS = "dns:///"; // as in targets of gRPC
   private static final String ACCEPTED = "use HOST:PORT, [IPV6]:PORT or unix:/PATH";
   private static final Pattern HOST_NAME =
       Pattern.compile("[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?");
@@ -69,12 +70,13 @@ final class Address {
   }
 
   private static Address ofNetwork(String text) {
-    int colon = text.lastIndexOf(':');
+    String address = text.startsWith(DNS) ? text.substring(DNS.length()) : text;
+    int colon = address.lastIndexOf(':');
     if (colon < 1) {
       throw new IllegalArgumentException("not a host and a port; " + ACCEPTED);
     }
-    String host = text.substring(0, colon);
-    Matcher port = Pattern.compile("\\d{1,5}").matcher(text.substring(colon + 1));
+    String host = address.substring(0, colon);
+    Matcher port = Pattern.compile("\\d{1,5}").matcher(address.substring(colon + 1));
     int number = port.matches() ? Integer.parseInt(port.group()) : 0;
     if (number < 1 || number > 65_535) {
       throw new IllegalArgumentException("the port must be a number from 1 to 65535; " + ACCEPTED);
@@ -88,6 +90,6 @@ final class Address {
       throw new IllegalArgumentException("not a host name or IPv4 address before the port; " + ACCEPTED);
     }
     boolean isLocal = LOOPBACK.matcher(host).matches();
-    return new Address(text, null, "dns:///" + host.replace("%", "%25") + ":" + number, isLocal);
+    return new Address(text, null, DNS + host.replace("%", "%25") + ":" + number, isLocal);
   }
 }

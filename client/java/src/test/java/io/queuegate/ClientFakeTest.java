@@ -45,15 +45,17 @@ class ClientFakeTest {
 
   @Test
   void addresses() {
-    for (String text : Arrays.asList("a:1", "127.0.0.1:50051", "[::1]:50051", "unix:/run/q.sock", "unix:///q", "")) {
+    for (String text : Arrays.asList("a:1", "127.0.0.1:50051", "[::1]:50051", "unix:/run/q.sock", "unix:///q", "dns:///a:1", "")) {
       Address.parse(text, NO_ENVIRONMENT);
     }
     assertEquals("a.b:7", Address.parse("", name -> "a.b:7").text);
     assertTrue(Address.parse("[::1]:1", NO_ENVIRONMENT).isLocal, "[::1]");
+    assertTrue(Address.parse("dns:///localhost:1", NO_ENVIRONMENT).isLocal, "dns:///localhost");
+    assertEquals("dns:///a:1", Address.parse("dns:///a:1", NO_ENVIRONMENT).target);
     for (String text :
         Arrays.asList(
             "nowhere", ":1", "a:0", "a:65536", "a:x", "a b:1", "[a]:1", "::1:5", "unix:q", "unix:/" + repeated(107),
-            "unix:/a\0b", "unix:/\ud800", "dns:///a:1")) {
+            "unix:/a\0b", "unix:/\ud800", "dns://8.8.8.8/a:1")) {
       IllegalArgumentException error =
           assertThrows(IllegalArgumentException.class, () -> Address.parse(text, NO_ENVIRONMENT), text);
       assertTrue(error.getMessage().startsWith("address \""), error.getMessage());
