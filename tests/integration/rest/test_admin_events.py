@@ -201,6 +201,15 @@ async def test_an_event_below_many_newer_ones(caplog: pytest.LogCaptureFixture) 
     assert not caplog.records
 
 
+async def test_many_events_below_one_in_the_future() -> None:
+    log = Log(PAGE)
+    log.events.insert(0, event(-1, 9))
+    query = log.query()
+    await query.begin()
+    log.events[1:1] = [event(PAGE + number, 7) for number in range(PAGE + 50)]
+    assert len((await query.changed()).ids) == PAGE + 50
+
+
 async def test_events_that_may_be_missing(caplog: pytest.LogCaptureFixture) -> None:
     log = Log(PAGE)
     query = log.query()

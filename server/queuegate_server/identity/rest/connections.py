@@ -129,6 +129,8 @@ class _PacedHandler(ResponseHandler):
                 self._received += len(piece)
                 super().data_received(piece)
                 self._check_size()
+                if self.exception() is not None:
+                    self._drop_waiting()
                 if time.monotonic() - start > FREE_SECONDS:
                     break
             PACER.wait(time.monotonic() - start)

@@ -123,7 +123,8 @@ class AdminEvents:
     async def _read(self) -> tuple[dict[bytes, AdminEvent], bool]:
         """Return events by their digests, the newest one first, and whether there are no others.
 
-        Reads pages until one contains an event that was read before, and now and then all pages.
+        Reads pages until one ends with an event that was read before, and now and then all pages.
+        An event at the top proves nothing: its time may be in the future.
         """
         now, known = self._clock(), self._seen or {}
         reads_all = now >= self._read_all_at
@@ -136,7 +137,7 @@ class AdminEvents:
             read.update(events)
             if len(items) < PAGE:
                 return read, True
-            if not reads_all and known.keys() & events.keys():
+            if not reads_all and list(events)[-1] in known:
                 break
         return read, False
 
