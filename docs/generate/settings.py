@@ -314,7 +314,7 @@ def _reloads(path: str, key: str) -> bool:
     schedulers = Schedulers(
         yunikorn=YuniKornScheduler(),
         kueue=KueueScheduler(),
-        kai=KaiScheduler(),
+        kai=KaiScheduler(below="root.kai"),
         places=(CustomPlace(label="example.com/queue"),),
     )
     queues = QueueChecks(schedulers=schedulers)

@@ -15,7 +15,6 @@ from queuegate_server.admission.queues.listed_kinds import (
     TEMPLATES,
     ListedKinds,
 )
-from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.registration import (
     Service,
@@ -23,7 +22,14 @@ from queuegate_server.admission.queues.registration import (
     webhook_configurations,
 )
 from queuegate_server.admission.yaml_writer import render
-from queuegate_server.settings.admission import Admission, KaiScheduler, QueueChecks
+from queuegate_server.settings.admission import (
+    FLAT,
+    KUEUE,
+    YUNIKORN,
+    Admission,
+    KaiScheduler,
+    QueueChecks,
+)
 
 WITHOUT_QUEUES: Final = Path("deploy/admission/base/webhooks.yaml")
 QUEUES: Final = Path("deploy/admission/queues/webhooks.yaml")

@@ -86,10 +86,10 @@ class Partition:
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
     """The nearest existing ancestor of each missing queue that has a cached chain."""
-    _last_levels: list[LastLevels] = field(
-        init=False, repr=False, compare=False, default_factory=list
+    _last_levels: dict[str, LastLevels] = field(
+        init=False, repr=False, compare=False, default_factory=dict
     )
-    """Has one item after the first use."""
+    """The indexes that have been used, by the path below which the queues are."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = chains_above_root(self.cluster)
@@ -205,26 +205,31 @@ class Partition:
         above = self._admin_chains[CLUSTER]
         return above if above.otherwise is ACLS_DISABLED else _NOBODY
 
-    @property
-    def last_levels(self) -> LastLevels:
-        """The queues by last level."""
-        for _ in self.index_last_levels():
+    def last_levels(self, below: str) -> LastLevels:
+        """Return the queues below a path by last level. `below` is in canonical form."""
+        for _ in self.index_last_levels(below):
             pass
-        return self._last_levels[0]
+        return self._last_levels[below]
 
-    def index_last_levels(self) -> Iterator[None]:
-        """Prepare `last_levels` in short steps, unless it has been used before."""
-        if self._last_levels:
+    def index_last_levels(self, below: str) -> Iterator[None]:
+        """Prepare `last_levels` in short steps, unless it has been used before.
+
+        The root is a queue of all schedulers, so it counts as below itself.
+        """
+        if below in self._last_levels:
             return
         paths: dict[str, str] = {}
         repeated: dict[str, list[str]] = {}
+        prefix = "" if below == ROOT else f"{below}{SEPARATOR}"
         for path in self.queues:
+            yield
+            if not path.startswith(prefix):
+                continue
             name = path.rpartition(SEPARATOR)[2]
             first = paths.setdefault(name, path)
             if first != path:
                 repeated.setdefault(name, [first]).append(path)
-            yield
-        self._last_levels.append(LastLevels(paths, repeated))
+        self._last_levels[below] = LastLevels(paths, repeated)
 
     def parts(self) -> list[object]:
         """Return the partition's queues and chains, for freeing a large partition in steps."""

@@ -22,9 +22,9 @@ from queuegate_server.admission.queues.authorize import QueueAuthorizer
 from queuegate_server.admission.queues.endpoint import QueueEndpoint
 from queuegate_server.admission.queues.places import build_places, enforced_mode
 from queuegate_server.admission.queues.policy_review import (
+    reload_faults,
     review_policy,
     review_settings,
-    unqueued_faults,
 )
 from queuegate_server.admission.queues.records import QueueRecords
 from queuegate_server.admission.queues.registration import (
@@ -222,7 +222,7 @@ class PolicyBackend:
         latest = self._core.engine.latest
         served = None if latest is None or queues is None else latest.served.get(queues.partition)
         if queues is not None and served is not None:
-            faults = [*unqueued_faults(queues, served.partition)]
+            faults = [*reload_faults(queues, served.partition)]
             if faults:
                 raise SettingsError(faults)
         self._wanted = read.admission

@@ -1,15 +1,35 @@
 """Settings of the admission webhook: the section `admission`."""
 
+import itertools
 import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate_server.config_fields import Section, check_with
 from queuegate_server.settings.listeners import FilePath, parse_host_port
+from queuegate_server.settings.queue_subtrees import (
+    Subtree,
+    is_ambiguous,
+    may_be_equal,
+    overlaps,
+    prefix,
+)
 
+YUNIKORN: Final = "yunikorn"
+KUEUE: Final = "kueue"
+FLAT: Final[Mapping[str, str]] = {
+    "volcano": "volcano",
+    "kai": "kai",
+    "koordinator": "koordinator",
+    "slurm-bridge": "slurm_bridge",
+}
+"""The schedulers with flat names, and their fields in `Schedulers`."""
+KUEUE_TEMPLATES: Final = ("localqueues", "clusterqueues", "cohorts")
+"""The fields of `KueueScheduler` that are templates."""
 MAX_PATTERNS: Final = 100
 _MAX_PATTERN: Final = 1_000
 _LABEL_KEY: Final = re.compile(
@@ -102,11 +122,25 @@ def _template(text: str) -> str:
     return text
 
 
+def _cohort_template(text: str) -> str:
+    if "{namespace}" in text:
+        raise ValueError("cohorts belong to no namespace: remove {namespace}")
+    return _template(text)
+
+
+def _below(text: str) -> str:
+    if text != "root" and not text.startswith("root."):
+        raise ValueError("must be the full path of a queue, such as root.kai")
+    return text
+
+
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 """A regular expression as in Go, searched in a user name."""
 Template = Annotated[str, AfterValidator(_template)]
 """The path of a queue in the policy, with the placeholders {namespace} and {queue}."""
+CohortTemplate = Annotated[str, AfterValidator(_cohort_template)]
+"""The path of a queue in the policy, with the placeholder {queue}."""
 
 
 class Scheduler(Section):
@@ -133,9 +167,37 @@ class KueueScheduler(Scheduler):
     clusterqueues: Template = "root.clusterqueues.{queue}"
     """The queue of the policy that stands for a ClusterQueue. A LocalQueue may be created by
     those who may submit to its ClusterQueue."""
+    cohorts: CohortTemplate = "root.cohorts.{queue}"
+    """The queue of the policy that stands for a Cohort. Whoever administers it may put
+    ClusterQueues and other Cohorts below the Cohort."""
+
+    @model_validator(mode="after")
+    def _different_paths(self) -> Self:
+        for first, second in itertools.combinations(KUEUE_TEMPLATES, 2):
+            if may_be_equal(getattr(self, first), getattr(self, second)):
+                raise ValueError(
+                    f"{first} and {second} can give two queues the same path, so that both would"
+                    " have the same ACLs: let each begin with a path of its own, as"
+                    " root.namespaces, root.clusterqueues and root.cohorts in the defaults"
+                )
+        for name in KUEUE_TEMPLATES:
+            if is_ambiguous(getattr(self, name)):
+                raise ValueError(
+                    f"{name} can give two queues the same path, because a name may contain what"
+                    " stands between the placeholders: write a dot or an underscore between them"
+                )
+        return self
 
 
-class KaiScheduler(Scheduler):
+class FlatScheduler(Scheduler):
+    """A scheduler whose queue names are flat: each is the last part of one path."""
+
+    below: Annotated[str, AfterValidator(_below)] = "root"
+    """The path in the policy below which this scheduler's names are looked up. If other
+    schedulers are listed, each needs a path of its own, such as root.kai."""
+
+
+class KaiScheduler(FlatScheduler):
     """KAI-Scheduler, whose queue names are flat: each is the last part of one path."""
 
     label: LabelKey = "kai.scheduler/queue"
@@ -175,15 +237,72 @@ class Schedulers(Section):
 
     yunikorn: YuniKornScheduler | None = None
     kueue: KueueScheduler | None = None
-    volcano: Scheduler | None = None
+    volcano: FlatScheduler | None = None
     """Volcano. Its queue names are flat: each is the last part of one path."""
     kai: KaiScheduler | None = None
-    koordinator: Scheduler | None = None
+    koordinator: FlatScheduler | None = None
     """Koordinator. Its quota names are flat: each is the last part of one path."""
-    slurm_bridge: Annotated[Scheduler | None, Field(alias="slurm-bridge")] = None
+    slurm_bridge: Annotated[FlatScheduler | None, Field(alias="slurm-bridge")] = None
     """slurm-bridge. Its partition names are flat: each is the last part of one path."""
     places: tuple[CustomPlace, ...] = ()
     """Places of your own."""
+
+    @property
+    def flat(self) -> Mapping[str, FlatScheduler]:
+        """The listed schedulers with flat names, by the names that the settings use, without those
+        whose mode is `off`.
+        """
+        fields = ((name, getattr(self, field)) for name, field in FLAT.items())
+        return {
+            name: scheduler
+            for name, scheduler in fields
+            if scheduler is not None and scheduler.mode is not Mode.OFF
+        }
+
+    @property
+    def subtrees(self) -> Sequence[Subtree]:
+        """The paths below which the queues of Kueue and of each scheduler with flat names are,
+        without schedulers whose mode is `off`. YuniKorn has all other queues.
+        """
+        found = []
+        if self.kueue is not None and self.kueue.mode is not Mode.OFF:
+            templates = (getattr(self.kueue, name) for name in KUEUE_TEMPLATES)
+            found += [Subtree(KUEUE, prefix(template)) for template in templates]
+        return [*found, *(Subtree(name, each.below) for name, each in self.flat.items())]
+
+    @model_validator(mode="after")
+    def _own_subtrees(self) -> Self:
+        if fault := self.overlap():
+            raise ValueError(fault)
+        return self
+
+    def overlap(self) -> str:
+        """Return which schedulers share queues of the policy, and the remedy; empty if none do."""
+        subtrees = self.subtrees
+        pairs = [*itertools.combinations(subtrees, 2)]
+        if self.yunikorn is not None and self.yunikorn.mode is not Mode.OFF:
+            whole = Subtree(YUNIKORN, ROOT)
+            pairs += [(whole, each) for each in subtrees if each.path.lower() == ROOT]
+        for first, second in pairs:
+            if first.scheduler != second.scheduler and overlaps(first.path, second.path):
+                return (
+                    f"{first.scheduler} and {second.scheduler} share queues of the policy"
+                    f" ({first.path} and {second.path}), so that an ACL for a queue of one could"
+                    f" allow a queue of the other: set {self._separate()}, and move each"
+                    " scheduler's queues below its path in the policy"
+                )
+        return ""
+
+    def _separate(self) -> str:
+        """Return settings in which no schedulers share queues."""
+        chosen = [f"{name}: {{below: {ROOT}.{name}}}" for name in self.flat]
+        own = [each.path for each in self.subtrees if each.scheduler == KUEUE]
+        taken = [f"{ROOT}.{name}" for name in self.flat]
+        if any(path.lower() == ROOT or any(overlaps(path, each) for each in taken) for path in own):
+            defaults = KueueScheduler()
+            templates = [f'{name}: "{getattr(defaults, name)}"' for name in KUEUE_TEMPLATES]
+            chosen.insert(0, f"{KUEUE}: {{{', '.join(templates)}}}")
+        return ", ".join(chosen)
 
 
 Patterns = Annotated[tuple[Pattern, ...], Field(max_length=MAX_PATTERNS)]

@@ -144,7 +144,9 @@ def _with_queue_changes(running: Admission, read: Admission) -> Admission:
 
 
 def _with_modes(running: Schedulers, read: Schedulers) -> Schedulers:
-    """Return the running schedulers with the modes that `read` gives them."""
+    """Return the running schedulers with the modes that `read` gives them, unless schedulers would
+    then share queues of the policy, because a path in `read` needs a restart.
+    """
     modes: dict[str, object] = {}
     for name in type(running).model_fields:
         old, new = getattr(running, name), getattr(read, name)
@@ -153,7 +155,8 @@ def _with_modes(running: Schedulers, read: Schedulers) -> Schedulers:
     places = [each.model_copy(update={"mode": None}) for each in running.places]
     if places == [each.model_copy(update={"mode": None}) for each in read.places]:
         modes["places"] = read.places
-    return running.model_copy(update=modes)
+    changed = running.model_copy(update=modes)
+    return running if changed.overlap() else changed
 
 
 def differences(one: Settings, other: Settings) -> list[str]:

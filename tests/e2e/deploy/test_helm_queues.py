@@ -32,11 +32,15 @@ QUEUES: dict[str, dict[str, Any]] = {
         "mode": "deny",
         "schedulers": {
             "yunikorn": {},
-            "kueue": {"localqueues": "root.{namespace}.{queue}"},
-            "volcano": {"mode": "warn"},
-            "kai": {"label": "example.com/kai", "node_pool_label": "example.com/pool"},
-            "koordinator": {},
-            "slurm-bridge": {},
+            "kueue": {"localqueues": "root.ml.{namespace}.{queue}", "cohorts": "root.all.{queue}"},
+            "volcano": {"mode": "warn", "below": "root.volcano"},
+            "kai": {
+                "below": "root.kai",
+                "label": "example.com/kai",
+                "node_pool_label": "example.com/pool",
+            },
+            "koordinator": {"below": "root.quotas"},
+            "slurm-bridge": {"below": "root.slurm"},
             "places": [
                 {"label": "example.com/queue"},
                 {"kind": "example.com/Run", "field": "data.queue"},
@@ -69,7 +73,10 @@ QUEUES: dict[str, dict[str, Any]] = {
         "schedulers": {"places": [{"kind": "a.b/Run", "field": "spec.queue"}]},
         "kinds": "all",
     },
-    "strictest": {"mode": "warn", "schedulers": {"kueue": {"mode": "deny"}, "kai": {}}},
+    "strictest": {
+        "mode": "warn",
+        "schedulers": {"kueue": {"mode": "deny"}, "kai": {"below": "root.kai"}},
+    },
     "off": {"mode": "off", "schedulers": {"kueue": {}}},
     "off as YAML 1.1 reads it": {"mode": False, "schedulers": {"kueue": {"mode": "deny"}}},
     "one off as YAML 1.1 reads it": {

@@ -33,23 +33,31 @@ partitions:
         queues:
           - name: research
             submitacl: bob
-            queues:
-              - name: training
-              - name: notebooks
           - name: production
             submitacl: alice
-            queues:
-              - name: serving
-              - name: reports
+          - name: namespaces
+            queues: &teams
+              - name: research
+                submitacl: bob
+                queues:
+                  - name: training
+              - name: production
+                submitacl: alice
+                queues:
+                  - name: reports
+          - name: volcano
+            queues: *teams
+          - name: kai
+            queues: *teams
 """
 _QUEUES: Final[dict[str, Any]] = {
     "mode": "deny",
     "groups": "kubernetes",
     "schedulers": {
         "yunikorn": {},
-        "kueue": {"localqueues": "root.{namespace}.{queue}"},
-        "volcano": {},
-        "kai": {},
+        "kueue": {},
+        "volcano": {"below": "root.volcano"},
+        "kai": {"below": "root.kai"},
     },
 }
 _VOLCANO: Final = Resource("batch.volcano.sh", "Job", "jobs", "v1alpha1")

@@ -14,7 +14,7 @@ import httpx2
 import trustme
 import yaml
 
-from queuegate_server.admission.queues.names import FLAT, YUNIKORN
+from queuegate_server.settings.admission import FLAT, YUNIKORN
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created
 from tests.support.eventually import eventually
@@ -27,6 +27,16 @@ OWN_KEY = "example.com/queue"
 DRY = "?dryRun=All"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+_FLAT_QUEUES = """\
+          - name: SCHEDULER
+            queues:
+              - name: open
+                submitacl: bob
+                adminacl: bob
+              - name: closed
+                submitacl: alice
+                adminacl: alice
+"""
 POLICY = """\
 partitions:
   - name: default
@@ -52,14 +62,19 @@ partitions:
             queues:
               - name: cluster-open
                 submitacl: bob
-                adminacl: bob
               - name: cluster-closed
                 submitacl: alice
+          - name: cohorts
+            queues:
+              - name: cluster-open
+                adminacl: bob
+              - name: cluster-closed
                 adminacl: alice
-"""
+""" + "".join(_FLAT_QUEUES.replace("SCHEDULER", name) for name in FLAT)
 SCHEDULERS: Mapping[str, Any] = {
-    **{name: {} for name in (YUNIKORN, *FLAT)},
+    YUNIKORN: {},
     "kueue": {},
+    **{name: {"below": f"root.{name}"} for name in FLAT},
     "places": [
         {"label": OWN_KEY},
         {"kind": "batch.example.com/TrainingRun", "field": "spec.scheduling.queue"},

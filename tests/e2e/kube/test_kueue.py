@@ -133,7 +133,7 @@ def test_a_listed_manager(cluster: ApiServer, kueue_log: Path, tmp_path: Path) -
     before = refusals(kueue_log)
     with enforced(cluster, tmp_path):
         refused = cluster.ask("bob", "POST", JOBS, requesting("theirs", "team-closed"))
-        assert 'which metadata.labels["kueue.x-k8s.io/queue-name"] names' in refusal(refused)
+        assert '(set in metadata.labels["kueue.x-k8s.io/queue-name"])' in refusal(refused)
         created(cluster.ask("bob", "POST", JOBS, requesting("ours", "team-open")))
         eventually(lambda: is_suspended(cluster, "ours"), False)
         [workload] = workloads_of(cluster, "ours")

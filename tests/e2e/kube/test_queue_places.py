@@ -37,12 +37,14 @@ NAMES = {
     "flat": ("open", "closed"),
     "local": ("team-open", "team-closed"),
     "cluster": ("cluster-open", "cluster-closed"),
+    "cohort": ("cluster-open", "cluster-closed"),
 }
 PATHS = {
     "path": "root.closed",
-    "flat": "root.closed",
+    "flat": "root.SCHEDULER.closed",
     "local": "root.namespaces.dev.team-closed",
     "cluster": "root.clusterqueues.cluster-closed",
+    "cohort": "root.cohorts.cluster-closed",
 }
 YUNIKORN = "yunikorn.apache.org/queue"
 APPLY = "apply-patch+yaml"
@@ -100,7 +102,8 @@ def test_every_place(cluster: ApiServer, case: Mapping[str, Any]) -> None:
     denied = named(case, other)
     path = path_of(denied)
     verb = case.get("access", "submit to")
-    expected = f"bob may not {verb} {PATHS[case['queue']]}, which {case['where']} names"
+    queue = PATHS[case["queue"]].replace("SCHEDULER", case["scheduler"])
+    expected = f"bob may not {verb} {queue} (set in {case['where']}): no ACL on {queue} or above"
     for query in ("", "?dryRun=All"):
         assert expected in refusal(cluster.ask("bob", "POST", f"{path}{query}", denied))
     applied = f"{path}/{denied['metadata']['name']}?fieldManager=bob"
@@ -175,7 +178,7 @@ def test_finalizing_a_namespace_changes_no_queue(cluster: ApiServer) -> None:
     thing = created(cluster.ask("bob", "GET", one))
     thing["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = "closed"
     answer = cluster.ask("bob", "PUT", f"{one}/finalize", thing)
-    assert "bob may not submit to root.closed" in refusal(answer)
+    assert "bob may not submit to root.volcano.closed" in refusal(answer)
     thing["metadata"]["annotations"] = {**annotations, "unrelated": "x"}
     thing["spec"]["finalizers"] = []
     made = created(cluster.ask("bob", "PUT", f"{one}/finalize", thing))
@@ -203,7 +206,7 @@ def test_the_status_of_a_workload_changes_no_queue(cluster: ApiServer) -> None:
         admitted("cluster-closed")
     )
     created(admitted("cluster-open"))
-    assert "which status.admission.clusterQueue names" in refusal(admitted("cluster-closed"))
+    assert "(set in status.admission.clusterQueue)" in refusal(admitted("cluster-closed"))
     conditions = {"status": {"conditions": [{"type": "Finished"}]}}
     created(cluster.ask("bob", "PATCH", status, conditions, "merge-patch+json"))
     created(cluster.ask("bob", "DELETE", f"{workloads}/admitted"))
@@ -243,11 +246,11 @@ def test_an_expression_is_refused(cluster: ApiServer) -> None:
 def test_a_project_is_joined_with_a_node_pool_in_the_template(
     cluster: ApiServer, pool: str
 ) -> None:
-    """The queue `open-open` is missing, so that only the ACL of the root could allow it."""
+    """The queue `open-open` is missing, so only an ACL of `root.kai` or above could allow it."""
     thing = job(f"pool-{pool}", {"project": "open"})
     thing["spec"]["template"]["metadata"] = {"labels": {"kai.scheduler/node-pool": pool}}
     message = refusal(cluster.ask("bob", "POST", JOBS, thing))
-    assert f'bob may not submit to root.open-{pool}, which metadata.labels["project"]' in message
+    assert f'submit to root.kai.open-{pool} (set in metadata.labels["project"])' in message
 
 
 def test_scale_and_eviction_name_no_queue(cluster: ApiServer) -> None:
@@ -348,7 +351,7 @@ def test_several_names(cluster: ApiServer) -> None:
     """All of them must be allowed."""
     labels = {YUNIKORN: "root.open", "kai.scheduler/queue": "closed"}
     message = refusal(cluster.ask("bob", "POST", PODS, labelled_pod("several", labels)))
-    assert 'which metadata.labels["kai.scheduler/queue"] names' in message
+    assert 'root.kai.closed (set in metadata.labels["kai.scheduler/queue"])' in message
     labels["kueue.x-k8s.io/queue-name"] = "team-closed"
     message = refusal(cluster.ask("bob", "POST", PODS, labelled_pod("several", labels)))
     assert "1 more queue is denied" in message

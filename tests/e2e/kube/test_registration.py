@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.registration import Service, webhook_configurations
 from queuegate_server.admission.yaml_writer import without_comments
-from queuegate_server.settings.admission import Admission
+from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, Admission
 from tests.e2e.kube.cluster import ApiServer
 from tests.e2e.kube.reviews import SPEC, created
 from tests.support.eventually import eventually
@@ -29,7 +28,8 @@ QUEUES: dict[str, Any] = {
     "mode": "deny",
     "exempt": ["^portal$"],
     "schedulers": {
-        **{name: {} for name in (YUNIKORN, KUEUE, *FLAT)},
+        **{name: {} for name in (YUNIKORN, KUEUE)},
+        **{name: {"below": f"root.{name}"} for name in FLAT},
         "places": [
             {"label": "example.com/queue"},
             {"kind": "example.com/Run", "field": "data.queue"},

@@ -94,7 +94,8 @@ def test_a_webhook_that_leaves_is_not_waited_for(tmp_path: Path) -> None:
         assert not fleet.clients["server"].invalidate(wait=True).waited_out
 
 
-CHECKS = "admission.queues={mode: warn, schedulers: {kueue: {mode: deny}, volcano: {}}}"
+SCHEDULERS = "{kueue: {mode: deny}, volcano: {below: root.volcano}}"
+CHECKS = f"admission.queues={{mode: warn, schedulers: {SCHEDULERS}}}"
 CONSOLE = (*LISTEN, "--set", "console.enabled=true")
 
 

@@ -139,7 +139,7 @@ def test_an_object_inside_another_is_checked_like_one_of_its_kind(tmp_path: Path
         answer = webhook.review("/queues", review("alice", {}, spec={"components": components}))
         assert not answer["allowed"]
         where = "spec.components[0].template.spec.batchSchedulerOptions.queue"
-        assert f"root.prod, which {where} names" in answer["status"]["message"]
+        assert f"root.prod (set in {where})" in answer["status"]["message"]
         labels = {"labelsFrom": {KEY: {"expression": "workflow.parameters.queue"}}}
         answer = webhook.review("/queues", review("bob", {}, spec={"workflowMetadata": labels}))
         assert "an expression gives the key or the value" in answer["status"]["message"]

@@ -8,12 +8,14 @@ import pytest
 
 from queuegate_server.admission.queues.policy_review import (
     MAX_READ_BYTES,
+    reload_faults,
     review_policy,
     review_settings,
 )
 from queuegate_server.formats.registry import DEFAULT_OPTIONS, load_policy
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.runtime.event_loop import run_at_once
+from queuegate_server.settings.admission import QueueChecks
 from queuegate_server.settings.load import load_with_origins
 from queuegate_server.settings.model import Settings
 
@@ -67,6 +69,62 @@ def test_two_queues_of_one_flat_name(schedulers: dict[str, object], *, refused: 
         )
 
 
+@pytest.mark.parametrize(
+    ("below", "refused"), [("root", True), ("root.ml", False), ("root.dev", False)]
+)
+def test_two_queues_of_one_name_below_a_path(below: str, *, refused: bool) -> None:
+    assert bool(reviewed(TWO, {"kai": {"below": below}})) is refused
+
+
+def test_each_scheduler_has_names_of_its_own() -> None:
+    queues = "{name: a, queues: [{name: dev}, {name: b, queues: [{name: dev}]}]}"
+    policy = (
+        "partitions:\n  - name: default\n    queues: [{name: root, queues: [\n"
+        f"      {queues},\n      {queues.replace('name: a', 'name: z')}]}}]\n"
+    )
+    schedulers: dict[str, object] = {"kai": {"below": "root.a"}, "volcano": {"below": "root.z"}}
+    volcano, kai = reviewed(policy, schedulers)
+    assert 'queues.yaml:5:58: error: queue "root.z.b.dev" has the same last level as' in volcano
+    assert '"root.z.dev" (queues.yaml:5:26), and volcano knows queues only by' in volcano
+    assert 'queues.yaml:4:58: error: queue "root.a.b.dev"' in kai
+
+
+@pytest.mark.parametrize(
+    ("below", "message"),
+    [
+        ("root.ml", ""),
+        ("root.ML", 'error: admission.queues.schedulers.kai.below: "root.ML" is not a queue path'),
+        ("root.a b", 'error: admission.queues.schedulers.kai.below: "root.a b" is not a queue'),
+        ("root.ml.x", 'warning: admission.queues.schedulers.kai.below: "root.ml.x" is not in the'),
+    ],
+)
+def test_a_path_of_a_scheduler(below: str, message: str) -> None:
+    found = reviewed(POLICY, {"kai": {"below": below}})
+    assert len(found) == bool(message)
+    assert all(message in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("queues", "message"),
+    [
+        ({"schedulers": {"kai": {}}}, '"root.ml.dev" has the same last level as "root.dev"'),
+        ({"schedulers": {"kai": {"below": "root.ML"}}}, '"root.ML" is not a queue path'),
+        ({"schedulers": {"kai": {"below": "root.x"}}}, ""),
+        ({"schedulers": {"kai": {"mode": "off"}}}, ""),
+        ({"schedulers": {"kueue": {}}, "unqueued": "root.X"}, '"root.X" is not a queue path'),
+    ],
+)
+def test_changed_settings_that_do_not_fit_the_policy(
+    queues: dict[str, object], message: str
+) -> None:
+    loaded = load_policy("yunikorn", TWO.encode(), "queues.yaml")
+    assert loaded.partitions
+    partition = loaded.partitions["default"]
+    found = [*map(str, reload_faults(QueueChecks.model_validate(queues), partition))]
+    assert len(found) == bool(message)
+    assert all("error: " in each and message in each for each in found)
+
+
 def test_lines_of_yarn_queues() -> None:
     """The queues of a YARN cluster are found in its scheduler's file."""
     text = """<allocations><queue name="root">
@@ -86,9 +144,9 @@ def test_lines_of_yarn_queues() -> None:
 def test_many_queues_of_one_name() -> None:
     queues = ", ".join(f"{{name: q{number}, queues: [{{name: dev}}]}}" for number in range(13))
     policy = f"partitions:\n  - name: default\n    queues: [{{name: root, queues: [{queues}]}}]\n"
-    found = reviewed(policy, {"kai": {}, "volcano": {}})
+    found = reviewed(policy, {"kai": {}})
     assert len(found) == 11
-    assert "and volcano and kai know queues only by the last level" in found[0]
+    assert "and kai knows queues only by the last level" in found[0]
     assert found[-1] == "policy: error: 2 more queues have the last level of another queue"
 
 
@@ -226,22 +284,6 @@ def test_patterns_that_match_everyone(key: str, pattern: str, *, matches: bool) 
 
 
 @pytest.mark.parametrize(
-    ("kueue", "warned"),
-    [
-        ({}, False),
-        ({"localqueues": "root.{queue}"}, False),
-        ({"localqueues": "root.{queue}", "clusterqueues": "root.{queue}"}, True),
-        ({"localqueues": "root.clusterqueues.{queue}"}, True),
-    ],
-)
-def test_equal_templates(kueue: dict[str, str], *, warned: bool) -> None:
-    settings = settings_with(queues={"schedulers": {"kueue": kueue}})
-    found = [str(each) for each in review_settings(settings)]
-    assert bool(found) is warned
-    assert all("clusterqueues: is the same template as localqueues" in each for each in found)
-
-
-@pytest.mark.parametrize(
     ("admission", "section"),
     [
         ({"queues": {"schedulers": {"kueue": {}}}}, "queues"),
@@ -347,7 +389,7 @@ def test_queues_are_indexed_once_in_steps() -> None:
     assert loaded.partitions
     settings = settings_with(queues={"schedulers": {"kai": {}}})
     assert sum(1 for _ in review_policy(settings, loaded.partitions, None)) == 4
-    index = loaded.partitions["default"].last_levels
+    index = loaded.partitions["default"].last_levels("root")
     assert index.paths == {"root": "root", "dev": "root.dev", "ml": "root.ml", "gpu": "root.ml.gpu"}
     assert sum(1 for _ in review_policy(settings, loaded.partitions, None)) == 0
-    assert loaded.partitions["default"].last_levels is index
+    assert loaded.partitions["default"].last_levels("root") is index

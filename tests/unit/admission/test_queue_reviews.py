@@ -23,6 +23,40 @@ TOO_MANY = "the object has more than 100000 entries"
 REFUSED: tuple[str, tuple[str, ...]] = (TOO_MANY, ())
 DOWN = "resolver 'test' is unavailable"
 
+KUEUE = "kueue.x-k8s.io/queue-name"
+VOLCANO = "scheduling.volcano.sh/queue-name"
+KAI = "kai.scheduler/queue"
+POD = ("", "Pod")
+LOCAL_QUEUE = ("kueue.x-k8s.io", "LocalQueue")
+COHORT = ("kueue.x-k8s.io", "Cohort")
+SEPARATE: dict[str, Any] = {
+    "yunikorn": {},
+    "kueue": {},
+    "kai": {"below": "root.kai"},
+    "volcano": {"below": "root.volcano"},
+}
+FOREST = {
+    "root": "",
+    "root.dev": "alice",
+    "root.kai": "",
+    "root.kai.team": "",
+    "root.kai.team.night_dot_ly": "alice",
+    "root.kai.team.ml": "",
+    "root.volcano": "",
+    "root.volcano.batch": "alice",
+    "root.namespaces": "",
+    "root.namespaces.team": "",
+    "root.namespaces.team.training": "alice",
+    "root.namespaces.other": "",
+    "root.namespaces.other.training": "alice",
+    "root.namespaces.other.more": "alice",
+    "root.clusterqueues": "",
+    "root.clusterqueues.gpu": "alice",
+    "root.clusterqueues.cpu": "",
+    "root.cohorts": "",
+    "root.cohorts.all": "",
+}
+
 
 @pytest.mark.parametrize(
     ("user", "groups", "queue", "settings", "allowed"),
@@ -54,9 +88,9 @@ async def test_groups_come_from_the_configured_source(
 async def test_a_denial_says_why_and_what_to_use_instead() -> None:
     response = await Reviewing().review("alice", "root.prod")
     assert response.message == (
-        f'alice may not submit to root.prod, which metadata.labels["{PLACE}"] names: the access'
-        " depends on groups, and the directory does not know the user. Queues you may use:"
-        " root.dev, root.open. Ask: queuegate explain alice root.prod"
+        f'alice may not submit to root.prod (set in metadata.labels["{PLACE}"]): access depends on'
+        " groups, and the directory does not know alice. Queues you may use: root.dev, root.open."
+        " To see why: queuegate explain alice root.prod"
     )
 
 
@@ -75,10 +109,10 @@ async def test_few_usable_queues_are_listed_and_the_others_counted() -> None:
     tree = {"root": "", "root.none": "eve"}
     tree |= {f"root.q{number}": "alice" for number in range(7)}
     response = await Reviewing(tree).review("alice", "root.none")
-    assert "root.q0, root.q1, root.q2, root.q3, root.q4 (2 more). Ask" in response.message
+    assert "root.q0, root.q1, root.q2, root.q3, root.q4 (2 more). To" in response.message
     tree |= {f"root.p{number}": "alice" for number in range(MAX_COUNTED)}
     response = await Reviewing(tree).review("alice", "root.none")
-    assert f"(at least {MAX_COUNTED - 5} more). Ask" in response.message
+    assert f"(at least {MAX_COUNTED - 5} more). To" in response.message
 
 
 async def test_usable_queues_follow_the_policy() -> None:
@@ -90,6 +124,41 @@ async def test_usable_queues_follow_the_policy() -> None:
     after = await reviewing.review("alice", "root.a")
     assert "Queues you may use: root.b. " in before.message
     assert "Queues you may use: root.c. " in after.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "path", "use"),
+    [
+        (POD, {"metadata": {"labels": {KUEUE: "x"}}}, "root.namespaces.team.x", "training"),
+        (POD, {"metadata": {"labels": {KAI: "ml"}}}, "root.kai.team.ml", "night.ly"),
+        (POD, {"metadata": {"labels": {VOLCANO: "x"}}}, "root.volcano.x", "batch"),
+        (POD, {"metadata": {"labels": {"queue": "x"}}}, "root.x", "root.dev"),
+        (LOCAL_QUEUE, {"spec": {"clusterQueue": "cpu"}}, "root.clusterqueues.cpu", "gpu"),
+        (COHORT, {"spec": {"parentName": "all"}}, "root.cohorts.all", ""),
+    ],
+)
+async def test_usable_queues_are_those_of_the_place(
+    kind: tuple[str, str], value: dict[str, Any], path: str, use: str
+) -> None:
+    reviewing = Reviewing(FOREST, schedulers=SEPARATE, **KUBERNETES)
+    response = await reviewing.review("alice", object=value, kind=kind)
+    assert f"{path} (set in " in response.message
+    found = response.message.partition("Queues you may use: ")[2].partition(". To see")[0]
+    assert found == use
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "use"),
+    [({"kai": {"below": "root.kai"}}, "night.ly"), ({"yunikorn": {}, "kueue": {}}, "")],
+)
+async def test_usable_queues_of_an_object_without_a_queue(
+    schedulers: dict[str, Any], use: str
+) -> None:
+    """Only if one scheduler is listed is it clear which names help."""
+    reviewing = Reviewing(FOREST, schedulers=schedulers, unqueued="root.closed", **KUBERNETES)
+    response = await reviewing.review("alice", object={"metadata": {}}, kind=POD)
+    assert "root.closed (the queue of objects that name none)" in response.message
+    assert response.message.partition("you may use: ")[2].partition(". To see")[0] == use
 
 
 async def test_strangers_see_no_usable_queues() -> None:
@@ -134,8 +203,8 @@ async def test_warn_mode_allows_with_a_warning_for_each_name() -> None:
     texts = sorted(warning.partition(":")[0] for warning in response.warnings)
     label = 'metadata.labels["example.com/queue"]'
     assert texts == [
-        f"dave may not submit to root.dev, which {label} names",
-        f"dave may not submit to root.prod, which spec[1].{label} names",
+        f"dave may not submit to root.dev (set in {label})",
+        f"dave may not submit to root.prod (set in spec[1].{label})",
         f"spec[2].{label}",
     ]
     assert reviewing.counted() == {

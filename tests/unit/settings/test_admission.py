@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import get_args, get_origin
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from queuegate.policy.acl import AclNames
-from queuegate_server.admission.queues.names import FLAT
-from queuegate_server.settings.admission import Admission, Mode
+from queuegate_server.settings.admission import FLAT, Admission, Mode
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import fields_by_key
@@ -53,12 +53,12 @@ def test_off_as_a_boolean() -> None:
 
 
 def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
-    text = "admission:\n  queues:\n    schedulers:\n      volcano:\n      slurm-bridge:\n"
+    text = "admission:\n  queues:\n    schedulers:\n      yunikorn:\n      kueue:\n"
     queues = loaded(tmp_path, text).admission.queues
     assert queues is not None
-    assert queues.schedulers.volcano is not None
-    assert queues.schedulers.slurm_bridge is not None
-    assert queues.schedulers.kueue is None
+    assert queues.schedulers.yunikorn is not None
+    assert queues.schedulers.kueue is not None
+    assert queues.schedulers.volcano is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
         ),
         (
             "admission: {queues: {schedulers: {slurm-bridge: {label: a}}}}",
-            "schedulers.slurm-bridge.label: unknown key (known keys are mode)",
+            "schedulers.slurm-bridge.label: unknown key (known keys are below, mode)",
         ),
         (
             "admission: {queues: {schedulers: {airflow: {}}}}",
@@ -126,6 +126,103 @@ def test_a_scheduler_without_keys_is_listed(tmp_path: Path) -> None:
 def test_faults(tmp_path: Path, text: str, expected: str) -> None:
     (found,) = faults(tmp_path / "queuegate.yaml", text)
     assert expected in found
+
+
+SHARED = [
+    ("kai: {}, volcano: {}", "kai: {below: root.kai}"),
+    ("kueue: {}, volcano: {}, kai: {}", "volcano: {below: root.volcano}, kai: {below: root.kai}"),
+    ("yunikorn: {}, kai: {}", "set kai: {below: root.kai}, and move"),
+    ("kueue: {}, koordinator: {}", "set koordinator: {below: root.koordinator}, and move"),
+    ("kai: {below: root.a}, slurm-bridge: {below: root.a}", "slurm-bridge: {below: root.slurm-"),
+    ("kai: {below: root.a}, volcano: {below: root.a.b}", "kai: {below: root.kai}"),
+    ("kai: {below: root.a.b}, volcano: {below: root.A}", "kai: {below: root.kai}"),
+    ("kueue: {}, kai: {below: root.namespaces}", "set kai: {below: root.kai}, and move"),
+    ("kueue: {}, kai: {below: root.cohorts.x}", "set kai: {below: root.kai}, and move"),
+    (
+        "yunikorn: {}, kueue: {localqueues: 'root.{namespace}.lq.{queue}'}",
+        'set kueue: {localqueues: "root.namespaces.{namespace}.{queue}", clusterqueues: "root.',
+    ),
+    (
+        "kai: {below: root.kai}, kueue: {localqueues: 'root.{namespace}.lq.{queue}'}",
+        'set kueue: {localqueues: "root.namespaces.{namespace}.{queue}", clusterqueues: "root.',
+    ),
+]
+
+
+@pytest.mark.parametrize(("schedulers", "remedy"), SHARED)
+def test_schedulers_that_share_queues(tmp_path: Path, schedulers: str, remedy: str) -> None:
+    text = f"admission: {{queues: {{schedulers: {{{schedulers}}}}}}}"
+    (found,) = faults(tmp_path / "queuegate.yaml", text)
+    assert "error: admission.queues.schedulers: " in found
+    assert remedy in found
+    # The remedy is valid, with what it does not mention.
+    chosen = yaml.safe_load(f"{{{found.partition(': set ')[2].partition(', and move')[0]}}}")
+    merged = {**yaml.safe_load(f"{{{schedulers}}}"), **chosen}
+    assert (
+        faults_of(
+            tmp_path / "queuegate.yaml",
+            json.dumps({"admission": {"queues": {"schedulers": merged}}}),
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "schedulers",
+    [
+        "kai: {}",
+        "kai: {below: root.a.b}",
+        "yunikorn: {}, kueue: {}",
+        "kueue: {localqueues: 'root.{namespace}.lq.{queue}'}",
+        "kai: {}, volcano: {mode: off}",
+        "kai: {below: root.a}, volcano: {below: root.ab}",
+        "kueue: {}, kai: {below: root.kai}, yunikorn: {}, volcano: {below: root.volcano}",
+        "kai: {}, places: [{label: example.com/queue}]",
+    ],
+)
+def test_schedulers_that_share_no_queues(tmp_path: Path, schedulers: str) -> None:
+    text = f"admission: {{queues: {{schedulers: {{{schedulers}}}}}}}"
+    assert faults_of(tmp_path / "queuegate.yaml", text) == []
+
+
+@pytest.mark.parametrize(
+    ("kueue", "message"),
+    [
+        ("", ""),
+        ("localqueues: 'root.{queue}'", ""),
+        ("localqueues: 'root.{namespace}.{queue}.x'", ""),
+        ("localqueues: 'root.{namespace}_{queue}'", ""),
+        ("localqueues: 'root.l-{queue}.a', clusterqueues: 'root.c-{queue}.a'", ""),
+        ("clusterqueues: 'root.{queue}.c', cohorts: 'root.{queue}.d'", ""),
+        ("cohorts: 'root.clusterqueues.{queue}'", "clusterqueues and cohorts can give"),
+        ("cohorts: 'root.ClusterQueues.{queue}'", "clusterqueues and cohorts can give"),
+        ("cohorts: 'root.clusterqueues.c-{queue}'", "clusterqueues and cohorts can give"),
+        ("localqueues: 'root.{queue}', clusterqueues: 'root.{queue}'", "localqueues and cluster"),
+        ("localqueues: 'root.clusterqueues.{queue}'", "localqueues and clusterqueues can give"),
+        ("localqueues: 'root.{queue}.{namespace}'", "localqueues and clusterqueues can give"),
+        ("localqueues: 'root.{namespace}.{queue}'", "localqueues and clusterqueues can give"),
+        ("localqueues: 'root.a-{queue}.b', cohorts: 'root.{queue}-c.b'", "localqueues and cohorts"),
+        ("localqueues: 'root.ml.{namespace}-{queue}'", "localqueues can give two queues"),
+        ("localqueues: 'root.ml.{queue}{namespace}'", "localqueues can give two queues"),
+        ("cohorts: 'root.{namespace}.{queue}'", "cohorts: cohorts belong to no namespace"),
+        ("cohorts: 'root.all'", "cohorts: the placeholder {queue} is missing"),
+    ],
+)
+def test_kueue_never_has_one_path_for_two_queues(tmp_path: Path, kueue: str, message: str) -> None:
+    text = f"admission: {{queues: {{schedulers: {{kueue: {{{kueue}}}}}}}}}"
+    found = faults_of(tmp_path / "queuegate.yaml", text)
+    assert len(found) == bool(message)
+    assert all(
+        f"admission.queues.schedulers.kueue.{message}" in each or f"kueue: {message}" in each
+        for each in found
+    )
+
+
+@pytest.mark.parametrize("below", ["kai", "''", "roots.kai"])
+def test_a_path_that_does_not_begin_at_the_root(tmp_path: Path, below: str) -> None:
+    text = f"admission: {{queues: {{schedulers: {{kai: {{below: {below}}}}}}}}}"
+    (found,) = faults(tmp_path / "queuegate.yaml", text)
+    assert "schedulers.kai.below: must be the full path of a queue, such as root.kai" in found
 
 
 def _sections(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

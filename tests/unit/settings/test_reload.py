@@ -11,6 +11,7 @@ from queuegate_server.settings import reload
 from queuegate_server.settings.admission import (
     Admission,
     KueueScheduler,
+    Mode,
     QueueChecks,
     Scheduler,
     Schedulers,
@@ -124,8 +125,8 @@ def test_only_the_modes_of_places_change_without_a_restart(
 @pytest.mark.parametrize(
     ("running", "read"),
     [
-        ({"kueue": {}}, {"kueue": {}, "slurm-bridge": {"mode": "deny"}}),
-        ({"kueue": {}, "slurm-bridge": {"mode": "deny"}}, {"kueue": {}}),
+        ({"kueue": {}}, {"kueue": {}, "slurm-bridge": {"mode": "deny", "below": "root.slurm"}}),
+        ({"kueue": {}, "slurm-bridge": {"mode": "deny", "below": "root.slurm"}}, {"kueue": {}}),
     ],
     ids=["listed", "not listed"],
 )
@@ -139,6 +140,23 @@ def test_schedulers_are_listed_at_startup(
     holding = with_changes(before, after)
     assert holding == before
     assert differences(holding, after) == ["admission.queues.schedulers.slurm-bridge"]
+
+
+@pytest.mark.parametrize(("below", "applied"), [("root.b", Mode.DENY), ("root", Mode.OFF)])
+def test_a_scheduler_is_not_switched_on_beside_another_in_its_queues(
+    below: str, applied: Mode
+) -> None:
+    """The file is valid, but its path for KAI needs a restart."""
+
+    def settings_of(kai: str, mode: str) -> Settings:
+        schedulers = {"kai": {"below": kai}, "volcano": {"below": "root.a", "mode": mode}}
+        return Settings.model_validate({"admission": {"queues": {"schedulers": schedulers}}})
+
+    running, read = settings_of(below, "off"), settings_of("root.b", "deny")
+    applying = with_changes(running, read).admission.queues
+    assert applying is not None
+    assert applying.schedulers.volcano is not None
+    assert applying.schedulers.volcano.mode is applied
 
 
 def test_added_and_removed_partitions_need_a_restart() -> None:

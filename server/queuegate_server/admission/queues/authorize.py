@@ -122,7 +122,8 @@ class QueueAuthorizer:
         asked = action(check.access, check.path)
         if outcome.allowed:
             return _answer(version, f"{question.user} may {asked}", allowed=True)
-        return _answer(version, f"{question.user} may not {asked}: {reason_text(outcome)}")
+        why = reason_text(outcome, question.user, check.path)
+        return _answer(version, f"{question.user} may not {asked}: {why}")
 
 
 def read_question(body: bytes) -> tuple[str, Question | None]:

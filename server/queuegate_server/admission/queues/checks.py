@@ -152,7 +152,7 @@ def _rest(value: object, without: Collection[str]) -> Mapping[str, Any]:
 
 def _limit_queues(found: Iterable[QueueName]) -> None:
     """Raise TooComplex if there are too many different queues."""
-    queues = {(each.scheduler, each.name, each.is_cluster_queue) for each in found}
+    queues = {(each.scheduler, each.name, each.template) for each in found}
     if len(queues) > MAX_QUEUES:
         raise TooComplex(f"the object names more than {MAX_QUEUES} queues")
 
@@ -201,6 +201,7 @@ def _checks(
             checks[key] = RequiredCheck(
                 *(each.scheduler, each.name, each.where, path, each.access, mode),
                 each.scheduler_field,
+                each.template,
             )
     return Requirements(
         tuple(

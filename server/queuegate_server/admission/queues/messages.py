@@ -24,11 +24,13 @@ _SCHEDULERS: Final = {
 }
 _VERBS: Final = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 _REASONS: Final = {
-    Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
-    Reason.UNKNOWN_USER: "the access depends on groups, and the directory does not know the user",
+    Reason.NO_MATCH: "no ACL on {queue} or above lists {user} or any of {user}'s groups",
+    Reason.UNKNOWN_USER: "access depends on groups, and the directory does not know {user}",
     Reason.RECOVERY_QUEUE: "nobody may submit to the recovery queue",
     Reason.UNKNOWN_QUEUE: "the queue does not exist",
 }
+_MAX_REPEATED: Final = 40
+"""The maximum length of a user name or path that a message repeats. A warning has little room."""
 
 
 def action(access: Access, path: str) -> str:
@@ -36,9 +38,12 @@ def action(access: Access, path: str) -> str:
     return f"{_VERBS[access]} {path}"
 
 
-def reason_text(decision: Decision) -> str:
-    """Return why access is denied."""
-    return _REASONS.get(decision.reason, str(decision.reason))
+def reason_text(decision: Decision, user: str, path: str) -> str:
+    """Return why a user is denied access to a queue."""
+    return _REASONS.get(decision.reason, str(decision.reason)).format(
+        user=user if len(user) <= _MAX_REPEATED else "the user",
+        queue=path if len(path) <= _MAX_REPEATED else "the queue",
+    )
 
 
 def denial(
@@ -58,17 +63,18 @@ def denial(
         decision: Its decision.
         partition: The partition of the policy.
         more: The number of further checks that failed.
-        usable: Queues that the requester may use, possibly more than MAX_USABLE.
+        usable: Queues that the requester may use in that place, possibly more than MAX_USABLE.
     """
     parts = [_reason_sentence(user, check, decision), *_remedy(check)]
     if more:
         parts.append(f"{more} more {'queue is' if more == 1 else 'queues are'} denied")
-    if usable.paths:
-        listed = ", ".join(usable.paths[:MAX_USABLE])
-        rest = len(usable.paths) - MAX_USABLE
+    if usable.names:
+        listed = ", ".join(usable.names[:MAX_USABLE])
+        rest = len(usable.names) - MAX_USABLE
         at_least = "" if usable.is_complete else "at least "
         more_queues = f" ({at_least}{rest} more)" if rest > 0 else ""
-        parts.append(f"Queues you may use: {listed}{more_queues}")
+        use = "use" if check.access is Access.SUBMIT else "administer"
+        parts.append(f"Queues you may {use}: {listed}{more_queues}")
     return ". ".join([*parts, _hint(user, check, partition)])
 
 
@@ -89,12 +95,12 @@ def denial_warning(
 
 def _reason_sentence(user: str, check: RequiredCheck, decision: Decision) -> str:
     place = (
-        "which applies to objects that name no queue"
+        "the queue of objects that name none"
         if check.scheduler == UNQUEUED
-        else f"which {check.where} names{_reader(check)}"
+        else f"set in {check.where}{_reader(check)}"
     )
     refused = action(check.access, check.path)
-    return f"{user} may not {refused}, {place}: {reason_text(decision)}"
+    return f"{user} may not {refused} ({place}): {reason_text(decision, user, check.path)}"
 
 
 def _reader(check: RequiredCheck) -> str:
@@ -122,7 +128,7 @@ def _hint(user: str, check: RequiredCheck, partition: str) -> str:
         words += ["--access", str(check.access)]
     if user.startswith("-"):
         words.append("--")
-    return f"Ask: {shlex.join([*words, user, check.path])}"
+    return f"To see why: {shlex.join([*words, user, check.path])}"
 
 
 def refusal(obstacle: Obstacle) -> str:

@@ -28,6 +28,9 @@ UNKNOWN_NAMES: Final[Mapping[str, str]] = {
     " write the path of the application into mainApplicationFile, and options into sparkConf",
 }
 """Why the names that each of these stands for cannot be checked, and the remedy."""
+LOCAL_QUEUES: Final = "localqueues"
+CLUSTER_QUEUES: Final = "clusterqueues"
+COHORTS: Final = "cohorts"
 
 
 class QueueName(NamedTuple):
@@ -40,8 +43,8 @@ class QueueName(NamedTuple):
     """The position, such as `metadata.labels["kueue.x-k8s.io/queue-name"]` or `spec.queue`."""
     access: Access
     """The access that the requester needs."""
-    is_cluster_queue: bool = False
-    """Whether the name is that of a Kueue ClusterQueue or Cohort, not of a LocalQueue."""
+    template: str = LOCAL_QUEUES
+    """For Kueue: what the name refers to, as the setting of its path's template is called."""
     is_read: bool = True
     """Whether the scheduler reads the name. A name that it ignores is checked, but with only such
     names, an object names no queue."""
@@ -64,6 +67,8 @@ class RequiredCheck(NamedTuple):
     mode: Mode
     scheduler_field: str = ""
     """As in `QueueName`."""
+    template: str = LOCAL_QUEUES
+    """As in `QueueName`."""
     is_one_of_several: bool = False
     """Whether, for other schedulers, the same place names other queues."""
 
@@ -82,9 +87,10 @@ class Obstacle(NamedTuple):
 
 
 class Usable(NamedTuple):
-    """Queues to which a user may submit."""
+    """Queues that a user may use in the place of a denied one."""
 
-    paths: Sequence[str]
+    names: Sequence[str]
+    """Their names, as the user would write them there."""
     is_complete: bool
     """Whether these are all."""
 

@@ -4,25 +4,19 @@ Kubernetes names may contain dots, which would add levels to a path. As in YuniK
 name becomes `_dot_`; no Kubernetes name contains an underscore, so the result is unambiguous.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate.policy.tree import Partition
 from queuegate.user_info import provided_queue
-from queuegate_server.admission.queues.model import UNKNOWN_NAMES, QueueName
-from queuegate_server.settings.admission import Schedulers
+from queuegate_server.admission.queues.model import LOCAL_QUEUES, UNKNOWN_NAMES, QueueName
+from queuegate_server.settings.admission import KUEUE, YUNIKORN, Schedulers
+from queuegate_server.settings.queue_subtrees import Subtree, prefix
 
-YUNIKORN: Final = "yunikorn"
-KUEUE: Final = "kueue"
 PLACES: Final = "places"
-FLAT: Final[Mapping[str, str]] = {
-    "volcano": "volcano",
-    "kai": "kai",
-    "koordinator": "koordinator",
-    "slurm-bridge": "slurm_bridge",
-}
-"""The schedulers with flat names, and their fields in `Schedulers`."""
 MAX_LISTED: Final = 10
 _DOT: Final = "_dot_"
 MAX_NAME: Final = 1_024
@@ -30,22 +24,21 @@ MAX_NAME: Final = 1_024
 _MAX_QUOTED: Final = 100
 _REMEDY: Final = "use 1 to 64 letters, digits and any of _ : # / @ - for each level"
 _FULL_PATH: Final = f"write its full path, such as {ROOT}{SEPARATOR}dev"
+_NAMESPACE: Final = "{namespace}"
+_QUEUE: Final = "{queue}"
 
 
 class AmbiguousNames(ValueError):
     """Raised for a policy in which a flat name would refer to several queues.
 
     Args:
-        schedulers: The schedulers with flat names.
+        subtree: The scheduler with flat names, and the path below which it looks for them.
         queues: The paths of the queues with a name, parents first, by name.
     """
 
-    def __init__(self, schedulers: Sequence[str], queues: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, subtree: Subtree, queues: Mapping[str, Sequence[str]]) -> None:
         self.queues = queues
-        self.reason = (
-            f"{' and '.join(schedulers)} {'knows' if len(schedulers) == 1 else 'know'} queues only"
-            " by the last level of their path"
-        )
+        self.reason = f"{subtree.scheduler} knows queues only by the last level of their path"
         names = [
             f"{name} may be {_alternatives(paths)}"
             for name, paths in sorted(queues.items())[:MAX_LISTED]
@@ -62,35 +55,43 @@ class InvalidQueueName(ValueError):
     """Raised for a name that cannot refer to a queue of the policy. The message says why."""
 
 
-def flat_schedulers(schedulers: Schedulers) -> list[str]:
-    """Return the listed schedulers with flat names."""
-    return [name for name, field in FLAT.items() if getattr(schedulers, field) is not None]
+def flat_subtrees(partition: Partition, schedulers: Schedulers) -> Iterator[Subtree]:
+    """Yield the listed schedulers with flat names, each with its path in the policy's spelling."""
+    for name, scheduler in schedulers.flat.items():
+        yield Subtree(name, partition.path(scheduler.below) or scheduler.below)
 
 
 class QueueNames:
-    """Maps names to paths in one partition."""
+    """Maps names to paths in one partition, and paths to names."""
 
     def __init__(self, partition: Partition, schedulers: Schedulers) -> None:
         """Index the partition's queues, unless they have been indexed before.
 
         Raises:
-            AmbiguousNames: A scheduler with flat names is listed, and several queues have the same
+            AmbiguousNames: Several queues that a scheduler with flat names may use have the same
                 last level.
         """
         self.partition = partition
         self._kueue = schedulers.kueue
-        self._flat: Mapping[str, str] = {}
-        if listed := flat_schedulers(schedulers):
-            self._flat, repeated = partition.last_levels
+        self._others = [
+            (each, partition.path(each.path) or each.path) for each in schedulers.subtrees
+        ]
+        """The subtrees that are not YuniKorn's, and their paths in the policy's spelling."""
+        self._below: dict[str, str] = {}
+        self._flat: dict[str, Mapping[str, str]] = {}
+        for subtree in flat_subtrees(partition, schedulers):
+            paths, repeated = partition.last_levels(subtree.path)
             if repeated:
-                raise AmbiguousNames(listed, repeated)
+                raise AmbiguousNames(subtree, repeated)
+            self._below[subtree.scheduler], self._flat[subtree.scheduler] = subtree.path, paths
 
     def path(self, found: QueueName, namespace: str) -> str:
         """Return the path of the queue that a name in an object refers to.
 
-        A flat name that the policy lacks refers to a missing queue below the root, so it is decided
-        as any missing queue. A name for YuniKorn refers to the queue that the placement rule
-        `provided` selects if it has no parent; `review_policy` warns about other rules.
+        A flat name that the policy lacks refers to a missing queue directly below the scheduler's
+        path, so it is decided as any missing queue. A name for YuniKorn refers to the queue that
+        the placement rule `provided` selects if it has no parent; `review_policy` warns about other
+        rules.
 
         Args:
             found: The name.
@@ -103,26 +104,76 @@ class QueueNames:
             raise InvalidQueueName(UNKNOWN_NAMES[found.name])
         if len(found.name) > MAX_NAME:
             raise _invalid(found.name, f"write at most {MAX_NAME} characters")
-        if found.scheduler in FLAT:
-            return self._flat_path(found.name)
+        if found.scheduler in self._flat:
+            return self._flat_path(found.scheduler, found.name)
         if found.scheduler == YUNIKORN:
-            return self._canonical(found.name, provided_queue(found.name))
-        if found.scheduler != KUEUE or self._kueue is None:
+            return self._yunikorn_path(found.name)
+        template = self._template(found)
+        if template is None:
             return self._canonical(found.name, found.name, _FULL_PATH)
-        if found.is_cluster_queue:
-            template = self._kueue.clusterqueues
-        else:
-            template = self._kueue.localqueues
-            if not namespace and "{namespace}" in template:
-                # Objects in any namespace may copy the name, such as the TrainJobs that refer to a
-                # ClusterTrainingRuntime. So the queue above those of all namespaces decides.
-                template = _above_namespaces(template)
-        path = template.replace("{namespace}", _level(namespace))
-        return self._canonical(found.name, path.replace("{queue}", _level(found.name)))
+        if not namespace and found.template == LOCAL_QUEUES and _NAMESPACE in template:
+            # Objects in any namespace may copy the name, such as the TrainJobs that refer to a
+            # ClusterTrainingRuntime. So the queue above those of all namespaces decides.
+            template = prefix(template)
+        path = template.replace(_NAMESPACE, _level(namespace))
+        return self._canonical(found.name, path.replace(_QUEUE, _level(found.name)))
 
-    def _flat_path(self, name: str) -> str:
-        path = self._canonical(name, f"{ROOT}{SEPARATOR}{_level(name)}")
-        return self._flat.get(path.rpartition(SEPARATOR)[2], path)
+    def below(self, place: QueueName, namespace: str) -> str:
+        """Return the path below which all queues are that a place can name.
+
+        Args:
+            place: A name in the place; which one does not matter.
+            namespace: The object's namespace.
+        """
+        template = self._template(place)
+        if template is None:
+            return self._below.get(place.scheduler, ROOT)
+        path = prefix(template.replace(_NAMESPACE, _level(namespace) or _NAMESPACE))
+        return self.partition.path(path) or path
+
+    def name(self, path: str, place: QueueName, namespace: str) -> str | None:
+        """Return how a user writes the name of a queue into a place.
+
+        Args:
+            path: The queue's path, below the one that `below` returns.
+            place: A name in the place; which one does not matter.
+            namespace: The object's namespace.
+
+        Returns:
+            The name, or None if the place cannot name the queue.
+        """
+        name = path
+        template = self._template(place)
+        if template is not None:
+            match = _pattern(template, _level(namespace)).fullmatch(path)
+            name = "" if match is None else _written(match["queue"])
+        elif place.scheduler in self._flat:
+            name = _written(path.rpartition(SEPARATOR)[2])
+        try:
+            return name if self.path(place._replace(name=name), namespace) == path else None
+        except InvalidQueueName:
+            return None
+
+    def _template(self, found: QueueName) -> str | None:
+        """Return the template of a name for Kueue."""
+        if found.scheduler != KUEUE or self._kueue is None:
+            return None
+        template: str = getattr(self._kueue, found.template)
+        return template
+
+    def _flat_path(self, scheduler: str, name: str) -> str:
+        path = self._canonical(name, f"{self._below[scheduler]}{SEPARATOR}{_level(name)}")
+        return self._flat[scheduler].get(path.rpartition(SEPARATOR)[2], path)
+
+    def _yunikorn_path(self, name: str) -> str:
+        path = self._canonical(name, provided_queue(name))
+        for subtree, other in self._others:
+            if f"{path}{SEPARATOR}".startswith(f"{other}{SEPARATOR}"):
+                raise InvalidQueueName(
+                    f"{_shortened(name)!r} is below {other}, where the policy has the queues of"
+                    f" {subtree.scheduler}: name a queue of YuniKorn"
+                )
+        return path
 
     def _canonical(self, name: str, path: str, remedy: str = _REMEDY) -> str:
         canonical = self.partition.path(path)
@@ -131,17 +182,24 @@ class QueueNames:
         return canonical
 
 
+@functools.lru_cache(maxsize=100)
+def _pattern(template: str, namespace: str) -> re.Pattern[str]:
+    """Return the pattern of the paths from a template, with the group `queue`."""
+    text = re.escape(template).replace(re.escape(_NAMESPACE), re.escape(namespace))
+    first, *more = text.split(re.escape(_QUEUE))
+    return re.compile(f"{first}(?P<queue>[^.]+){'(?P=queue)'.join(more)}", re.IGNORECASE)
+
+
 def _invalid(name: str, remedy: str) -> InvalidQueueName:
     return InvalidQueueName(f"{_shortened(name)!r} cannot be the name of a queue: {remedy}")
 
 
-def _above_namespaces(template: str) -> str:
-    """Return the part of a path's template above its first placeholder."""
-    return template.partition("{")[0].rpartition(SEPARATOR)[0]
-
-
 def _level(name: str) -> str:
     return name.replace(SEPARATOR, _DOT)
+
+
+def _written(level: str) -> str:
+    return level.replace(_DOT, SEPARATOR)
 
 
 def _shortened(name: str) -> str:

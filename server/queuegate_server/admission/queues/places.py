@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
-from queuegate_server.admission.queues.names import FLAT, KUEUE, PLACES, YUNIKORN
+from queuegate_server.admission.queues.model import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
+from queuegate_server.admission.queues.names import PLACES
 from queuegate_server.admission.queues.positions import ANNOTATIONS, LABELS
-from queuegate_server.settings.admission import Mode, QueueChecks, Schedulers
+from queuegate_server.settings.admission import (
+    FLAT,
+    KUEUE,
+    YUNIKORN,
+    Mode,
+    QueueChecks,
+    Schedulers,
+)
 
 SUBMIT: Final = Access.SUBMIT
 ADMIN: Final = Access.ADMIN
@@ -128,7 +136,8 @@ class FieldPlace(NamedTuple):
     path: tuple[str, ...]
     """The members from the object to the field. Lists on the way are searched."""
     access: Access = SUBMIT
-    is_cluster_queue: bool = False
+    template: str = LOCAL_QUEUES
+    """As in `QueueName`."""
     scheduler_field: tuple[str, ...] = ()
     """The field that names the scheduler, if the object has one. If set, it decides which scheduler
     reads the queue."""
@@ -137,10 +146,10 @@ class FieldPlace(NamedTuple):
 
 
 def _field(
-    scheduler: str, kind: str, path: str, access: Access = SUBMIT, *, is_cluster_queue: bool = False
+    scheduler: str, kind: str, path: str, access: Access = SUBMIT, template: str = LOCAL_QUEUES
 ) -> FieldPlace:
     group, _, name = kind.rpartition("/")
-    return FieldPlace(scheduler, (group, name), tuple(path.split(".")), access, is_cluster_queue)
+    return FieldPlace(scheduler, (group, name), tuple(path.split(".")), access, template)
 
 
 def _spark_fields(scheduler: str) -> Iterator[FieldPlace]:
@@ -217,11 +226,11 @@ FIELDS: Final[Mapping[str, Sequence[FieldPlace]]] = {
             KUEUE,
             "kueue.x-k8s.io/Workload",
             "status.admission.clusterQueue",
-            is_cluster_queue=True,
+            template=CLUSTER_QUEUES,
         ),
-        _field(KUEUE, "kueue.x-k8s.io/LocalQueue", "spec.clusterQueue", is_cluster_queue=True),
+        _field(KUEUE, "kueue.x-k8s.io/LocalQueue", "spec.clusterQueue", template=CLUSTER_QUEUES),
         *(
-            _field(KUEUE, f"kueue.x-k8s.io/{kind}", path, ADMIN, is_cluster_queue=True)
+            _field(KUEUE, f"kueue.x-k8s.io/{kind}", path, ADMIN, COHORTS)
             for kind, path in (
                 ("ClusterQueue", "spec.cohort"),
                 ("ClusterQueue", "spec.cohortName"),
@@ -329,6 +338,13 @@ def listed_schedulers(schedulers: Schedulers) -> Iterator[tuple[str, Mode | None
         scheduler = getattr(schedulers, FLAT.get(name, name))
         if scheduler is not None:
             yield name, scheduler.mode
+
+
+def only_scheduler(schedulers: Schedulers) -> str:
+    """Return the name of the only scheduler in the settings; empty if there are several."""
+    own = map(own_scheduler, range(len(schedulers.places)))
+    names = [*(name for name, _ in listed_schedulers(schedulers)), *own]
+    return names[0] if len(names) == 1 else ""
 
 
 def checked_schedulers(settings: QueueChecks) -> Iterator[tuple[str, Mode]]:

@@ -8,8 +8,7 @@ from queuegate.policy.tree import Partition
 from queuegate_server.admission.queues.names import (
     MAX_LISTED,
     AmbiguousNames,
-    QueueNames,
-    flat_schedulers,
+    flat_subtrees,
 )
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import (
@@ -81,14 +80,6 @@ def review_settings(
                     f"the pattern {quoted(pattern)} matches every user, so nobody is checked",
                     "write each name between ^ and $",
                 )
-    kueue = queues.schedulers.kueue
-    if kueue is not None and kueue.localqueues == kueue.clusterqueues:
-        yield source_map.warning(
-            (*_QUEUES, "schedulers", "kueue", "clusterqueues"),
-            "is the same template as localqueues, so a LocalQueue shares its ACLs with the"
-            " ClusterQueue of the same name",
-            "use different templates",
-        )
     tls = admission.tls
     if verifies_clients is None:
         verifies_clients = tls is None or tls.client_ca_file is not None
@@ -142,14 +133,13 @@ def review_policy(
     if queues is None or partition is None:
         return found
     opened = [*_opened(texts, max_bytes)]
-    found += unqueued_faults(queues, partition, source_map)
+    found += _unqueued_faults(queues, partition, source_map)
     found += _missing_unqueued(queues, partition, source_map)
-    if flat_schedulers(queues.schedulers):
-        yield from partition.index_last_levels()
-    try:
-        QueueNames(partition, queues.schedulers)
-    except AmbiguousNames as error:
-        found += _ambiguities(error, queues.partition, opened)
+    found += _subtree_faults(queues, partition, source_map)
+    for subtree in flat_subtrees(partition, queues.schedulers):
+        yield from partition.index_last_levels(subtree.path)
+        repeated = partition.last_levels(subtree.path).repeated
+        found += _ambiguities(AmbiguousNames(subtree, repeated), queues.partition, opened)
     if queues.schedulers.yunikorn is not None:
         for text, policy in opened:
             found += _placement_warnings(text, policy, queues.partition)
@@ -165,8 +155,22 @@ def _uses_of_policy(settings: Settings) -> Iterator[tuple[str, str, GroupSource]
         yield name, section.partition, section.groups
 
 
-def unqueued_faults(
-    queues: QueueChecks, partition: Partition, source_map: SourceMap = NO_FILE
+def reload_faults(queues: QueueChecks, partition: Partition) -> Iterator[Diagnostic]:
+    """Yield errors if changed settings cannot be used with the served policy.
+
+    Schedulers whose names have not been looked up before, because they were off, are indexed now.
+    """
+    yield from _unqueued_faults(queues, partition, NO_FILE)
+    for each in _subtree_faults(queues, partition, NO_FILE):
+        if each.severity is Severity.ERROR:
+            yield each
+    for subtree in flat_subtrees(partition, queues.schedulers):
+        repeated = partition.last_levels(subtree.path).repeated
+        yield from _ambiguities(AmbiguousNames(subtree, repeated), queues.partition, [])
+
+
+def _unqueued_faults(
+    queues: QueueChecks, partition: Partition, source_map: SourceMap
 ) -> Iterator[Diagnostic]:
     """Yield an error if `unqueued` is a path that the partition would spell otherwise."""
     path = queues.unqueued
@@ -176,6 +180,30 @@ def unqueued_faults(
             f"{quoted(path)} is not a queue path in the policy's spelling",
             "write allow, deny, or a path as in the policy, such as root.default",
         )
+
+
+def _subtree_faults(
+    queues: QueueChecks, partition: Partition, source_map: SourceMap
+) -> Iterator[Diagnostic]:
+    """Yield an error for each path of a scheduler that the partition would spell otherwise, and a
+    warning for each that it lacks.
+    """
+    for name, scheduler in queues.schedulers.flat.items():
+        path = scheduler.below
+        location = (*_QUEUES, "schedulers", name, "below")
+        if partition.path(path) != path:
+            yield source_map.diagnostic(
+                location,
+                f"{quoted(path)} is not a queue path in the policy's spelling",
+                f"write a path as in the policy, such as root.{name}",
+            )
+        elif path not in partition.queues:
+            yield source_map.warning(
+                location,
+                f"{quoted(path)} is not in the policy, so the ACLs of"
+                f" {partition.nearest_path(path)} decide about all queues of {name}",
+                "correct the path, or add the queue",
+            )
 
 
 def _missing_unqueued(

@@ -8,23 +8,24 @@ from queuegate.policy.decision import Decision
 from queuegate_server.admission.bodies import SMALL_BODY_BYTES
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
-from queuegate_server.admission.queues.checks import requirements
+from queuegate_server.admission.queues.checks import UNQUEUED, requirements
 from queuegate_server.admission.queues.decider import CannotDecide, Decider, Requester
 from queuegate_server.admission.queues.model import (
     NO_QUEUES,
     Obstacle,
+    QueueName,
     QueueReview,
     RequiredCheck,
     Requirements,
     Usable,
 )
 from queuegate_server.admission.queues.names import AmbiguousNames, QueueNames
-from queuegate_server.admission.queues.places import build_places
+from queuegate_server.admission.queues.places import build_places, only_scheduler
 from queuegate_server.admission.queues.records import METHOD, QueueRecords, review_fields
 from queuegate_server.admission.queues.strangers import StrangerLookups
 from queuegate_server.admission.queues.usable_queues import UsableQueues
 from queuegate_server.admission.rules import ALLOWED, AdmissionResponse, deny
-from queuegate_server.engine import Engine, Snapshot
+from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.runtime.event_loop import run_at_once, run_with_pauses
 from queuegate_server.settings.admission import Mode, QueueChecks
@@ -142,8 +143,8 @@ class QueueReviewer:
             raise CannotDecide(failure)
         usable = NO_QUEUES
         if verified and is_denied and not is_refused:
-            groups = self._decider.known_groups(served, requester)
-            usable = await self._usable.find(served.partition, review.user, groups)
+            check = next(check for check, _ in denied if check.mode is Mode.DENY)
+            usable = await self._find_usable(check, review, served, requester)
         partition = served.partition.name
         response = _response(review.user, partition, required.obstacles, denied, usable)
         if failure and response.allowed:
@@ -151,6 +152,24 @@ class QueueReviewer:
             warnings = (f"the queue cannot be checked: {failure}", *response.warnings)
             return dataclasses.replace(response, warnings=warnings)
         return response
+
+    async def _find_usable(
+        self,
+        check: RequiredCheck,
+        review: QueueReview,
+        served: ServedPartition,
+        requester: Requester,
+    ) -> Usable:
+        """Return queues that the requester may use in the place of a denied one."""
+        scheduler = check.scheduler
+        if scheduler == UNQUEUED:
+            scheduler = only_scheduler(self._settings.schedulers)
+        names = self._names
+        if not scheduler or names is None or names.partition is not served.partition:
+            return NO_QUEUES  # the policy was replaced during a lookup
+        place = QueueName(scheduler, "", "", check.access, check.template)
+        groups = self._decider.known_groups(served, requester)
+        return await self._usable.find(names, place, review.namespace, review.user, groups)
 
 
 def _response(

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,9 +10,9 @@ from typing import Final
 from cachetools import LRUCache
 
 from queuegate.policy.decide import usable
-from queuegate.policy.decision import Access
-from queuegate.policy.tree import Partition
-from queuegate_server.admission.queues.model import Usable
+from queuegate.policy.names import SEPARATOR
+from queuegate_server.admission.queues.model import QueueName, Usable
+from queuegate_server.admission.queues.names import QueueNames
 
 SECONDS: Final = 0.05
 """How long a review may search."""
@@ -32,29 +33,35 @@ class UsableQueues:
     """
 
     def __init__(self) -> None:
-        self._partition: Partition | None = None
-        self._cache: LRUCache[tuple[str, tuple[str, ...]], _Search] = LRUCache(_MAX_CACHED)
+        self._names: QueueNames | None = None
+        self._cache: LRUCache[tuple[QueueName, str, str, tuple[str, ...]], _Search] = LRUCache(
+            _MAX_CACHED
+        )
 
     def clear(self) -> None:
         """Release the results, and the partition to which they belong."""
-        self._partition = None
+        self._names = None
         self._cache.clear()
 
-    async def find(self, partition: Partition, user: str, groups: Sequence[str]) -> Usable:
-        """Return queues to which a user may submit, or those found within SECONDS.
+    async def find(
+        self, names: QueueNames, place: QueueName, namespace: str, user: str, groups: Sequence[str]
+    ) -> Usable:
+        """Return queues that a user may use in a place, or those found within SECONDS.
 
         Args:
-            partition: The partition.
+            names: The names of the served policy's queues.
+            place: The place, without the name that is there. Its access is the one that is needed.
+            namespace: The object's namespace.
             user: The user's name.
             groups: The user's groups.
         """
-        if partition is not self._partition:
-            self._partition = partition
+        if names is not self._names:
+            self._names = names
             self._cache.clear()
-        key = (user, tuple(groups))
+        key = (place, namespace, user, tuple(groups))
         search = self._cache.get(key)
         if search is None:
-            search = _Search(partition, *key)
+            search = _Search(names, *key)
             if len(groups) <= _MAX_CACHED_GROUPS:
                 self._cache[key] = search
         await search.advance()
@@ -65,29 +72,40 @@ class UsableQueues:
 class _Search:
     """A search, with what it has found so far."""
 
-    _partition: Partition
+    _queue_names: QueueNames
+    _place: QueueName
+    _namespace: str
     _user: str
     _groups: Sequence[str]
     _found: list[str] = field(default_factory=list)
-    _searched: int = 0
-    """The number of queues searched."""
+    _next: int = field(init=False)
+    """The position of the next queue in the partition's sorted paths."""
+    _end: int = field(init=False)
+    """The position after the last queue that the place can name."""
+
+    def __post_init__(self) -> None:
+        paths = self._queue_names.partition.paths
+        below = self._queue_names.below(self._place, self._namespace)
+        self._next = bisect_left(paths, f"{below}{SEPARATOR}")
+        self._end = bisect_left(paths, f"{below}{chr(ord(SEPARATOR) + 1)}")
 
     async def advance(self) -> None:
         """Search until the result is known, or for SECONDS."""
-        paths = self._partition.paths
+        partition, place = self._queue_names.partition, self._place
         end = time.monotonic() + SECONDS
         while (
-            self._searched < len(paths)
-            and len(self._found) <= MAX_COUNTED
-            and time.monotonic() <= end
+            self._next < self._end and len(self._found) <= MAX_COUNTED and time.monotonic() <= end
         ):
-            chunk = paths[self._searched : self._searched + _CHUNK]
-            self._searched += len(chunk)
-            allowed = usable(self._partition, chunk, Access.SUBMIT, self._user, self._groups)
-            self._found += [path for path, _ in allowed or ()]
+            chunk = partition.paths[self._next : min(self._next + _CHUNK, self._end)]
+            self._next += len(chunk)
+            allowed = usable(partition, chunk, place.access, self._user, self._groups)
+            names = (
+                self._queue_names.name(path, place, self._namespace) for path, _ in allowed or ()
+            )
+            self._found += [name for name in names if name]
             await asyncio.sleep(0)
 
     def result(self) -> Usable:
         """Return what has been found."""
-        is_complete = self._searched >= len(self._partition.paths)
+        is_complete = self._next >= self._end
         return Usable(self._found[:MAX_COUNTED], is_complete and len(self._found) <= MAX_COUNTED)

@@ -154,7 +154,7 @@ def _in_fields(kind: Kind, node: _Node, places: Places) -> Iterator[QueueName | 
                     text if is_known else EXPRESSION,
                     where(trail),
                     place.access,
-                    place.is_cluster_queue,
+                    place.template,
                     scheduler_field=scheduler_field,
                     text="" if is_known else text,
                 )

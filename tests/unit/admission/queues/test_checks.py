@@ -13,21 +13,24 @@ from queuegate_server.admission.queues.names import QueueNames
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.walk import MAX_DEPTH, MAX_FOUND
 from queuegate_server.runtime.event_loop import run_at_once
-from queuegate_server.settings.admission import Mode, QueueChecks
+from queuegate_server.settings.admission import FLAT, Mode, QueueChecks
 
 KUEUE = "kueue.x-k8s.io/queue-name"
 YUNIKORN = "yunikorn.apache.org/queue"
 VOLCANO = "scheduling.volcano.sh/queue-name"
 BUILDER = PartitionBuilder("default")
-BUILDER.add([QueueAcls(path, "", "") for path in ("root", "root.dev", "root.dev.train")])
+BUILDER.add(
+    QueueAcls(path, "", "")
+    for path in (
+        *("root", "root.dev"),
+        *(f"root.{name}{below}" for name in FLAT for below in ("", ".dev", ".dev.train")),
+    )
+)
 PARTITION = BUILDER.build()
 SCHEDULERS: dict[str, Any] = {
     "yunikorn": {},
     "kueue": {},
-    "volcano": {},
-    "kai": {},
-    "koordinator": {},
-    "slurm-bridge": {},
+    **{name: {"below": f"root.{name}"} for name in FLAT},
 }
 EMPTY = Requirements()
 
@@ -95,41 +98,45 @@ PLACES = [
     ("Pod", labels(kueue="a"), "root.namespaces.ml.a"),
     ("Pod", labels(yunikorn="root.dev"), "root.dev"),
     ("Pod", {"metadata": {"labels": {"queue": "dev"}}}, "root.dev"),
-    ("Pod", {"metadata": {"labels": {"kai.scheduler/queue": "train"}}}, "root.dev.train"),
-    ("Pod", {"metadata": {"annotations": {VOLCANO: "train"}}}, "root.dev.train"),
+    ("Pod", {"metadata": {"labels": {"kai.scheduler/queue": "train"}}}, "root.kai.dev.train"),
+    ("Pod", {"metadata": {"annotations": {VOLCANO: "train"}}}, "root.volcano.dev.train"),
     ("Binding", {"metadata": {"annotations": {YUNIKORN: "dev"}}}, "root.dev"),
-    ("Namespace", {"metadata": {"annotations": {VOLCANO: "dev"}}}, "root.dev"),
+    ("Namespace", {"metadata": {"annotations": {VOLCANO: "dev"}}}, "root.volcano.dev"),
     (
         "Namespace",
         {"metadata": {"annotations": {"yunikorn.apache.org/parentqueue": "root.dev"}}},
         "root.dev",
     ),
     ("apps/Deployment", template(labels(yunikorn="dev")), "root.dev"),
-    ("batch/CronJob", cron(labels(volcano="dev")), "root.dev"),
+    ("batch/CronJob", cron(labels(volcano="dev")), "root.volcano.dev"),
     ("batch/Job", labels(kueue="a"), "root.namespaces.ml.a"),
     ("ray.io/RayCluster", labels(kueue="a"), "root.namespaces.ml.a"),
-    ("example.com/Thing", {"a": [{"b": labels(volcano="train")}]}, "root.dev.train"),
+    ("example.com/Thing", {"a": [{"b": labels(volcano="train")}]}, "root.volcano.dev.train"),
     ("kueue.x-k8s.io/Workload", {"spec": {"queueName": "a"}}, "root.namespaces.ml.a"),
     ("kueue.x-k8s.io/LocalQueue", {"spec": {"clusterQueue": "a"}}, "root.clusterqueues.a"),
-    ("batch.volcano.sh/Job", {"spec": {"queue": "dev"}}, "root.dev"),
-    ("batch.volcano.sh/CronJob", {"spec": {"jobTemplate": {"spec": {"queue": "dev"}}}}, "root.dev"),
-    ("flow.volcano.sh/JobTemplate", {"spec": {"queue": "dev"}}, "root.dev"),
+    ("batch.volcano.sh/Job", {"spec": {"queue": "dev"}}, "root.volcano.dev"),
+    (
+        "batch.volcano.sh/CronJob",
+        {"spec": {"jobTemplate": {"spec": {"queue": "dev"}}}},
+        "root.volcano.dev",
+    ),
+    ("flow.volcano.sh/JobTemplate", {"spec": {"queue": "dev"}}, "root.volcano.dev"),
     (
         "flow.volcano.sh/JobFlow",
         {"spec": {"flows": [{"name": "a"}, {"patch": {"jobSpec": {"queue": "dev"}}}]}},
-        "root.dev",
+        "root.volcano.dev",
     ),
     (
         "training.volcano.sh/HyperJob",
         {"spec": {"replicatedJobs": [{"templateSpec": {"queue": "dev"}}]}},
-        "root.dev",
+        "root.volcano.dev",
     ),
     *(
-        (f"kubeflow.org/{kind}", GANG, "root.dev")
+        (f"kubeflow.org/{kind}", GANG, "root.volcano.dev")
         for kind in ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
     ),
     *(
-        (f"trainer.kubeflow.org/{kind}", template(labels(volcano="dev")), "root.dev")
+        (f"trainer.kubeflow.org/{kind}", template(labels(volcano="dev")), "root.volcano.dev")
         for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
     ),
     (
@@ -145,39 +152,39 @@ PLACES = [
     *(
         ("workload.codeflare.dev/AppWrapper", {"spec": {"components": [{"template": each}]}}, path)
         for each, path in (
-            (embedded("batch.volcano.sh/v1alpha1", "Job", {"queue": "dev"}), "root.dev"),
-            (embedded("kubeflow.org/v1", "PyTorchJob", GANG["spec"]), "root.dev"),
+            (embedded("batch.volcano.sh/v1alpha1", "Job", {"queue": "dev"}), "root.volcano.dev"),
+            (embedded("kubeflow.org/v1", "PyTorchJob", GANG["spec"]), "root.volcano.dev"),
             (embedded("kueue.x-k8s.io/v1beta2", "LocalQueue", {"clusterQueue": "a"}), CLUSTER_A),
-            (embedded("v1", "List", {"items": [embedded(*VOLCANO_JOB)]}), "root.dev"),
+            (embedded("v1", "List", {"items": [embedded(*VOLCANO_JOB)]}), "root.volcano.dev"),
         )
     ),
-    ("scheduling.volcano.sh/PodGroup", {"spec": {"queue": "dev"}}, "root.dev"),
-    ("scheduling.run.ai/PodGroup", {"spec": {"queue": "dev"}}, "root.dev"),
+    ("scheduling.volcano.sh/PodGroup", {"spec": {"queue": "dev"}}, "root.volcano.dev"),
+    ("scheduling.run.ai/PodGroup", {"spec": {"queue": "dev"}}, "root.kai.dev"),
     (
         "Pod",
         {"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "dev"}}},
-        "root.dev",
+        "root.koordinator.dev",
     ),
     (
         "Pod",
         {"metadata": {"annotations": {"slurmjob.slinky.slurm.net/account": "dev"}}},
-        "root.dev",
+        "root.slurm-bridge.dev",
     ),
 ]
 PARENTS = [
-    ("kueue.x-k8s.io/ClusterQueue", {"spec": {"cohortName": "a"}}, "root.clusterqueues.a"),
-    ("kueue.x-k8s.io/Cohort", {"spec": {"parentName": "a"}}, "root.clusterqueues.a"),
-    ("scheduling.volcano.sh/Queue", {"spec": {"parent": "dev"}}, "root.dev"),
-    ("scheduling.run.ai/Queue", {"spec": {"parentQueue": "dev"}}, "root.dev"),
+    ("kueue.x-k8s.io/ClusterQueue", {"spec": {"cohortName": "a"}}, "root.cohorts.a"),
+    ("kueue.x-k8s.io/Cohort", {"spec": {"parentName": "a"}}, "root.cohorts.a"),
+    ("scheduling.volcano.sh/Queue", {"spec": {"parent": "dev"}}, "root.volcano.dev"),
+    ("scheduling.run.ai/Queue", {"spec": {"parentQueue": "dev"}}, "root.kai.dev"),
     (
         "workload.codeflare.dev/AppWrapper",
         {"spec": [embedded("scheduling.volcano.sh/v1beta1", "Queue", {"parent": "dev"})]},
-        "root.dev",
+        "root.volcano.dev",
     ),
     (
         "scheduling.sigs.k8s.io/ElasticQuota",
         {"metadata": {"labels": {"quota.scheduling.koordinator.sh/parent": "dev"}}},
-        "root.dev",
+        "root.koordinator.dev",
     ),
 ]
 BARE: dict[str, Any] = {"metadata": {}, "spec": {}}
@@ -231,13 +238,13 @@ def test_the_type_of_an_object_within_an_object_may_change() -> None:
     """Its fields are then those of another kind."""
     old = {"spec": [embedded("batch/v1", "Job", {"queue": "dev"})]}
     new = {"spec": [embedded(*VOLCANO_JOB)]}
-    assert paths(required("workload.codeflare.dev/AppWrapper", new, old)) == ["root.dev"]
+    assert paths(required("workload.codeflare.dev/AppWrapper", new, old)) == ["root.volcano.dev"]
 
 
 def test_a_node_pool_that_is_added_names_a_new_queue() -> None:
     old = {"metadata": {"labels": {"project": "a"}}, "spec": {"template": {"metadata": {}}}}
     pool = {"metadata": {"labels": {"kai.scheduler/node-pool": "gpu"}}}
-    assert paths(required("apps/Deployment", {**old, **template(pool)}, old)) == ["root.a-gpu"]
+    assert paths(required("apps/Deployment", {**old, **template(pool)}, old)) == ["root.kai.a-gpu"]
 
 
 @pytest.mark.parametrize(
@@ -270,10 +277,11 @@ def test_a_key_from_an_expression_is_an_obstacle_for_each_scheduler(maps: str) -
 
 
 def test_the_parent_in_a_quota_profile_needs_admin_access() -> None:
-    spec = {"quotaLabels": {"quota.scheduling.koordinator.sh/parent": "a"}}
+    parent = "quota.scheduling.koordinator.sh/parent"
+    spec = {"quotaLabels": {parent: "a"}}
     found = required("quota.koordinator.sh/ElasticQuotaProfile", {"spec": spec})
     assert [(each.path, each.access, each.where) for each in found.checks] == [
-        ("root.a", Access.ADMIN, 'spec.quotaLabels["quota.scheduling.koordinator.sh/parent"]')
+        ("root.koordinator.a", Access.ADMIN, f'spec.quotaLabels["{parent}"]')
     ]
 
 
@@ -416,10 +424,12 @@ def test_keys_that_no_scheduler_reads_are_no_queues(
         (
             "root.a",
             {},
-            [("root.a", "spec.batchScheduler"), ("root.root_dot_a", "spec.batchScheduler")],
+            [
+                ("root.a", "spec.batchScheduler"),
+                ("root.volcano.root_dot_a", "spec.batchScheduler"),
+            ],
         ),
-        # Both schedulers read the same queue.
-        ("a", {}, []),
+        ("a", {}, [("root.a", "spec.batchScheduler"), ("root.volcano.a", "spec.batchScheduler")]),
         ("root.a", {"batchScheduler": "volcano"}, []),
     ],
 )
@@ -455,25 +465,29 @@ def test_the_field_for_the_scheduler_of_an_object_within_an_object() -> None:
 @pytest.mark.parametrize("is_checked", [True, False])
 def test_the_label_project_is_checked_unless_it_is_switched_off(is_checked: bool) -> None:
     value = {"metadata": {"labels": {"project": "dev"}}}
-    found = required("ConfigMap", value, schedulers={"kai": {"project_label": is_checked}})
-    assert paths(found) == ["root.dev"] * is_checked
+    found = required(
+        "ConfigMap", value, schedulers={"kai": {"project_label": is_checked, "below": "root.kai"}}
+    )
+    assert paths(found) == ["root.kai.dev"] * is_checked
 
 
 @pytest.mark.parametrize(
     ("modes", "expected"),
     [
-        (("warn", "deny"), [("volcano", Mode.DENY)]),
+        (("warn", "deny"), [("places[0]", Mode.DENY)]),
         (("deny", "warn"), [("yunikorn", Mode.DENY)]),
-        (("off", "warn"), [("volcano", Mode.WARN)]),
+        (("off", "warn"), [("places[0]", Mode.WARN)]),
         (("off", "off"), []),
     ],
 )
 def test_schedulers_have_modes_of_their_own(
     modes: tuple[str, str], expected: list[tuple[str, Mode]]
 ) -> None:
-    """A queue that several schedulers read is checked once, in the stricter mode."""
-    schedulers = {"yunikorn": {"mode": modes[0]}, "volcano": {"mode": modes[1]}}
-    found = required("Pod", labels(yunikorn="dev", volcano="dev"), schedulers=schedulers)
+    """A queue that several places name is checked once, in the stricter mode."""
+    own = {"label": "example.com/queue", "mode": modes[1]}
+    schedulers = {"yunikorn": {"mode": modes[0]}, "places": [own]}
+    value = {"metadata": {"labels": {YUNIKORN: "dev", "example.com/queue": "root.dev"}}}
+    found = required("Pod", value, schedulers=schedulers)
     assert [(check.scheduler, check.mode) for check in found.checks] == expected
 
 
@@ -492,7 +506,7 @@ def test_an_object_that_is_too_complex_has_the_strictest_mode(
     value: dict[str, Any] = {}
     for _ in range(MAX_DEPTH + 1):
         value = {"x": value}
-    schedulers = {"kai": {"mode": other}}
+    schedulers = {"kai": {"mode": other, "below": "root.kai"}}
     found = required("Pod", value, mode=mode, schedulers=schedulers, unqueued=unqueued)
     assert [each.mode for each in found.obstacles] == expected
 

@@ -14,8 +14,8 @@ from queuegate_server.settings.admission import Mode
 
 WHERE = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
 CHECK = RequiredCheck("kueue", "a", WHERE, "root.a", Access.SUBMIT, Mode.DENY)
-NAMED = f"bob may not submit to root.a, which {WHERE} names: "
-REASON = "no ACL from the queue up to the root lists the user or a group of the user"
+NAMED = f"bob may not submit to root.a (set in {WHERE}): "
+REASON = "no ACL on root.a or above lists bob or any of bob's groups"
 
 
 @pytest.mark.parametrize(
@@ -24,34 +24,38 @@ REASON = "no ACL from the queue up to the root lists the user or a group of the 
         (0, NO_QUEUES, ""),
         (1, NO_QUEUES, ". 1 more queue is denied"),
         (2, NO_QUEUES, ". 2 more queues are denied"),
-        (0, Usable(["root.b"], is_complete=True), ". Queues you may use: root.b"),
+        (0, Usable(["b"], is_complete=True), ". Queues you may use: b"),
         (
             0,
-            Usable([f"root.q{number}" for number in range(8)], is_complete=True),
-            ". Queues you may use: root.q0, root.q1, root.q2, root.q3, root.q4 (3 more)",
+            Usable([f"q{number}" for number in range(8)], is_complete=True),
+            ". Queues you may use: q0, q1, q2, q3, q4 (3 more)",
         ),
         (
             0,
-            Usable([f"root.q{number}" for number in range(6)], is_complete=False),
-            ". Queues you may use: root.q0, root.q1, root.q2, root.q3, root.q4 (at least 1 more)",
+            Usable([f"q{number}" for number in range(6)], is_complete=False),
+            ". Queues you may use: q0, q1, q2, q3, q4 (at least 1 more)",
         ),
     ],
 )
 def test_a_denial(more: int, usable: Usable, parts: str) -> None:
     message = messages.denial("bob", CHECK, NO_MATCH, more=more, usable=usable)
-    assert message == f"{NAMED}{REASON}{parts}. Ask: queuegate explain bob root.a"
+    assert message == f"{NAMED}{REASON}{parts}. To see why: queuegate explain bob root.a"
 
 
 def test_other_denials() -> None:
     admin = CHECK._replace(access=Access.ADMIN)
     assert messages.denial("bob", admin, UNKNOWN_USER) == (
-        f"bob may not administer root.a, which {WHERE} names: the access depends on groups, and the"
-        " directory does not know the user. Ask: queuegate explain --access admin bob root.a"
+        f"bob may not administer root.a (set in {WHERE}): access depends on groups, and the"
+        " directory does not know bob. To see why: queuegate explain --access admin bob root.a"
     )
     unqueued = CHECK._replace(scheduler=UNQUEUED)
     assert messages.denial("bob", unqueued, NO_MATCH) == (
-        f"bob may not submit to root.a, which applies to objects that name no queue: {REASON}. Ask:"
-        " queuegate explain bob root.a"
+        f"bob may not submit to root.a (the queue of objects that name none): {REASON}. To see"
+        " why: queuegate explain bob root.a"
+    )
+    usable = Usable(["b"], is_complete=True)
+    assert ". Queues you may administer: b. " in messages.denial(
+        "bob", admin, NO_MATCH, usable=usable
     )
 
 
@@ -72,13 +76,14 @@ def test_a_place_that_several_schedulers_read(
     check = CHECK._replace(
         scheduler=scheduler, where="spec.queue", scheduler_field=field, is_one_of_several=True
     )
-    denial = f"bob may not submit to root.a, which spec.queue names for {reader}: {REASON}{remedy}"
-    assert messages.denial("bob", check, NO_MATCH) == f"{denial}. Ask: queuegate explain bob root.a"
+    denial = f"bob may not submit to root.a (set in spec.queue for {reader}): {REASON}{remedy}"
+    hint = "To see why: queuegate explain bob root.a"
+    assert messages.denial("bob", check, NO_MATCH) == f"{denial}. {hint}"
     warning = messages.denial_warning("bob", check, NO_MATCH)
     assert warning.startswith(denial)
     assert len(warning) <= MAX_WARNING
     alone = check._replace(is_one_of_several=False)
-    assert f"which spec.queue names: {REASON}. Ask" in messages.denial("bob", alone, NO_MATCH)
+    assert f"(set in spec.queue): {REASON}. To" in messages.denial("bob", alone, NO_MATCH)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ def test_the_command_can_be_pasted_into_a_shell(
 ) -> None:
     check = CHECK._replace(path=path, access=access)
     message = messages.denial(user, check, NO_MATCH, partition)
-    line = message.rpartition("Ask: queuegate explain ")[2]
+    line = message.rpartition("To see why: queuegate explain ")[2]
     words = subprocess.run(
         ["sh", "-c", f'printf "%s\\0" {line}'], capture_output=True, text=True, check=True
     ).stdout.split("\0")[:-1]
@@ -113,7 +118,12 @@ def test_a_warning_has_the_hints_that_fit() -> None:
     warning = messages.denial_warning("bob", CHECK, NO_MATCH)
     assert warning == messages.denial("bob", CHECK, NO_MATCH)
     long = messages.denial_warning("b" * 60, CHECK, NO_MATCH)
-    assert long == f"{'b' * 60}{NAMED[3:]}{REASON}"
+    assert long == (
+        f"{'b' * 60}{NAMED[3:]}no ACL on root.a or above lists the user or any of the user's groups"
+    )
+    path = f"root.{'a' * 60}"
+    deep = messages.denial_warning("bob", CHECK._replace(path=path), NO_MATCH)
+    assert "no ACL on the queue or above lists bob or any of bob's groups" in deep
     assert len(long) <= MAX_WARNING
 
 

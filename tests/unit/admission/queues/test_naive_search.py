@@ -24,7 +24,8 @@ PLACES = build_places(
     QueueChecks.model_validate(
         {
             "schedulers": {
-                **{name: {} for name in ("yunikorn", "kueue", "volcano", "kai")},
+                **{name: {} for name in ("yunikorn", "kueue")},
+                **{name: {"below": f"root.{name}"} for name in ("volcano", "kai")},
                 "places": [{"label": OWN}, {"kind": "/".join(RUN), "field": "spec.items.queue"}],
             }
         }

@@ -8,7 +8,12 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import queue_path
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, PartitionBuilder
-from queuegate_server.admission.queues.model import QueueName
+from queuegate_server.admission.queues.model import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    QueueName,
+)
 from queuegate_server.admission.queues.names import AmbiguousNames, InvalidQueueName, QueueNames
 from queuegate_server.settings.admission import Schedulers
 
@@ -16,10 +21,10 @@ ALL = Schedulers.model_validate(
     {
         "yunikorn": {},
         "kueue": {},
-        "volcano": {},
-        "kai": {},
-        "koordinator": {},
-        "slurm-bridge": {},
+        "volcano": {"below": "root.research"},
+        "kai": {"below": "root.kai"},
+        "koordinator": {"below": "root.quotas"},
+        "slurm-bridge": {"below": "root.slurm"},
         "places": [{"label": "example.com/queue"}],
     }
 )
@@ -33,13 +38,20 @@ def partition(*paths: str) -> Partition:
 
 
 NAMES = QueueNames(
-    partition("root.research", "root.research.training", "root.research.a_dot_b", "root.dev"), ALL
+    partition(
+        *("root.research", "root.research.training", "root.research.a_dot_b", "root.dev"),
+        *("root.kai", "root.kai.team", "root.kai.team.training", "root.kai.deep", "root.slurm"),
+        *("root.namespaces", "root.namespaces.ml", "root.namespaces.ml.training"),
+        *("root.namespaces.web", "root.namespaces.web.training", "root.clusterqueues"),
+        *("root.clusterqueues.gpu", "root.cohorts", "root.cohorts.gpu", "root.quotas"),
+    ),
+    ALL,
 )
 
 
-def path(scheduler: str, name: str, namespace: str = "ml", *, cluster: bool = False) -> str:
+def path(scheduler: str, name: str, namespace: str = "ml", template: str = LOCAL_QUEUES) -> str:
     """Return the path of a name."""
-    return NAMES.path(QueueName(scheduler, name, "x", Access.SUBMIT, cluster), namespace)
+    return NAMES.path(QueueName(scheduler, name, "x", Access.SUBMIT, template), namespace)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +65,20 @@ def path(scheduler: str, name: str, namespace: str = "ml", *, cluster: bool = Fa
         ("kueue", "a", "root.namespaces.ml.a"),
         ("kueue", "a.b", "root.namespaces.ml.a_dot_b"),
         ("volcano", "training", "root.research.training"),
-        ("kai", "research", "root.research"),
-        ("koordinator", "a.b", "root.research.a_dot_b"),
-        ("slurm-bridge", "Training", "root.research.training"),
-        ("volcano", "root", "root"),
-        ("volcano", "missing", "root.missing"),
-        ("volcano", "root.dev", "root.root_dot_dev"),
+        ("volcano", "a.b", "root.research.a_dot_b"),
+        ("volcano", "Training", "root.research.training"),
+        # Each scheduler has its own queues of a name, and those of its own path only.
+        ("kai", "training", "root.kai.team.training"),
+        ("kai", "team", "root.kai.team"),
+        ("koordinator", "training", "root.quotas.training"),
+        ("slurm-bridge", "training", "root.slurm.training"),
+        ("kai", "ml", "root.kai.ml"),
+        ("kai", "dev", "root.kai.dev"),
+        ("kai", "kai", "root.kai.kai"),
+        ("volcano", "research", "root.research.research"),
+        ("volcano", "root", "root.research.root"),
+        ("volcano", "missing", "root.research.missing"),
+        ("volcano", "root.kai.deep", "root.research.root_dot_kai_dot_deep"),
         ("places[0]", "root.research.new", "root.research.new"),
     ],
 )
@@ -67,17 +87,76 @@ def test_paths(scheduler: str, name: str, expected: str) -> None:
 
 
 def test_cluster_queues_have_a_template_of_their_own() -> None:
-    assert path("kueue", "gpu", cluster=True) == "root.clusterqueues.gpu"
-    assert path("kueue", "gpu", "", cluster=True) == "root.clusterqueues.gpu"
+    for namespace in ("ml", ""):
+        assert path("kueue", "gpu", namespace, CLUSTER_QUEUES) == "root.clusterqueues.gpu"
+        assert path("kueue", "gpu", namespace, COHORTS) == "root.cohorts.gpu"
+
+
+@pytest.mark.parametrize(
+    ("name", "below"),
+    [
+        ("root.kai", "root.kai"),
+        ("root.kai.training", "root.kai"),
+        ("root.KAI.x.y", "root.kai"),
+        ("kai", "root.kai"),
+        ("root.namespaces.ml.training", "root.namespaces"),
+        ("root.clusterqueues.gpu", "root.clusterqueues"),
+        ("root.cohorts.x", "root.cohorts"),
+    ],
+)
+def test_yunikorn_has_no_queues_of_others(name: str, below: str) -> None:
+    with pytest.raises(InvalidQueueName, match=f"is below {below}, where the policy has"):
+        path("yunikorn", name)
+    assert path("yunikorn", "root.kais") == "root.kais"
+    assert path("places[0]", "root.kai.training") == "root.kai.training"
+
+
+def test_a_scheduler_alone_has_all_queues() -> None:
+    queues = partition("root.a", "root.a.x", "root.kai")
+    alone = QueueNames(queues, Schedulers.model_validate({"kai": {}}))
+    for name, expected in (
+        *(("x", "root.a.x"), ("a", "root.a"), ("kai", "root.kai")),
+        *(("root", "root"), ("missing", "root.missing"), ("root.a", "root.root_dot_a")),
+    ):
+        assert alone.path(QueueName("kai", name, "x", Access.SUBMIT), "ml") == expected
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "template", "namespace", "queue", "name"),
+    [
+        ("kueue", LOCAL_QUEUES, "ml", "root.namespaces.ml.training", "training"),
+        ("kueue", LOCAL_QUEUES, "ml", "root.namespaces.web.training", None),
+        ("kueue", LOCAL_QUEUES, "ml", "root.namespaces.ml", None),
+        ("kueue", LOCAL_QUEUES, "", "root.namespaces.ml.training", None),
+        ("kueue", LOCAL_QUEUES, "a.b", "root.namespaces.a_dot_b.c_dot_d", "c.d"),
+        ("kueue", CLUSTER_QUEUES, "ml", "root.clusterqueues.gpu", "gpu"),
+        ("kueue", CLUSTER_QUEUES, "ml", "root.cohorts.gpu", None),
+        ("kueue", COHORTS, "", "root.cohorts.gpu", "gpu"),
+        ("kai", LOCAL_QUEUES, "ml", "root.kai.team.training", "training"),
+        ("kai", LOCAL_QUEUES, "ml", "root.research.training", None),
+        ("volcano", LOCAL_QUEUES, "ml", "root.research.a_dot_b", "a.b"),
+        ("yunikorn", LOCAL_QUEUES, "ml", "root.dev", "root.dev"),
+        ("yunikorn", LOCAL_QUEUES, "ml", "root.research.a_dot_b", None),
+        ("yunikorn", LOCAL_QUEUES, "ml", "root.x.a_dot_b", "root.x.a_dot_b"),
+        ("places[0]", LOCAL_QUEUES, "ml", "root.kai.team", "root.kai.team"),
+    ],
+)
+def test_how_a_user_writes_a_name(
+    scheduler: str, template: str, namespace: str, queue: str, name: str | None
+) -> None:
+    place = QueueName(scheduler, "", "", Access.SUBMIT, template)
+    assert NAMES.name(queue, place, namespace) == name
+    if name is not None:
+        assert queue.startswith(f"{NAMES.below(place, namespace)}.")
 
 
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
         ("root.namespaces.{namespace}.{queue}", "root.namespaces"),
-        ("root.{namespace}.{queue}", "root"),
+        ("root.{namespace}.lq.{queue}", "root"),
         ("root.a.ns-{namespace}.{queue}", "root.a"),
-        ("root.{queue}.{namespace}", "root"),
+        ("root.{queue}.{namespace}.lq", "root"),
         ("root.local.{queue}", "root.local.a"),
     ],
 )
@@ -97,6 +176,7 @@ def test_a_local_queue_of_an_unknown_namespace(template: str, expected: str) -> 
         ("volcano", "a" * 65, "", "cannot be"),
         ("volcano", "\u212a", "", "cannot be"),
         ("kai", "a" * 1_025, "", "write at most 1024 characters"),
+        ("kai", "", "", "cannot be"),
         ("places[0]", "dev", "", "write its full path, such as root.dev"),
         ("places[0]", "{…}", "", "write its full path"),
     ],
@@ -117,15 +197,24 @@ def test_ambiguous_names_are_listed() -> None:
         "volcano knows queues only by the last level of their path, and root may be root or"
         " root.a.y.root; x may be root.a.x or root.b.x: rename all but one queue of each name"
     )
-    with pytest.raises(AmbiguousNames, match="volcano and kai know"):
-        QueueNames(queues, Schedulers.model_validate({"volcano": {}, "kai": {}}))
+
+
+def test_equal_names_matter_below_the_path_only() -> None:
+    queues = partition("root.a", "root.b", "root.a.x", "root.b.x", "root.a.y", "root.a.y.a")
+    for below, is_ambiguous in (("root", True), ("root.a", False), ("root.b", False)):
+        schedulers = Schedulers.model_validate({"kai": {"below": below}})
+        if is_ambiguous:
+            with pytest.raises(AmbiguousNames, match=r"x may be root\.a\.x or root\.b\.x"):
+                QueueNames(queues, schedulers)
+        else:
+            assert QueueNames(queues, schedulers).partition is queues
 
 
 def test_a_long_list_of_ambiguous_names_is_cut() -> None:
     parents = [f"root.p{number}" for number in range(12)]
     children = [f"{parent}.x{number}" for parent in parents for number in range(11)]
     with pytest.raises(AmbiguousNames) as caught:
-        QueueNames(partition(*parents, *children), ALL)
+        QueueNames(partition(*parents, *children), Schedulers.model_validate({"kai": {}}))
     assert "or root.p9.x0 or 2 more queues; x1 may be" in str(caught.value)
     assert "; and 1 more name: rename" in str(caught.value)
 

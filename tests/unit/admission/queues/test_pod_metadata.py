@@ -9,7 +9,9 @@ from queuegate_server.admission.queues.places import Kind, build_places
 from queuegate_server.admission.queues.walk import MAX_FOUND, TooComplex, find_names
 from queuegate_server.settings.admission import QueueChecks
 
-PLACES = build_places(QueueChecks.model_validate({"schedulers": {"yunikorn": {}, "kai": {}}}))
+PLACES = build_places(
+    QueueChecks.model_validate({"schedulers": {"yunikorn": {}, "kai": {"below": "root.kai"}}})
+)
 YUNIKORN = "yunikorn.apache.org/queue"
 BARE = {"labels": {"queue": "a", "project": "a"}}
 POOL = "kai.scheduler/node-pool"

@@ -15,7 +15,7 @@ from queuegate_server.admission.queues.walk import (
     TooComplex,
     find_names,
 )
-from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.admission import FLAT, QueueChecks
 
 YUNIKORN = "yunikorn.apache.org/queue"
 KUEUE = "kueue.x-k8s.io/queue-name"
@@ -26,10 +26,7 @@ SETTINGS = QueueChecks.model_validate(
         "schedulers": {
             "yunikorn": {},
             "kueue": {},
-            "volcano": {},
-            "kai": {},
-            "koordinator": {},
-            "slurm-bridge": {},
+            **{name: {"below": f"root.{name}"} for name in FLAT},
             "places": [
                 {"label": "example.com/queue"},
                 {"kind": "/".join(RUN), "field": "spec.tasks.queue"},
