@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from queuegate_server.admission.queues.model import QueueName, QueueReview
-from queuegate_server.admission.queues.names import YUNIKORN
-from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.admission import YUNIKORN, QueueChecks
 
 FLAGS: Final = (
     "internal.yunikorn.apache.org/placeholder",
