@@ -152,7 +152,8 @@ class Scheduler(Section):
 
 class YuniKornScheduler(Scheduler):
     """Apache YuniKorn. Useful only if its first placement rule is `provided`. Names below the
-    paths of other schedulers are refused."""
+    paths of other schedulers are refused.
+    """
 
     placeholder_account: str = "system:serviceaccount:yunikorn:yunikorn-admin"
     """The account of YuniKorn's scheduler. The placeholders of gang scheduling that it creates may
