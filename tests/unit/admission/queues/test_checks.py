@@ -514,9 +514,9 @@ def test_an_object_that_is_too_complex_has_the_strictest_mode(
 @pytest.mark.parametrize(
     ("where", "checked"),
     [
-        ({"cliques": [{"labels": {"kai.scheduler/queue": "dev"}}]}, ["root.dev"]),
-        ({"cliques": [{"annotations": {"kai.scheduler/queue": "dev"}}]}, ["root.dev"]),
-        ({"cliques": [{"labels": {"project": "dev"}}]}, ["root.dev"]),
+        ({"cliques": [{"labels": {"kai.scheduler/queue": "dev"}}]}, ["root.kai.dev"]),
+        ({"cliques": [{"annotations": {"kai.scheduler/queue": "dev"}}]}, ["root.kai.dev"]),
+        ({"cliques": [{"labels": {"project": "dev"}}]}, ["root.kai.dev"]),
         ({"podCliqueScalingGroups": [{"annotations": {VOLCANO: "dev"}}]}, None),
         ({"cliques": [{"name": "x"}]}, None),
     ],
