@@ -39,9 +39,8 @@ def parse(address: object) -> Address:
     """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
 
     `dns:///` may precede a host and a port, as in targets of gRPC. A Unix socket path is taken
-    literally, without percent-decoding. If `address` is None, the
-    environment variable `QUEUEGATE_ADDRESS` is used, or the default address if that variable is
-    unset or empty.
+    literally, without percent-decoding. If `address` is None, the environment variable
+    `QUEUEGATE_ADDRESS` is used, or the default address if that variable is unset or empty.
 
     Raises:
         TypeError: The address is not a str.

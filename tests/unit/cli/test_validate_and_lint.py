@@ -1,5 +1,6 @@
 """`queuegate-server validate` and `lint`: their output, and their exit status."""
 
+import datetime as dt
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+import trustme
 from click.testing import CliRunner, Result
 
 from queuegate_server.cli.diff import diff
@@ -333,3 +335,33 @@ def test_lint_names_the_semantics() -> None:
         "; this file is read with semantics hadoop ("
         in run(lint, "--semantics", "hadoop", "-", stdin=CLOSED).stdout
     )
+
+
+def test_lint_shows_warnings_beside_errors(tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(
+        "partitions:\n- acl_names: any\n  queues: [{name: root, submitacl: 'a, b', queues: [{}]}]\n"
+    )
+    done = CliRunner().invoke(lint, [str(file)])
+    assert done.exit_code == 1
+    assert 'error: unknown key "acl_names" in a partition' in done.stdout
+    assert "error: the queue has no name" in done.stdout
+    assert 'warning: the space after the comma turns "b" into groups' in done.stdout
+    assert done.stderr == "1 file, 2 errors, 1 warning\n"
+
+
+def test_an_expired_certificate_is_a_warning_at_its_setting(tmp_path: Path) -> None:
+    authority, day = trustme.CA(), dt.timedelta(days=1)
+    now = dt.datetime.now(dt.UTC)
+    issued = authority.issue_cert("host", not_before=now - 2 * day, not_after=now - day)
+    issued.private_key_pem.write_to_path(str(tmp_path / "tls.key"))
+    issued.cert_chain_pems[0].write_to_path(str(tmp_path / "tls.crt"))
+    tls = f"{{certificate_file: {tmp_path}/tls.crt, key_file: {tmp_path}/tls.key}}"
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(f"listen: [{{address: '127.0.0.1:0', tls: {tls}}}]\nadmission:\n  tls: {tls}\n")
+    done = CliRunner().invoke(validate, ["--settings", str(file)])
+    text = f"{tmp_path}/tls.crt: the certificate has expired: clients refuse to connect"
+    assert f"warning: listen[0].tls.certificate_file: {text}" in done.stdout
+    assert f"warning: admission.tls.certificate_file: {text}" in done.stdout
+    assert done.exit_code == 0
+    assert done.stderr == "1 file, 0 errors, 2 warnings\n"

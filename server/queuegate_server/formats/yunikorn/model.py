@@ -394,6 +394,8 @@ def _elsewhere(key: str, what: str, partition: str) -> str:
         return f"{remedy}, or pass --acl-names" if key == "acl_names" else remedy
     if what in {"a partition", "the document"} and key in _ACLS:
         return f"move it to a queue; that of the queue {ROOT} applies to the whole partition"
+    if what == "a child template" and key in _ACLS:
+        return "move it to the parent queue, whose ACLs apply to the queues created below it"
     if what == "resources":
         return "move the amounts below guaranteed or max"
     place = next((place for place, keys in _PLACES.items() if key in keys), "")
