@@ -55,6 +55,8 @@ class Domain:
             "primaryGroupID": [b"513"],
             "objectSid": [_sid(1104)],
         }
+        if "userAccountControl" in attributes:
+            shown |= {"userAccountControl": [b"512"], "accountExpires": [b"0"]}
         dns = [dn(name).encode() for name in self.names]
         for attribute in attributes:
             if attribute == "memberOf" and len(dns) <= self.page:
