@@ -172,8 +172,8 @@ RESTART_AND_APPLY = f"restart the webhook, and {MANIFEST}: changed settings are 
         ),
         ({"queues": {"exempt": ["^ann$"]}}, APPLY, "queues.exempt"),
         (
-            {"queues": {"schedulers": {"volcano": {}, "slurm-bridge": {}}}},
-            *(RESTART_AND_APPLY, "queues.schedulers.slurm-bridge"),
+            {"queues": {"schedulers": {"volcano": {}, "places": [{"label": "a/b"}]}}},
+            *(RESTART_AND_APPLY, "queues.schedulers.places"),
         ),
         ({"queues": {"groups": "both"}}, RESTART, "queues.groups"),
         ({"user_info": {"groups": "directory"}}, RESTART, "user_info.groups"),

@@ -4,6 +4,7 @@ When an object is created, every name in it is checked. When it changes, only na
 their place are checked, so that old objects stay editable and their finalizers work.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Any, Final
@@ -16,6 +17,7 @@ from queuegate_server.admission.queues.model import (
     Requirements,
 )
 from queuegate_server.admission.queues.names import InvalidQueueName, QueueNames
+from queuegate_server.admission.queues.node_pools import unknown_projects
 from queuegate_server.admission.queues.placeholders import (
     is_placeholder,
     without_queue_of_application,
@@ -65,11 +67,11 @@ def requirements(
         return Requirements()
     kind = (review.group, review.kind)
     try:
-        found = yield from _new_names(kind, review, places)
+        found = yield from _new_names(kind, review, settings, places)
         before: list[QueueName] = []
         new = found
         if review.operation == _UPDATE:
-            before = yield from _names_before(kind, review.old, places)
+            before = yield from _names_before(kind, review.old, settings, places)
             known = {_identity(each) for each in before}
             new = [each for each in found if _identity(each) not in known]
         _limit_queues(new)
@@ -93,20 +95,21 @@ def requirements(
 
 
 def _new_names(
-    kind: Kind, review: QueueReview, places: Places
+    kind: Kind, review: QueueReview, settings: QueueChecks, places: Places
 ) -> Generator[None, None, list[QueueName]]:
     """Return the names in the new object. Raises TooComplex."""
     if review.fault:
         raise TooComplex(review.fault)
-    return (yield from _names(kind, review.new, places))
+    return (yield from _names(kind, review.new, settings, places))
 
 
 def _names(
-    kind: Kind, value: Mapping[str, Any] | None, places: Places
+    kind: Kind, value: Mapping[str, Any] | None, settings: QueueChecks, places: Places
 ) -> Generator[None, None, list[QueueName]]:
     """Return the names in an object. Raises TooComplex."""
     found = []
-    for name in find_names(kind, value or {}, places):
+    unknown = unknown_projects(kind, value or {}, settings.schedulers.kai)
+    for name in itertools.chain(find_names(kind, value or {}, places), unknown):
         if name is not None:
             found.append(name)
         yield
@@ -114,11 +117,11 @@ def _names(
 
 
 def _names_before(
-    kind: Kind, old: Mapping[str, Any] | None, places: Places
+    kind: Kind, old: Mapping[str, Any] | None, settings: QueueChecks, places: Places
 ) -> Generator[None, None, list[QueueName]]:
     """Return the names in the old object. If it cannot be searched, all names count as new."""
     try:
-        return (yield from _names(kind, old, places))
+        return (yield from _names(kind, old, settings, places))
     except TooComplex:
         return []
 

@@ -17,7 +17,12 @@ UNREADABLE: Final = "{unreadable}"
 """Stands for all names in labels that cannot be parsed."""
 OPTIONS: Final = "{options}"
 """Stands for all names in options of a command."""
+UNKNOWN_PROJECT: Final = "{project}"
+"""Stands for the name that KAI builds from a node pool and the project of another object."""
 UNKNOWN_NAMES: Final[Mapping[str, str]] = {
+    UNKNOWN_PROJECT: "KAI may join the node pool with the project of the pod's owner, so the queue"
+    " cannot be checked: write the label of the queue beside it, or, in a pod without an owner, the"
+    " label project",
     EXPRESSION: "an expression gives the key or the value, so the queue cannot be checked: write"
     " both as text",
     FETCHED: "the template is read from elsewhere when the pods are created, so the queues in it"

@@ -555,3 +555,46 @@ def test_another_unknown_name_is_new() -> None:
     kind = "sparkoperator.k8s.io/SparkApplication"
     assert required(kind, spark("a"), spark("a")) == EMPTY
     assert required(kind, spark("b"), spark("a")).obstacles
+
+
+POOL = "kai.scheduler/node-pool"
+OWNED = {"ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "1"}]}
+OTHERS = {"ownerReferences": [{"kind": "ConfigMap", "name": "d", "uid": "2"}]}
+
+
+@pytest.mark.parametrize(
+    ("owners", "labels_of_pod", "is_refused"),
+    [
+        # KAI prefers the project of the owner, which is another object, to that of the pod.
+        (OWNED, {POOL: "gpu"}, True),
+        (OWNED, {POOL: "gpu", "project": "a"}, True),
+        (OWNED, {POOL: "gpu", "kai.scheduler/queue": "dev"}, False),
+        (OWNED, {"project": "a"}, False),
+        ({}, {POOL: "gpu"}, True),
+        ({}, {POOL: "gpu", "project": "a"}, False),
+        ({}, {POOL: "gpu", "kai.scheduler/queue": "dev"}, False),
+    ],
+)
+def test_a_node_pool_whose_project_is_unknown(
+    owners: dict[str, Any], labels_of_pod: dict[str, str], is_refused: bool
+) -> None:
+    pod = {"metadata": {**owners, "labels": labels_of_pod}}
+    found = required("Pod", pod)
+    assert [each.where for each in found.obstacles] == [f'metadata.labels["{POOL}"]'] * is_refused
+    assert all("KAI may join the node pool" in each.message for each in found.obstacles)
+    # Old objects stay editable. Another owner makes the project unknown anew.
+    assert required("Pod", pod, pod) == EMPTY
+    moved = required("Pod", {"metadata": {**pod["metadata"], **OTHERS}}, pod)
+    has_queue = "kai.scheduler/queue" in labels_of_pod
+    assert bool(moved.obstacles) is (POOL in labels_of_pod and not has_queue)
+    off = required("Pod", pod, schedulers={"kai": {"project_label": False, "below": "root.kai"}})
+    assert off.obstacles == ()
+
+
+def test_node_pools_in_the_templates_of_an_owned_object() -> None:
+    pool = template({"metadata": {"labels": {POOL: "gpu"}}})
+    owned = {"metadata": {**OWNED, "labels": {POOL: "cpu"}}, **pool}
+    where = f'spec.template.metadata.labels["{POOL}"]'
+    for kind in ("apps/Deployment", "ray.io/RayCluster"):
+        assert [each.where for each in required(kind, owned).obstacles] == [where]
+        assert required(kind, {"metadata": {}, **pool}).obstacles == ()
