@@ -14,7 +14,7 @@ from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.identity.shared import CacheLease
 from queuegate_server.rpc import columns, validation, wire
-from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
+from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import CheckSteps, decide_each, error_reasons, reasons_of
 from queuegate_server.rpc.bulk_validation import CheckReader
@@ -24,6 +24,7 @@ from queuegate_server.rpc.freshness import Change, Freshness
 from queuegate_server.rpc.messages import explanation_message, grant_message
 from queuegate_server.rpc.response_cache import CheckResponse, ResponseCache, respond
 from queuegate_server.rpc.user_listing import UserLister
+from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 
 _Check = access_pb2.CheckQueueAccessRequest
 Permit = Callable[[], AbstractContextManager[None]]
@@ -267,7 +268,7 @@ class AccessServicer(ApplicationServicer):
     def _columns(
         self, data: bytes, *, trusted: bool
     ) -> tuple[columns.Request, Snapshot, columns.ColumnsReader]:
-        request = wire.parse(columns.Request, data)
+        request = wire.parse(columns.Request, data, max_fields=columns.MAX_FIELDS)
         snapshot = self._engine.snapshot
         return request, snapshot, columns.ColumnsReader(request, snapshot, trusted=trusted)
 

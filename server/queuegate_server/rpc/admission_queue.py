@@ -16,15 +16,13 @@ from google.protobuf.message import Message
 from queuegate_server.config_fields import MIB
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import Overloaded
+from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.throttling import ByteBudget, CoDel
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-MAX_SHORT_REQUEST: Final = 16 * 1024
-"""The maximum size of a short request, in bytes. Longer requests are processed in a separate
-thread, one at a time."""
 STEP_SECONDS: Final = 0.0005
 """How long a call may compute before yielding to single checks."""
 _MAX_HOLD_SECONDS: Final = 0.02

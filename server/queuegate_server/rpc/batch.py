@@ -13,10 +13,11 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import ERROR
 from queuegate_server.rpc import wire
-from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
+from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.bulk_validation import BLOCK
 from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.response_cache import CachedResponse, CheckResponse, FailedCheck
+from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 
 T = TypeVar("T")
 Q = TypeVar("Q")

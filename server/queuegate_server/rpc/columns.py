@@ -27,6 +27,9 @@ from queuegate_server.rpc.response_cache import CHUNK, MAX_REQUEST_BYTES, CheckR
 MAX_CHECKS: Final = 100_000
 MAX_NAMES: Final = 10_000
 """The maximum number of users, and of queues, per request."""
+MAX_FIELDS: Final = 400_000
+"""The maximum number of fields in a request and its submessages, with the indexes, as in
+`wire.MAX_FIELDS`."""
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse

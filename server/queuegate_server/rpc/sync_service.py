@@ -11,11 +11,12 @@ from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
 from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.rpc import sync_validation
-from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import Draining, InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import LOOKUP_OUTCOMES
 from queuegate_server.rpc.report_recorder import ReportRecorder
+from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, Session, SyncRights
 

@@ -17,6 +17,7 @@ from tests.support.generators.costly import LEGAL, REFUSED, Costly
 
 CALLERS = 4
 SECONDS = 2.0
+EMPTY = tuple(name for name in REFUSED if "empty" in name or "small indexes" in name)
 OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_send_message_length", -1),
@@ -53,6 +54,12 @@ def test_the_most_expensive_request(beside: Observation, record: Record, request
 
 def test_refused_requests(beside: Observation, record: Record) -> None:
     expect_isolation(beside, record, lambda: flood(beside.server.address, *REFUSED.values()))
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_requests_of_empty_elements(beside: Observation, record: Record, name: str) -> None:
+    """A few kilobytes of gzip are millions of elements."""
+    expect_isolation(beside, record, lambda: flood(beside.server.address, REFUSED[name]))
 
 
 def test_policies(beside: Observation, record: Record) -> None:

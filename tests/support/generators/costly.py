@@ -51,6 +51,8 @@ NESTED: Final = field(1, b"\x12\x00" * 1_000) * (MOST // 2_005)
 
 CHECKS: Final = {
     "unknown fields": (b"\x28\x01" * (MOST // 2), INVALID),
+    "empty groups": (field(1, b"\x12\x00" * (MOST // 2)), INVALID),
+    "empty users": (b"\x0a\x00" * (MOST // 2), INVALID),
     "too many groups": (question(user="a", groups=["g"] * 1_000_000), INVALID),
     "10 000 faults": (ALL_WRONG, INVALID),
     "not UTF-8": (field(1, b"\x12\x01\xff" * 300_000), INVALID),
@@ -182,6 +184,18 @@ REFUSED: Final = {
         for name, each in BATCHES.items()
     },
     "explain": Costly(f"{ACCESS}ExplainQueueAccess", NESTED + b"\x0f", INVALID),
+    "columns of empty users": Costly(
+        f"{ACCESS}CheckQueueAccessColumns", b"\x1a\x00" * (MOST // 2), INVALID
+    ),
+    "columns of small indexes": Costly(
+        f"{ACCESS}CheckQueueAccessColumns", field(5, bytes(MOST)), INVALID
+    ),
+    "invalidation of empty users": Costly(
+        f"{USER_GROUPS}InvalidateUserGroups", b"\x12\x00" * (MOST // 2), INVALID
+    ),
+    "application of empty properties": Costly(
+        f"{ACCESS}CheckApplicationAccess", field(5, b"\x0a\x00" * (MOST // 2)), INVALID
+    ),
     "columns": Costly(f"{ACCESS}CheckQueueAccessColumns", field(3, NESTED) + b"\x0f", INVALID),
     "list": Costly(f"{ACCESS}ListQueues", NESTED + b"\x0f", INVALID),
     "users": Costly(f"{ACCESS}ListUsers", NESTED + b"\x0f", INVALID),

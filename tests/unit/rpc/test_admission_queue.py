@@ -12,12 +12,12 @@ from queuegate.v1.access_pb2 import ACCESS_TYPE_SUBMIT, ListQueuesRequest, ListU
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc.admission_queue import (
     MAX_REQUESTS,
-    MAX_SHORT_REQUEST,
     AdmissionQueue,
     Slot,
 )
 from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.throttling import ByteBudget
 from tests.support.snapshots import serving
 

@@ -9,10 +9,11 @@ from queuegate.v1 import access_pb2, cursor_pb2, user_group_information_pb2
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.rpc.access_service import AccessServicer
-from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import ChangePredicate, ChangeWaiter, Freshness
+from queuegate_server.rpc.wire import MAX_SHORT_REQUEST
 from queuegate_server.throttling import ByteBudget
 from tests.support.snapshots import two_partitions, zero
 

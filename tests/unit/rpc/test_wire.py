@@ -1,9 +1,10 @@
 """Requests as bytes: the same as protobuf reads them, and faults that name fields."""
 
 from collections.abc import Callable
+from typing import Final
 
 import pytest
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,8 +127,44 @@ def test_the_parts_of_a_request_share_a_budget() -> None:
 def test_fields_are_bounded_before_they_are_parsed() -> None:
     users = [f"u{number}" for number in range(50)]
     data = sync_pb2.SyncRequest(want=sync_pb2.SyncWant(users=users)).SerializeToString()
-    wire.bound_fields(sync_pb2.SyncRequest, data, 53)  # and the ends of both messages
+    wire.bound_fields(sync_pb2.SyncRequest, data, 51)
     with pytest.raises(InvalidRequest, match="has more than 50 fields"):
         wire.bound_fields(sync_pb2.SyncRequest, data, 50)
-    with pytest.raises(InvalidRequest, match="not a message"):
-        wire.bound_fields(sync_pb2.SyncRequest, b"\xff" * 60, 50)
+
+
+GROUPS = access_pb2.CheckQueueAccessRequest(
+    user=UserGroupInformation(user="u", groups=["", "é" * 100, "g"])
+)
+COUNTED: Final[tuple[tuple[Message, int], ...]] = (
+    (GROUPS, 5),
+    (access_pb2.BatchCheckQueueAccessRequest(checks=[GROUPS]), 6),
+    (access_pb2.CheckQueueAccessColumnsRequest(user_indexes=[1, 300, 70_000], queues=["q"]), 5),
+    (
+        access_pb2.CheckApplicationAccessRequest(
+            spark=access_pb2.SparkApplication(properties={"a": "b", "c": "d"})
+        ),
+        1 + 2 * 3,
+    ),
+)
+
+
+@pytest.mark.parametrize(("message", "fields"), COUNTED)
+def test_fields_are_counted_at_all_levels(message: Message, fields: int) -> None:
+    data = message.SerializeToString() + b"\x79" + bytes(8) + b"\x7b\x78\x01\x7c\x78\x01"
+    more = 5  # unknown ones: a number of a fixed size, another one, and a group of a third
+    wire.bound_fields(type(message), data, fields + more)
+    with pytest.raises(InvalidRequest, match=f"has more than {fields + more - 1} fields"):
+        wire.bound_fields(type(message), data, fields + more - 1)
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 60, b"\x0a", b"\x12\x7f" * 100, b"\x0a\xff" * 90])
+def test_the_fields_of_what_is_no_message_are_counted_until_it_ends(data: bytes) -> None:
+    wire.bound_fields(access_pb2.CheckQueueAccessRequest, data, 20)
+    with pytest.raises(UnreadableRequest):
+        wire.parse(access_pb2.CheckQueueAccessRequest, data)
+
+
+def test_a_request_of_empty_groups_is_not_parsed() -> None:
+    data = wire.embed(1, b"\x12\x00" * wire.MAX_FIELDS)
+    with pytest.raises(InvalidRequest, match=f"has more than {wire.MAX_FIELDS} fields"):
+        wire.parse(access_pb2.CheckQueueAccessRequest, data)
