@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from queuegate_server.identity.secret_masking import mask
+
 _MAX_QUOTED_CHARS: Final = 200
 
 
@@ -56,10 +58,8 @@ class NotFound(RequestFault):
 def quoted(text: object, secrets: Iterable[str] = ()) -> str:
     """Return part of a text from the provider for a message, or "" if it should not be shown.
 
-    Replaces secrets that the text repeats.
+    Masks secrets that the text repeats in any common encoding.
     """
     if not isinstance(text, str) or not text.isprintable():
         return ""
-    for secret in secrets:
-        text = text.replace(secret, "…")
-    return text[:_MAX_QUOTED_CHARS]
+    return mask(text, secrets)[:_MAX_QUOTED_CHARS]

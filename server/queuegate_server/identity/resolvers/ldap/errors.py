@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from queuegate_server.identity.secret_masking import mask
+
 
 class LdapFault(Exception):
     """A directory query failed."""
@@ -124,8 +126,7 @@ def to_fault(error: Exception, secret: str = "") -> LdapFault:
     """Convert a driver error to a fault, whose message does not contain the secret."""
     name = type(error).__name__
     info = str(_facts(error).get("info", ""))
-    if secret:
-        info = info.replace(secret, "…")
+    info = mask(info, (secret,))
     if name == "REFERRAL":
         return _referral(error, info)
     fault, what = _FAULTS.get(name, _OTHER_FAULT)
