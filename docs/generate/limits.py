@@ -130,6 +130,11 @@ def _requests() -> list[tuple[str, str]]:
         ("Checks in a batch", _count(wire.MAX_BATCH)),
         ("Checks in a `CheckQueueAccessColumns`", _count(columns.MAX_CHECKS)),
         ("Users, or queues, in a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
+        (
+            "Fields of a request or of an item of a batch, and of the messages in it",
+            _count(wire.MAX_FIELDS),
+        ),
+        ("… of a `CheckQueueAccessColumns`, with its indexes", _count(columns.MAX_FIELDS)),
         ("Users in an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),
         ("Text in a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
         ("View ACL, or modify ACL, of an application", _size(application_service.MAX_ACL_BYTES)),
@@ -158,12 +163,20 @@ def _lists() -> list[tuple[str, str]]:
 
 
 def _files() -> list[tuple[str, str]]:
+    yaml_nodes = (
+        f"{_count(yaml_reader.MIN_NODES)}, or one for each {yaml_reader.BYTES_PER_NODE} bytes, up"
+        f" to {_count(yaml_reader.MAX_NODES)}"
+    )
+    xml_elements = (
+        f"{_count(xml_reader.MIN_ELEMENTS)}, or one for each {xml_reader.BYTES_PER_ELEMENT} bytes,"
+        f" up to {_count(xml_reader.MAX_ELEMENTS)}"
+    )
     return [
         ("Policy file", _size(source_text.MAX_BYTES)),
         ("ConfigMap", _size(configmap.MAX_BYTES)),
         ("Settings", _size(load.MAX_BYTES)),
-        ("YAML: levels; nodes", f"{yaml_reader.MAX_DEPTH}; {_count(yaml_reader.MAX_NODES)}"),
-        ("XML: levels; elements", f"{xml_reader.MAX_DEPTH}; {_count(xml_reader.MAX_ELEMENTS)}"),
+        ("YAML: levels; nodes", f"{yaml_reader.MAX_DEPTH}; {yaml_nodes}"),
+        ("XML: levels; elements", f"{xml_reader.MAX_DEPTH}; {xml_elements}"),
         ("Certificate, key, and `callers.token_file`", f"{_size(watcher.MAX_BYTES)} each"),
         ("Tokens in `callers.token_file`", _count(tokens.MAX_TOKENS)),
         ("Length of a token", f"at least {tokens.MIN_LENGTH} characters"),
@@ -183,6 +196,10 @@ def _reloads() -> list[tuple[str, str]]:
     memory = _size(parser.MIN_MEMORY_BYTES)
     return [
         ("Memory", f"{memory}, or {parser.MEMORY_PER_BYTE} bytes for each byte of text"),
+        (
+            "Memory to check a text of a caller, one at a time, also in `/validate-conf`",
+            f"{_size(parser.MIN_CHECK_BYTES)}, or {parser.MEMORY_PER_BYTE} bytes for each byte",
+        ),
         (
             "Processor time",
             f"{parser.MIN_CPU_SECONDS} s, and {parser.CPU_SECONDS_PER_MIB} s for each MiB of text",
@@ -209,13 +226,17 @@ def _connections() -> list[tuple[str, str]]:
         ),
         (
             "Size of a check that does not queue; a larger check is a long call",
-            _size(admission_queue.MAX_SHORT_REQUEST),
+            _size(wire.MAX_SHORT_REQUEST),
         ),
         ("Concurrent `ValidatePolicy` calls", _count(policy_service.MAX_VALIDATIONS)),
         ("Concurrent watches of the health service", _count(health.MAX_WATCHES)),
         (
             "Connections to the operations port, with handshakes; a new one replaces the oldest",
             _count(ports.MAX_CONNECTIONS),
+        ),
+        (
+            "Headers of a request to the operations port or the webhook, in all",
+            _size(ports.MAX_HEAD_BYTES),
         ),
         ("Duration of a connection to the operations port", f"{ports.CONNECTION_SECONDS:g} s"),
         ("First line of a request to the operations port", _size(http.MAX_LINE_BYTES)),
@@ -352,13 +373,18 @@ def _servers() -> list[tuple[str, str]]:
 def _webhook() -> list[tuple[str, str]]:
     small = _size(bodies.SMALL_BODY_BYTES)
     further = f"further ones wait for {bodies.WAIT_SECONDS:g} s"
+    entries = _count(bodies.SMALL_BODY_ENTRIES)
     return [
         (
             "Connections; a new one replaces the one that has been idle longest",
             _count(connections.MAX_CONNECTIONS),
         ),
         ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
-        (f"Bodies above {small} at once, per endpoint; {further}", _count(bodies.LARGE_BODIES)),
+        (
+            f"Bodies above {small} or {entries} entries at once, per endpoint; {further}",
+            _count(bodies.LARGE_BODIES),
+        ),
+        ("ConfigMaps checked at once; further ones wait until the API server's time limit", "1"),
         ("Entries in a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
         (
             "Regular expression in the webhook's settings",

@@ -23,6 +23,12 @@ READ_BUFFER_BYTES: Final = 16 * 1024
 TLS_SHUTDOWN_SECONDS: Final = 1.0
 """The time limit for a TLS shutdown, to which a client might not respond."""
 _MAX_HEADERS: Final = 64
+MAX_HEAD_BYTES: Final = 64 * 1024
+"""The maximum number of bytes in which a request line and its headers must arrive, with the empty
+lines that may precede them (RFC 9112, section 2.2). API servers, browsers and Prometheus send less
+than 16 KiB."""
+_DISCARD_SECONDS: Final = 0.01
+"""The pause after each part that is dropped. A part has up to 64 KiB."""
 _RETRY_SECONDS: Final = 0.1
 """The pause after a failed accept, which may be due to a lack of file descriptors."""
 HEADERS: Final[Mapping[str, str]] = {
@@ -47,7 +53,7 @@ def complete_headers(response: web.StreamResponse) -> None:
 class Connection(web.RequestHandler):
     """A connection that counts toward the limit from before its handshake until it is lost."""
 
-    __slots__ = ("_limit", "_log", "_open", "task")
+    __slots__ = ("_body", "_head_bytes", "_is_discarding", "_limit", "_log", "_open", "task")
 
     def __init__(
         self,
@@ -74,6 +80,10 @@ class Connection(web.RequestHandler):
         self._open = connections
         self._open[self] = None
         self._limit: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._body: Any = None
+        """The body of the newest request."""
+        self._is_discarding = False
         self.task: asyncio.Task[None] | None = None
         """The handshake's task."""
 
@@ -100,6 +110,40 @@ class Connection(web.RequestHandler):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
+
+    def discard(self) -> None:
+        """Drop whatever else the client sends, unparsed and slowly. Its request has been rejected,
+        and it may have to send the rest before it reads the response.
+        """
+        self._is_discarding = True
+
+    def _resume(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data, unless the client sends headers without an end, or more requests than one at
+        a time.
+        """
+        if self._is_discarding:
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.pause_reading()
+                asyncio.get_running_loop().call_later(_DISCARD_SECONDS, self._resume)
+            return
+        requests = self._request_count
+        super().data_received(data)
+        if self._request_count > requests:
+            self._head_bytes = 0
+            self._body = self._messages[-1][1]
+            if len(self._messages) > 1:
+                # No client of ours sends requests before it has read the answer. A server may close
+                # a connection after any response (RFC 9112, section 9.3.2).
+                self.close()
+        elif self._body is None or self._body.is_eof():
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._log.debug("the headers of a request do not end")
+                self.cut()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop counting the connection."""
@@ -128,6 +172,7 @@ class Connection(web.RequestHandler):
             self._log.debug("received a request that is not HTTP", extra=fields)
         else:
             self._log.error("request failed", exc_info=exc)
+        self.discard()
         if request.writer.output_size > 0:
             raise ConnectionError("part of the response has already been sent")
         response = web.Response(status=status)

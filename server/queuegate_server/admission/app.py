@@ -21,19 +21,19 @@ from prometheus_client.registry import Collector
 from queuegate_server.admission.bodies import (
     JSON,
     LARGE_BODIES,
-    SMALL_BODY_BYTES,
     RequestRefusal,
-    body_slot,
     error_response,
-    read_body,
+    is_small,
+    received_body,
     write_response,
 )
-from queuegate_server.admission.config_map import check_config_map
+from queuegate_server.admission.config_map import check_config_map, concerns_config_map
 from queuegate_server.admission.endpoints import Endpoint, Handle, seconds_to_answer
 from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError
 from queuegate_server.admission.requester_groups import CannotResolve, RequesterGroups
 from queuegate_server.admission.review import MalformedReview, read_review, write_review
 from queuegate_server.admission.rules import (
+    ALLOWED,
     DEFAULT_NAMESPACE,
     UNKNOWN_GROUPS,
     AdmissionRequest,
@@ -53,9 +53,6 @@ from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
-_MAX_CONFIG_MAP_CHECKS: Final = 2
-"""The maximum number of ConfigMaps checked at once. Each may keep a child process busy for
-seconds."""
 _MAX_LOGGED_MESSAGE: Final = 1_000
 _SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -71,8 +68,8 @@ _Rule = Callable[
 """Reviews a request as `rules.decide` does."""
 _Review = Callable[[AdmissionRequest, float], Awaitable[AdmissionResponse]]
 """Reviews a request until a deadline, in seconds of the event loop's clock."""
-_Responder = Callable[[web.Request, float], Awaitable[tuple[web.Response, str]]]
-"""Returns the response to a request, and the outcome for metrics. Raises RequestRefusal."""
+_Responder = Callable[[bytes, float], Awaitable[tuple[web.Response, str]]]
+"""Returns the response to a body, and the outcome for metrics. Raises RequestRefusal."""
 
 
 class AdmissionMetrics:
@@ -146,9 +143,8 @@ class Webhook:
     """Whether new pods get what YuniKorn's own admission controller adds."""
     groups: RequesterGroups | None
     """The requesters' groups for the annotation; None for those in the requests."""
-    _checks: asyncio.Semaphore = field(
-        init=False, default_factory=partial(asyncio.Semaphore, _MAX_CONFIG_MAP_CHECKS)
-    )
+    _checking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    """Held while a ConfigMap is checked, because a parser may take half of the memory limit."""
     _turn: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def routes(self) -> list[web.RouteDef]:
@@ -197,10 +193,18 @@ class Webhook:
         return response
 
     async def _validate_configuration(
-        self, request: AdmissionRequest, _: float
+        self, request: AdmissionRequest, deadline: float
     ) -> AdmissionResponse:
-        async with self._checks:
-            return await check_config_map(request, self.policy_options)
+        if not concerns_config_map(request):
+            return ALLOWED
+        try:
+            async with asyncio.timeout_at(deadline) as limit, self._checking:
+                return await check_config_map(request, self.policy_options)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            message = "the ConfigMap was not checked in time, because others are being checked"
+            raise RequestRefusal(503, "overloaded", message) from None
 
     def _review_route(self, path: str, review: _Review) -> web.RouteDef:
         return self._route(path, partial(self._respond, review))
@@ -215,8 +219,8 @@ class Webhook:
             deadline = asyncio.get_running_loop().time() + allotted
             with self.metrics.in_flight.track_inprogress():
                 try:
-                    async with body_slot(slots, request):
-                        response, outcome = await _answered(respond(request, deadline))
+                    async with received_body(slots, request) as body:
+                        response, outcome = await _answered(respond(body, deadline))
                         await write_response(request, response)
                 except RequestRefusal as error:
                     response = error_response(error.status, str(error))
@@ -228,10 +232,9 @@ class Webhook:
         return web.post(path, handle)
 
     async def _answer(
-        self, handle: Handle, request: web.Request, deadline: float
+        self, handle: Handle, body: bytes, deadline: float
     ) -> tuple[web.Response, str]:
         """Answer a request to a further endpoint."""
-        body = await read_body(request)
         try:
             async with asyncio.timeout_at(deadline + _BACKSTOP_SECONDS) as backstop:
                 answer = await handle(body, verified=self.verifies_clients, deadline=deadline)
@@ -243,10 +246,10 @@ class Webhook:
         return web.Response(body=answer.content, content_type=JSON), answer.outcome
 
     async def _respond(
-        self, review: _Review, request: web.Request, deadline: float
+        self, review: _Review, body: bytes, deadline: float
     ) -> tuple[web.Response, str]:
         """Answer a request with a review."""
-        reviewed = await self._read(request)
+        reviewed = await self._read(body)
         decision = await review(reviewed, deadline)
         content = write_review(reviewed.uid, decision)
         response = web.Response(body=content, content_type=JSON)
@@ -264,9 +267,8 @@ class Webhook:
         )
         return response, "denied"
 
-    async def _read(self, request: web.Request) -> AdmissionRequest:
-        body = await read_body(request)
-        if len(body) <= SMALL_BODY_BYTES:
+    async def _read(self, body: bytes) -> AdmissionRequest:
+        if is_small(body):
             return read_review(body)
         async with self._turn:
             # Decoding each large body takes milliseconds, so let other tasks run in between.

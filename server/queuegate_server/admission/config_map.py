@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from queuegate_server.admission.rules import (
-    ALLOWED,
     UPDATE,
     AdmissionRequest,
     AdmissionResponse,
@@ -19,6 +18,7 @@ from queuegate_server.admission.workloads import UnreadableObject
 from queuegate_server.files.configmap import (
     CONFIGS,
     DEFAULTS,
+    MAX_BYTES,
     POLICY_GROUP,
     decompress,
     is_compressed,
@@ -33,18 +33,21 @@ _CHECKED_OPERATIONS: Final = frozenset({"CREATE", UPDATE})
 _MAX_LINES: Final = 20
 
 
+def concerns_config_map(request: AdmissionRequest) -> bool:
+    """Return whether a request writes one of the scheduler's ConfigMaps. Others are not checked."""
+    return (
+        request.kind == "ConfigMap"
+        and request.operation in _CHECKED_OPERATIONS
+        and _name(request) in {CONFIGS, DEFAULTS}
+    )
+
+
 async def check_config_map(request: AdmissionRequest, options: FormatOptions) -> AdmissionResponse:
-    """Validate a scheduler ConfigMap. Other ConfigMaps are allowed without inspection.
+    """Validate a scheduler ConfigMap.
 
     The options say how to read policies. If there are errors, the response is a denial that lists
     them. Raises OSError if the parser process cannot be started.
     """
-    if (
-        request.kind != "ConfigMap"
-        or request.operation not in _CHECKED_OPERATIONS
-        or _name(request) not in {CONFIGS, DEFAULTS}
-    ):
-        return ALLOWED
     if isinstance(request.new, UnreadableObject):
         return deny(str(request.new))
     config_map = request.new if isinstance(request.new, dict) else {}
@@ -56,6 +59,8 @@ async def check_config_map(request: AdmissionRequest, options: FormatOptions) ->
         data = _values(texts, binary)
     except ValueError as error:
         return deny(str(error))
+    if sum(map(len, data.values())) > MAX_BYTES:
+        return deny(f"the values of the ConfigMap have more than {MAX_BYTES} bytes; shorten them")
     # Run in a thread, because a malicious pattern can take a full second to compile.
     errors, warnings = await asyncio.to_thread(_check_settings, data)
     if warning := _missing_queues(data, _name(request)):

@@ -255,6 +255,9 @@ class WebhookServer:
             response = error_response(403, refusal) if refusal else await handler(request)
         except web.HTTPException as error:
             response = web.Response(status=error.status, text=f"{error.reason}\n")
+        else:
+            if not response.keep_alive:
+                connection.discard()
         finally:
             connection.touch()
             self._in_flight -= 1

@@ -1,5 +1,6 @@
 """Types shared by all pages: requests, results and routes."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -31,6 +32,8 @@ class Services:
     core: DecisionCore
     access: AccessServicer
     user_groups: UserGroupServicer
+    checking: asyncio.Lock
+    """Held while a text that a caller has sent is parsed."""
     certificates: Sequence[CertificateReloader]
     """The listeners' certificates."""
     readiness: Readiness

@@ -12,7 +12,12 @@ from queuegate_server.formats.diagnostics import Diagnostics, ParseError, Positi
 from queuegate_server.formats.source_text import MAX_BYTES
 
 MAX_DEPTH: Final = 200
+MIN_ELEMENTS: Final = 200_000
 MAX_ELEMENTS: Final = 2_000_000
+"""The maximum number of elements of any document. Each takes up to 300 bytes."""
+BYTES_PER_ELEMENT: Final = 16
+"""A document may have one element for each so many bytes, and at least MIN_ELEMENTS. A property
+takes three elements and about 80 bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +52,7 @@ class _Builder:
         self._texts: list[list[str]] = []
         self._root: Element | None = None
         self._count = 0
+        self._max_elements = MIN_ELEMENTS
 
     def build(self, data: bytes) -> Element:
         if len(data) > MAX_BYTES:
@@ -58,6 +64,8 @@ class _Builder:
                 "the file is empty: no element found",
                 "fill it, or name another file",
             )
+        elements = max(MIN_ELEMENTS, len(data) // BYTES_PER_ELEMENT)
+        self._max_elements = min(MAX_ELEMENTS, elements)
         parser = self._parser
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -91,8 +99,8 @@ class _Builder:
         if len(self._open) >= MAX_DEPTH:
             message = f"elements are nested more than {MAX_DEPTH} levels deep"
             raise ParseError(position, message, "flatten the document")
-        if self._count > MAX_ELEMENTS:
-            message = f"there are more than {MAX_ELEMENTS} elements"
+        if self._count > self._max_elements:
+            message = f"there are more than {self._max_elements} elements"
             raise ParseError(position, message, "remove the ones that are not needed")
         element = Element(position.line, position.column, name, attributes)
         if self._open:

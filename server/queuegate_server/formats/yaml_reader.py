@@ -31,8 +31,12 @@ MAX_DEPTH: Final = 200
 """The maximum nesting depth. Each queue level takes two nesting levels."""
 MAX_DOCUMENTS: Final = 10_000
 """The maximum number of documents in a file."""
+MIN_NODES: Final = 500_000
 MAX_NODES: Final = 5_000_000
-"""The maximum number of nodes, with aliases expanded."""
+"""The maximum number of nodes, with aliases expanded, of any text. Each takes up to 500 bytes."""
+BYTES_PER_NODE: Final = 6
+"""A text may have one node for each so many bytes, and at least MIN_NODES. A policy whose queues
+have nothing but short names has one for every seven bytes."""
 
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)
@@ -77,9 +81,12 @@ class _OpenNode:
 class _Builder:
     """Builds the tree of one document, without recursion."""
 
-    def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
+    def __init__(
+        self, diagnostics: Diagnostics, max_nodes: int, size_before: _Size = _NOTHING
+    ) -> None:
         """`size_before` is the preceding documents' size. Limits apply to the whole file."""
         self._diagnostics = diagnostics
+        self._max_nodes = max_nodes
         self._top = SequenceNode(0, 0)
         self._open = [_OpenNode(self._top, None, _NOTHING)]
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
@@ -111,7 +118,7 @@ class _Builder:
             events.SequenceEndEvent: self._end,
             events.MappingEndEvent: self._end,
         }
-        scalar_event, texts = events.ScalarEvent, self._texts
+        scalar_event, texts, max_nodes = events.ScalarEvent, self._texts, self._max_nodes
         while True:
             event = get_event()
             kind = event.__class__
@@ -125,7 +132,7 @@ class _Builder:
                     self._check_tag(tag, node)
                 self._nodes += 1
                 self._characters += len(text)
-                if self._nodes > MAX_NODES or self._characters > MAX_BYTES:
+                if self._nodes > max_nodes or self._characters > MAX_BYTES:
                     self._count(0, 0, node)
                 if event.anchor is not None:
                     self._anchors[event.anchor] = (node, _Size(1, len(text)))
@@ -179,8 +186,8 @@ class _Builder:
     def _count(self, nodes: int, characters: int, position: Positioned) -> None:
         self._nodes += nodes
         self._characters += characters
-        if self._nodes > MAX_NODES:
-            message = f"the document has more than {MAX_NODES} keys and values"
+        if self._nodes > self._max_nodes:
+            message = f"the document has more than {self._max_nodes} keys and values"
             raise ParseError(position, message, "split it, or use fewer aliases")
         if self._characters > MAX_BYTES:
             message = f"with its aliases the document is larger than {MAX_BYTES} characters"
@@ -240,6 +247,11 @@ class YamlDocument:
     """The start of the next non-empty document. That document is not parsed."""
 
 
+def max_nodes(size: int) -> int:
+    """Return how many nodes a text may have. `size` is its number of bytes."""
+    return min(MAX_NODES, max(MIN_NODES, size // BYTES_PER_NODE))
+
+
 def read_yaml(data: bytes, file: str) -> YamlDocument:
     """Parse the first document in UTF-8 text. Never raises. `file` is shown in diagnostics."""
     diagnostics = Diagnostics(file)
@@ -249,7 +261,7 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
         text = decode(data)
         try:
             get_event = _PARSER(data).get_event
-            builder = _Builder(diagnostics)
+            builder = _Builder(diagnostics, max_nodes(len(data)))
             built = builder.build(get_event)
             _look_ahead(text, builder.ended)
             root = built
@@ -273,7 +285,7 @@ def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
     size = _NOTHING
     try:
         for _ in range(MAX_DOCUMENTS):
-            builder = _Builder(diagnostics, size)
+            builder = _Builder(diagnostics, max_nodes(len(data)), size)
             root = builder.build(get_event)
             size = builder.size
             if root is not None:

@@ -38,8 +38,11 @@ _LOG = logging.getLogger("queuegate_server.policystore")
 
 _MIB: Final = 1 << 20
 MIN_MEMORY_BYTES: Final = 512 * _MIB
+MIN_CHECK_BYTES: Final = 256 * _MIB
+"""The memory limit for texts that callers send, in bytes. It leaves half of a container with 512
+MiB to the server; only one such text is parsed at a time."""
 MEMORY_PER_BYTE: Final = 64
-"""The memory limit per byte of text, in bytes. Policies with many small queues take up to 40."""
+"""The memory limit per byte of text, in bytes. Policies with many small queues take up to 50."""
 MIN_CPU_SECONDS: Final = 30
 CPU_SECONDS_PER_MIB: Final = 5
 """The CPU time limit per MiB of text, ten times the observed value."""
@@ -118,7 +121,8 @@ async def run_job(module: str, job: object, output_bytes: int | None) -> bytearr
     # Only the input is pickled. Unpickling the output would be unsafe, because the child reads
     # untrusted text.
     text = pickle.dumps(job)
-    limits = _limits(len(text), output_bytes)
+    least = MIN_MEMORY_BYTES if isinstance(job, ParseJob) else MIN_CHECK_BYTES
+    limits = _limits(len(text), least, output_bytes)
     try:
         completed = await child_process.run(_command(module), limits, text=[text])
     except TimeoutError:
@@ -233,8 +237,8 @@ def _command(module: str) -> list[str]:
     return [sys.executable, "-P", "-S", *flags, "-c", _START, json.dumps([*path]), module]
 
 
-def _limits(size: int, output_bytes: int | None = None) -> ProcessLimits:
-    memory = max(MIN_MEMORY_BYTES, size * MEMORY_PER_BYTE)
+def _limits(size: int, least: int, output_bytes: int | None = None) -> ProcessLimits:
+    memory = max(least, size * MEMORY_PER_BYTE)
     cpu_seconds = MIN_CPU_SECONDS + math.ceil(size / _MIB) * CPU_SECONDS_PER_MIB
     return ProcessLimits(
         seconds=cpu_seconds * WALL_SECONDS_PER_CPU_SECOND,

@@ -55,7 +55,9 @@ class PolicyServicer:
     """The source of the fleet's state."""
     own_gates: Callable[[], Sequence[ConnectedGate]] = tuple
     """Returns the gates that are connected to this process."""
-    _validating: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    checking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Held while a text that a caller has sent is parsed, because a parser may take half of the
+    memory of a container."""
     _validations: int = field(default=0, init=False)
 
     async def GetPolicy(self, data: bytes) -> bytes:
@@ -131,7 +133,7 @@ class PolicyServicer:
             )
         self._validations += 1
         try:
-            async with self._validating:
+            async with self.checking:
                 options = FormatOptions(self._acl_names())
                 job = CheckJob(request.format, (File(_CONTENT_NAME, content),), options)
                 diagnosed = await parser_process.check(job)

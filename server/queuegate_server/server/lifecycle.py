@@ -167,6 +167,7 @@ def _console(settings: Settings, parts: ServerParts) -> "Site":
             core=parts.core,
             access=parts.access,
             user_groups=parts.user_groups,
+            checking=parts.checking,
             certificates=parts.listeners.certificates,
             readiness=parts.readiness,
             addresses=parts.listeners.addresses,

@@ -52,6 +52,8 @@ class ServerParts:
     core: DecisionCore
     access: AccessServicer
     user_groups: UserGroupServicer
+    checking: asyncio.Lock
+    """Held while a text that a caller has sent is parsed."""
     server: Server
     health: health.HealthServicer
     draining: asyncio.Event
@@ -162,6 +164,7 @@ def build_server(
         core=core,
         access=access,
         user_groups=user_groups,
+        checking=policies.checking,
         server=server,
         health=health_servicer,
         draining=draining,

@@ -5,10 +5,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
+from queuegate_server.admin.connections import MAX_HEAD_BYTES
 from queuegate_server.settings.load import SettingsError, load_settings
 from tests.support.eventually import eventually
 from tests.support.servers.admin_port import LISTEN, get, ops_address
@@ -56,6 +57,17 @@ def test_one_request_a_connection(
     assert answer.startswith((b"HTTP/1.1 " + status, b"HTTP/1.0 " + status))
     assert answer.count(b"HTTP/1.") == 1
     assert "aiohttp.server" not in {entry["logger"] for entry in server.logs}
+
+
+@pytest.mark.parametrize("unit", [b"\r\n", b"\n"])
+def test_empty_lines_without_an_end(place: tuple[str, int], unit: bytes) -> None:
+    """Some may precede a request."""
+    request = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert exchange(place, b"\r\n" * 10 + request).startswith(b"HTTP/1.1 200")
+    answer = b""
+    with suppress(OSError):
+        answer = exchange(place, unit * (2 * MAX_HEAD_BYTES // len(unit)) + request)
+    assert not answer
 
 
 def test_an_incomplete_request_is_cut_off(place: tuple[str, int]) -> None:

@@ -1,6 +1,7 @@
 """Malformed bodies and slow clients are rejected, while others get their answers."""
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from queuegate_server.admission.bodies import SMALL_BODY_BYTES
 from queuegate_server.admission.connections import MAX_CONNECTIONS
 from queuegate_server.runtime.resources import raise_file_limit
 from tests.support.servers.webhook import Webhook, patch_of
@@ -120,9 +122,64 @@ def test_huge_bodies(webhook: Webhook) -> None:
     except httpx2.HTTPError:
         pass  # the connection was closed while the client still wrote
     else:
-        assert chunked.status_code == 413
+        assert chunked.status_code == 411
+        assert "the request has no Content-Length header" in chunked.text
     largest = review(object={**POD, "spec": {"x": "y" * (3 * 1024 * 1024 - 1000)}})
     assert post(webhook, json.dumps(largest).encode()).status_code == 200
+
+
+HEAD = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+ENDLESS = {
+    "empty lines": (b"", b"\r\n"),
+    "headers": (b"POST /mutate HTTP/1.1\r\n", b"a: b\r\n"),
+    "a header": (b"POST /mutate HTTP/1.1\r\na: ", b"b"),
+    "chunks of one byte": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "an extension of a chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;", b"a=b;"),
+    "trailers": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+    "requests": (b"", HEAD + b"Content-Length: 2\r\n\r\n{}"),
+    "expectations": (b"", HEAD + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"),
+}
+"""What a client sends first, and then without an end."""
+PATIENCE = 60
+"""Seconds."""
+
+
+@pytest.mark.parametrize(("first", "unit"), ENDLESS.values(), ids=ENDLESS)
+def test_what_does_not_end_ends_the_connection(webhook: Webhook, first: bytes, unit: bytes) -> None:
+    with raw_connection(webhook) as connection, contextlib.suppress(OSError):
+        connection.sendall(first)
+        part = unit * (100_000 // len(unit))
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            connection.sendall(part)
+        pytest.fail("the connection is still open")
+    assert webhook.review("/mutate", review())["allowed"]
+
+
+def test_requests_that_do_not_wait_for_answers_get_one(webhook: Webhook) -> None:
+    body = json.dumps(review()).encode()
+    request = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with raw_connection(webhook) as connection:
+        connection.sendall(request * 3)
+        answers = b""
+        while part := connection.recv(65_536):
+            answers += part
+    assert answers.count(b"HTTP/1.1 200 OK") == 1
+
+
+def test_small_bodies_of_many_entries_wait_like_large_ones(webhook: Webhook) -> None:
+    """At most four at a time, unlike those with few entries."""
+    lists = b"[" + b"[]," * 20_000 + b"1]"
+    body = (
+        json.dumps(review(object={**POD, "spec": 0}))
+        .encode()
+        .replace(b'"spec": 0', b'"spec":' + lists)
+    )
+    assert len(body) < SMALL_BODY_BYTES
+    with ThreadPoolExecutor(20) as pool:
+        answers = [*pool.map(lambda _: post(webhook, body).status_code, range(60))]
+    assert {*answers} <= {200, 429}
+    assert 200 in answers
 
 
 @pytest.mark.parametrize("name", ["annotations", "labels"])

@@ -5,6 +5,9 @@ import gzip
 import json
 import subprocess
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +177,8 @@ def test_wrong_starts(
     assert "Traceback" not in result.stderr
 
 
+MOST = 4 << 20
+"""The largest ConfigMap."""
 CONFIG_MAP = {"group": "", "version": "v1", "kind": "ConfigMap"}
 
 
@@ -206,6 +211,52 @@ def test_queue_configuration(webhook: Webhook) -> None:
     message = ask("yunikorn-configs", {"queues.yaml": many})["status"]["message"]
     assert len(message.splitlines()) == 21
     assert message.splitlines()[-1].endswith(" more")
+
+
+def filled(before: str, unit: str, after: str, size: int) -> str:
+    """Return a text of almost a size, with one thing again and again."""
+    return before + unit * ((size - len(before + after)) // len(unit)) + after
+
+
+ROOT = "partitions: [{name: default, queues: [{name: root, queues: ["
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        filled("[", "[],", "]", MOST),
+        filled(ROOT, "{},", "]}]}]", MOST),
+        "a: &a {"
+        + ",".join(f"{n}: 1" for n in range(1_000))
+        + "}\nb: ["
+        + "{<<: *a}," * 9_000
+        + "]",
+    ],
+    ids=["lists", "queues", "merges"],
+)
+def test_a_small_body_that_unpacks_to_many_elements(webhook: Webhook, text: str) -> None:
+    """Several at once take no more memory than the container has."""
+    config_map = configuration("yunikorn-configs", None)
+    packed = base64.b64encode(gzip.compress(text.encode())).decode()
+    config_map["request"]["object"]["binaryData"] = {"queues.yaml.gz": packed}
+    peak = 0
+    with ThreadPoolExecutor(2) as pool:
+        # A time limit that the check exceeds on a busy machine is an answer, too.
+        asked = [
+            pool.submit(webhook.http.post, "/validate-conf?timeout=30s", json=config_map)
+            for _ in range(2)
+        ]
+        while not all(each.done() for each in asked):
+            peak = max(peak, webhook.server.memory_of_all())
+            time.sleep(0.01)
+    for each in asked:
+        answer = each.result()
+        if answer.status_code == HTTPStatus.OK:
+            assert not answer.json()["response"]["allowed"]
+        else:
+            assert answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+            assert "the ConfigMap was not checked in time" in answer.text
+    assert peak < 512 << 20
 
 
 def test_compressed_queue_configuration(webhook: Webhook) -> None:

@@ -5,7 +5,9 @@ line once the flood is under way, and runs until it is killed.
 """
 
 import asyncio
+import base64
 import contextlib
+import gzip
 import json
 import random
 import ssl
@@ -98,7 +100,28 @@ def managed(keys: int) -> bytes:
     return b'{"metadata":{"managedFields":[{%s}]},"spec":{%s}}' % (fields, own)
 
 
+def config_map(text: str) -> bytes:
+    """A review of the scheduler's ConfigMap with a compressed policy."""
+    packed = base64.b64encode(gzip.compress(text.encode()))
+    name = b'"metadata":{"name":"yunikorn-configs"}'
+    return review(b'{%s,"binaryData":{"queues.yaml.gz":"%s"}}' % (name, packed), "ConfigMap")
+
+
+MOST_CONFIGURED = 4 * 1024 * 1024
+CONFIG_BODIES: dict[str, Callable[[], bytes]] = {
+    "ConfigMaps of many lists": lambda: config_map("[" + "[]," * (MOST_CONFIGURED // 3 - 1) + "]"),
+    "ConfigMaps of many queues": lambda: config_map(
+        "partitions: [{name: default, queues: [" + "{}," * ((MOST_CONFIGURED - 100) // 3) + "]}]"
+    ),
+    "ConfigMaps of many blocks": lambda: config_map("- -\n" * (MOST_CONFIGURED // 4)),
+}
+"""Bodies of a few kilobytes for /validate-conf."""
+
+
 QUEUE_BODIES: dict[str, Callable[[], bytes]] = {
+    # Bodies that are small, so that they need no slot.
+    "small bodies of many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}", 65_000),
+    "small bodies of many maps": lambda: filled(b'{"spec":[', b'{"":1},', b"1]}", 65_000),
     # Objects near the limits, which are searched completely.
     "large legal objects": lambda: legal(MAX_BODY * 2 // 5),
     "objects of many lists": lambda: filled(b'{"spec":[', b"[],", b"1]}", 3 * 95_000),
@@ -131,6 +154,12 @@ class Flood:
         if name in BODIES:
             body = BODIES[name]()
             await self._at_once(40, lambda *ends: self._exchange(body, *ends))
+        elif name in CONFIG_BODIES:
+            body = CONFIG_BODIES[name]()
+            # Few of these end while the machine is busy: all but one wait until their time limit.
+            self.under_way = 1
+            path = b"/validate-conf?timeout=5s"
+            await self._at_once(40, lambda *ends: self._exchange(body, *ends, path=path))
         elif name in QUEUE_BODIES:
             body = QUEUE_BODIES[name]()
             await self._at_once(40, lambda *ends: self._exchange(body, *ends, path=b"/queues"))
@@ -243,6 +272,7 @@ class Flood:
 
 FLOODS = (
     *BODIES,
+    *CONFIG_BODIES,
     "slow large bodies",
     "slow small bodies",
     "idle connections",

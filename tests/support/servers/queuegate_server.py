@@ -1,5 +1,6 @@
 """A real server process for tests, started on a free port and stopped by its PID."""
 
+import contextlib
 import json
 import os
 import signal
@@ -82,6 +83,12 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
+def resident_memory(pid: int) -> int:
+    """Return the resident memory of a process in bytes."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
 class RunningServer:
     """A server process that has announced that it serves."""
 
@@ -122,8 +129,16 @@ class RunningServer:
 
     def memory(self) -> int:
         """The resident memory in bytes."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGESIZE")
+        return resident_memory(self.pid)
+
+    def memory_of_all(self) -> int:
+        """The resident memory of the server and its child processes in bytes."""
+        total = self.memory()
+        for listed in Path(f"/proc/{self.pid}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for child in listed.read_text().split():
+                    total += resident_memory(int(child))
+        return total
 
     def peak_memory(self) -> int:
         """The peak resident memory of the server so far, in bytes."""

@@ -30,7 +30,7 @@ async def test_a_parser_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch)
     response = await check_config_map(request, DEFAULT_OPTIONS)
     assert not response.allowed
     assert response.message.startswith(
-        "a.yaml, queues.yaml: error: parsing takes more than 512 MiB of memory"
+        "a.yaml, queues.yaml: error: parsing takes more than 256 MiB of memory"
     )
 
 

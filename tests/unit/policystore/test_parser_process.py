@@ -242,7 +242,7 @@ async def test_a_parser_that_breaks_down_is_a_diagnostic(
     monkeypatch.setattr(parser_process, "MIN_CPU_SECONDS", 1)
     monkeypatch.setattr(parser_process, "CPU_SECONDS_PER_MIB", 0)
     monkeypatch.setattr(parser_process, "WALL_SECONDS_PER_CPU_SECOND", 600)
-    monkeypatch.setattr(parser_process, "MIN_MEMORY_BYTES", 64 << 20)
+    monkeypatch.setattr(parser_process, "MIN_CHECK_BYTES", 64 << 20)
     monkeypatch.setattr(parser_process, "NICENESS", 0)
     _fake(monkeypatch, program)
     (diagnostic,) = await parser_process.check(CheckJob("yunikorn", (File("name", b""),)))
@@ -259,8 +259,8 @@ async def test_a_wall_clock_ends_a_parser_that_waits(monkeypatch: pytest.MonkeyP
 
 
 def test_a_parser_that_hangs_holds_a_reload_up_for_two_minutes_or_so() -> None:
-    assert parser_process._limits(100).seconds <= 140
-    assert parser_process._limits(8 << 20).seconds <= 280
+    assert parser_process._limits(100, 0).seconds <= 140
+    assert parser_process._limits(8 << 20, 0).seconds <= 280
 
 
 async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

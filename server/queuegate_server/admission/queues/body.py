@@ -12,6 +12,7 @@ from typing import Any, Final, Required, TypedDict
 
 import msgspec
 
+from queuegate_server.admission.bodies import count_entries
 from queuegate_server.admission.queues.model import QueueReview
 from queuegate_server.admission.queues.walk import TooComplex
 from queuegate_server.admission.review import API_VERSION, KIND, MalformedReview, decoding
@@ -132,7 +133,7 @@ def _groups(user: _UserInfo) -> tuple[str, ...]:
 
 def _decoded(text: bytes) -> Generator[None, None, Mapping[str, Any] | None]:
     """Decode an object in short steps. Raises TooComplex."""
-    if _count_entries(text) > MAX_ENTRIES:
+    if count_entries(text) > MAX_ENTRIES:
         text = _without_managed_fields(text)
         yield
         yield from _limit_entries(text)
@@ -141,15 +142,6 @@ def _decoded(text: bytes) -> Generator[None, None, Mapping[str, Any] | None]:
         value: Mapping[str, Any] | None = _COMPLETE.decode(text)
     yield
     return value
-
-
-def _count_entries(text: bytes) -> int:
-    """Return at least the number of entries of maps and lists in JSON text.
-
-    The first entry of each follows a bracket, and the others a comma. Some may be in strings, or
-    brackets of an empty map or list.
-    """
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _limit_entries(text: bytes) -> Generator[None, None, None]:
@@ -168,7 +160,7 @@ def _limit_entries(text: bytes) -> Generator[None, None, None]:
             part = b'"' + part
         is_in_string = part.count(b'"') % 2 == 1
         part = _STRING.sub(b"0", part)
-        entries += _count_entries(part)
+        entries += count_entries(part)
         part = before + part
         entries -= part.count(b"[]") + part.count(b"{}")
         before = part[-1:]

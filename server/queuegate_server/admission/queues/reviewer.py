@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Generator, Sequence
 
 from queuegate.policy.decision import Decision
-from queuegate_server.admission.bodies import SMALL_BODY_BYTES
+from queuegate_server.admission.bodies import is_small
 from queuegate_server.admission.queues import messages
 from queuegate_server.admission.queues.body import read_queue_review
 from queuegate_server.admission.queues.checks import UNQUEUED, requirements
@@ -84,7 +84,7 @@ class QueueReviewer:
             CannotDecide: The request cannot be decided.
         """
         steps = self._require(body)
-        if len(body) <= SMALL_BODY_BYTES:
+        if is_small(body):
             review, required = run_at_once(steps)
         else:
             async with self._turn:

@@ -112,7 +112,8 @@ async def _assessment(
     snapshot = services.core.engine.snapshot
     job = await _job(services, snapshot, source, text, claims)
     job = job._replace(wants_groups=by_people)
-    result = await proposal.run(job)
+    async with services.checking:
+        result = await proposal.run(job)
     incomplete: list[str] = []
     if by_people and result.get("changes"):
         if result["groups"] is None:
@@ -122,7 +123,8 @@ async def _assessment(
             )
         else:
             people = await _people(snapshot, result["groups"], incomplete)
-            result = await proposal.run(job._replace(people=people, wants_groups=False))
+            async with services.checking:
+                result = await proposal.run(job._replace(people=people, wants_groups=False))
     return {
         **_NOT_COMPARED,
         **result,
