@@ -160,10 +160,11 @@ pictures: $(VERIFY) ## draw docs/pictures: benchmark plots, terminal sessions, l
 webhook-certificate: $(SERVE) ## make a certificate for the admission webhook, signed by its own CA
 	$(BIN)/python deploy/admission/own-ca/make_certificate.py --host $(WEBHOOK)
 
-kube-tools: ## build what tests/e2e/kube run: etcd, kube-apiserver, kubectl, Kueue (Go, about 15 minutes)
+kube-tools: ## build what tests/e2e/kube run: etcd, Kubernetes' control plane, kubectl, Kueue (Go, about 20 minutes)
 	cd tests/e2e/kube/tools && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" \
-		./etcd ./kube-apiserver k8s.io/kubernetes/cmd/kubectl
+		./etcd ./kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
+		k8s.io/kubernetes/cmd/kubectl
 	cd tests/e2e/kube/tools/kueue && go build -trimpath -o $(CURDIR)/$(TOOLS)/kube/ -ldflags "-s -w" \
 		sigs.k8s.io/kueue/cmd/kueue
 	@# The definitions and webhooks that Kueue's manifests install.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from docs.generate import api, audit, commands, errors, limits, metrics, python, settings
+from docs.generate import api, audit, commands, errors, limits, metrics, operators, python, settings
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "api.md": api.generate,
@@ -11,6 +11,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "errors.md": errors.generate,
     "limits.md": limits.generate,
     "metrics.md": metrics.generate,
+    "operators.md": operators.generate,
     "python.md": python.generate,
     "queuegate.md": commands.generate_client,
     "queuegate-server.md": commands.generate_server,

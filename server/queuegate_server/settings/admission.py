@@ -320,6 +320,18 @@ def _unqueued(text: str) -> str:
     return text
 
 
+KUBERNETES_CONTROLLERS: Final = tuple(
+    f"^system:serviceaccount:kube-system:({names})-controller$"
+    for names in (
+        "cronjob|daemon-set|deployment|job|replicaset|replication|statefulset",
+        "endpoint|endpointslice|endpointslicemirroring|ephemeral-volume|resource-claim",
+    )
+)
+"""The controllers of `kube-controller-manager --use-service-account-credentials` that copy labels:
+to pods and what creates them, and to other objects. tests/e2e/kube/test_controller_manager.py
+measures them."""
+
+
 class Authorization(Section):
     """Answers to `kubectl auth can-i` about queues."""
 
@@ -340,7 +352,7 @@ class QueueChecks(Authorization):
     """`off`: nothing is checked; `warn`: the request is allowed with a warning, which kubectl
     prints; `deny`: the request is refused."""
     schedulers: Schedulers = Schedulers()
-    controllers: Patterns = ("^system:serviceaccount:kube-system:",)
+    controllers: Patterns = KUBERNETES_CONTROLLERS
     """Users who are not checked, because they copy queue names from objects that were checked when
     somebody created them."""
     exempt: Patterns = ()

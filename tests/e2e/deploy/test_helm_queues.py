@@ -48,7 +48,7 @@ QUEUES: dict[str, dict[str, Any]] = {
                 {"label": "example.com/unused", "mode": "off"},
             ],
         },
-        "controllers": ["^system:serviceaccount:kube-system:", '^a\\.b"<c>$'],
+        "controllers": ["^system:serviceaccount:kube-system:job-controller$", '^a\\.b"<c>$'],
         "exempt": ["^system:admin$"],
         "unqueued": "root.default",
         "kinds": "all",

@@ -1,4 +1,4 @@
-"""A real API server with etcd behind it: no nodes, no controllers."""
+"""A real API server with etcd behind it: no nodes, and no controllers of its own."""
 
 import base64
 import json
@@ -24,6 +24,8 @@ BUILT = Path(".tools/kube")
 START_SECONDS = 120
 NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 KUEUE_MANAGER = "system:serviceaccount:kueue-system:kueue-controller-manager"
+CONTROLLER_MANAGER = "system:kube-controller-manager"
+YUNIKORN_SCHEDULER = "system:serviceaccount:yunikorn:yunikorn-admin"
 USERS = {
     "admin": "system:masters",
     "bob": "dev",
@@ -31,6 +33,8 @@ USERS = {
     "portal": "gateways",
     "system:serviceaccount:kube-system:replicaset-controller": "system:serviceaccounts",
     KUEUE_MANAGER: "system:serviceaccounts",
+    YUNIKORN_SCHEDULER: "system:serviceaccounts",
+    CONTROLLER_MANAGER: "system:authenticated",
 }
 
 

@@ -96,13 +96,17 @@ class QueueWebhook:
 def write_settings(
     folder: Path, queues: Mapping[str, Any], policy: str = POLICY
 ) -> tuple[Path, trustme.CA]:
-    """Write the settings of a webhook that serves a policy. Returns the file and the CA."""
+    """Write the settings of a webhook that serves a policy. Returns the file and the CA.
+
+    The audit log is `audit.log` in the folder.
+    """
     folder.mkdir(exist_ok=True)
     (folder / "queues.yaml").write_text(policy)
     ca = trustme.CA()
     write_certificate(ca, folder)
     settings = {
         "policy": {"path": str(folder / "queues.yaml")},
+        "audit": {"path": str(folder / "audit.log")},
         # Names of service accounts contain colons.
         "partitions": {"default": {"acl_names": "any"}},
         "admission": {

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from queuegate_server.settings.admission import KUBERNETES_CONTROLLERS
 from tests.e2e.kube.cluster import KUEUE_MANAGER, ApiServer, program
 from tests.e2e.kube.kueue_manager import running_manager
 from tests.e2e.kube.queue_checks import (
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 API = "/apis/kueue.x-k8s.io/v1beta2"
 LOCAL = f"{API}/namespaces/{NAMESPACE}/localqueues"
 WORKLOADS = f"{API}/namespaces/{NAMESPACE}/workloads"
-CONTROLLERS = ["^system:serviceaccount:kube-system:"]
+CONTROLLERS = list(KUBERNETES_CONTROLLERS)
 LISTED = [*CONTROLLERS, f"^{KUEUE_MANAGER}$"]
 POLICY = """\
 partitions:

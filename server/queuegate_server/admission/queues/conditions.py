@@ -29,9 +29,11 @@ TEMPLATES: Final = (
     f".?spec.?jobTemplate{_TEMPLATE}",
     ".?spec.?jobTemplate.?metadata",
     ".?template.?metadata",
+    ".?spec.?metadata",
 )
-"""The metadata of templates in built-in kinds: workloads, CronJobs and PodTemplates. In other
-kinds, these members may have other types, which would be errors."""
+"""The metadata of templates in built-in kinds: workloads, CronJobs, PodTemplates and
+ResourceClaimTemplates. In other kinds, these members may have other types, which would be
+errors."""
 _MAX_LINE: Final = 70
 _MAPS: Final = ("labels", "annotations")
 _RESOURCE: Final = 'request.resource.group + "/" + request.resource.resource'

@@ -16,6 +16,7 @@ from typing import Final
 from queuegate_server.admission.queues.places import (
     NAMESPACE,
     POD_KINDS,
+    RESOURCE_CLAIM_TEMPLATE,
     WORKLOAD_KINDS,
     FieldPlace,
     Kind,
@@ -103,6 +104,7 @@ RESOURCES: Final[Mapping[Kind, str]] = {
     ("ray.io", "RayCronJob"): "raycronjobs",
     ("ray.io", "RayJob"): "rayjobs",
     ("ray.io", "RayService"): "rayservices",
+    ("resource.k8s.io", "ResourceClaimTemplate"): "resourceclaimtemplates",
     ("run.ai", "DistributedInferenceWorkload"): "distributedinferenceworkloads",
     ("run.ai", "DistributedWorkload"): "distributedworkloads",
     ("run.ai", "InferenceWorkload"): "inferenceworkloads",
@@ -178,7 +180,7 @@ FINALIZE: Final[Resource] = ("", "namespaces/finalize")
 """Writes the labels and annotations of a Namespace."""
 _STATUS: Final = "status"
 POD_RESOURCES: Final[Sequence[Resource]] = tuple(
-    (kind[0], RESOURCES[kind]) for kind in (*POD_KINDS, NAMESPACE)
+    (kind[0], RESOURCES[kind]) for kind in (*POD_KINDS, NAMESPACE, RESOURCE_CLAIM_TEMPLATE)
 )
 """Resources whose labels and annotations are all in places that a matchCondition can name."""
 
@@ -217,6 +219,13 @@ class ListedKinds:
     def resources(self) -> list[Resource]:
         """All resources, sorted, without subresources."""
         return sorted({*self.searched, *POD_RESOURCES, REVISIONS, ("", "bindings")}, key="/".join)
+
+    def includes(self, kind: Kind) -> bool:
+        """Return whether the webhook is asked about each object of a kind whose template or field
+        names a queue.
+        """
+        resource = RESOURCES.get(kind)
+        return kind in self.own or (resource is not None and (kind[0], resource) in self.resources)
 
     def rules(self) -> list[dict[str, list[str]]]:
         """Return the rules of the webhook for listed kinds."""

@@ -34,6 +34,8 @@ Kind = tuple[str, str]
 """An API group, empty for the core group, and a kind."""
 
 NAMESPACE: Final[Kind] = ("", "Namespace")
+RESOURCE_CLAIM_TEMPLATE: Final[Kind] = ("resource.k8s.io", "ResourceClaimTemplate")
+"""Not a template of pods. A controller copies its labels to ResourceClaims."""
 POD_KINDS: Final[tuple[Kind, ...]] = (
     ("", "Pod"),
     ("", "PodTemplate"),

@@ -10,6 +10,7 @@ from queuegate_server.admission.queues.names import (
     AmbiguousNames,
     flat_subtrees,
 )
+from queuegate_server.admission.queues.operator_review import pattern_warnings
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -21,7 +22,6 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.envelope import Policy
 from queuegate_server.formats.registry import YUNIKORN, format_of, open_policy
 from queuegate_server.formats.yaml_reader import read_yaml
-from queuegate_server.formats.yunikorn import go_regexp
 from queuegate_server.formats.yunikorn.model import decode, normalized_name
 from queuegate_server.identity.manager import looks_up_groups
 from queuegate_server.policystore.parsing import ParseJob, PolicyText
@@ -39,8 +39,6 @@ _SECTIONS: Final = ("queues", "authorize", "user_info")
 """The sections of `admission` that may need a policy, each with a partition and `groups`."""
 _QUEUES: Final = ("admission", "queues")
 _UNQUEUED: Final = (*_QUEUES, "unqueued")
-_UNLIKE_USERS: Final = ("q7x", "wyx@vz.test", "system:serviceaccount:zy:vw")
-"""User names that share no letter. A pattern that matches all of them matches everyone."""
 _RENAME: Final = "rename one of them, here and in the scheduler"
 _LINES: Final = "queuegate-server validate --config prints their lines"
 _PROVIDED: Final = "provided"
@@ -72,14 +70,8 @@ def review_settings(
     queues = admission.queues
     if queues is None:
         return
-    for key in ("controllers", "exempt"):
-        for position, pattern in enumerate(getattr(queues, key)):
-            if all(map(go_regexp.compile_pattern(pattern).search, _UNLIKE_USERS)):
-                yield source_map.warning(
-                    (*_QUEUES, key, position),
-                    f"the pattern {quoted(pattern)} matches every user, so nobody is checked",
-                    "write each name between ^ and $",
-                )
+    if queues.mode is not Mode.OFF:
+        yield from pattern_warnings(queues, source_map)
     tls = admission.tls
     if verifies_clients is None:
         verifies_clients = tls is None or tls.client_ca_file is not None

@@ -1,0 +1,65 @@
+"""operators.md: the operators that queuegate knows, their accounts and kinds."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from docs.generate.markdown import code, page, table
+from queuegate_server.admission.queues.listed_kinds import ListedKinds
+from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
+from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
+from queuegate_server.admission.queues.places import Kind, build_places
+from queuegate_server.settings.admission import QueueChecks
+
+_INTRODUCTION: Final = """\
+An operator creates pods, or other objects that name queues, with its own account. [Workloads whose
+pods are created by a controller](../how-to/queue-access-workloads.md) says when to list such an
+account in `admission.queues.controllers`. `queuegate-server validate --config` and the webhook warn
+about each entry of `controllers` that is not on this page, and about each operator with a kind that
+the settings do not check.
+
+An account is written as NAMESPACE:NAME, for the user `system:serviceaccount:NAMESPACE:NAME`, as the
+project's own manifests or chart name it; a chart can give it another name. Only the accounts of
+Kubernetes and Kueue were tried in a cluster. The others come from these files.
+"""
+_KINDS: Final = """\
+Whether a kind is checked depends on the settings. The last column is about settings that list all
+schedulers: without `volcano`, for example, Volcano's Job is not checked. For a kind that is not
+checked, add a [place](queue-checks.md#places) with the kind and one of its fields.
+"""
+
+
+def generate() -> str:
+    """Return the page."""
+    schedulers = {name: {} for name in (YUNIKORN, KUEUE, *FLAT)}
+    kinds = ListedKinds(build_places(QueueChecks.model_validate({"schedulers": schedulers})))
+    head = ("operator", "accounts", "creates objects from", "in `controllers`")
+    rows = [
+        (each.name, _accounts(each), _kinds(each.kinds), _verdict(each, kinds))
+        for each in OPERATORS
+    ]
+    return page("Operators and their accounts", _INTRODUCTION, table(head, rows), _KINDS)
+
+
+def _accounts(operator: Operator) -> str:
+    return ", ".join(code(each.removeprefix(SERVICE_ACCOUNT)) for each in operator.accounts)
+
+
+def _kinds(kinds: Sequence[Kind]) -> str:
+    """Return kinds as text, with each group once."""
+    return "; ".join(_of_groups(kinds)) or "what its users choose"
+
+
+def _of_groups(kinds: Sequence[Kind]) -> Iterator[str]:
+    for group, found in groupby(sorted(kinds), key=lambda kind: kind[0]):
+        names = ", ".join(kind for _, kind in found)
+        yield f"{names} ({code(group)})" if group else names
+
+
+def _verdict(operator: Operator, kinds: ListedKinds) -> str:
+    if operator.chooses:
+        return "no: in the ACLs of its queues"
+    missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
+    if not missing:
+        return "yes"
+    return f"only with places for {_kinds(missing)}"

@@ -1,0 +1,156 @@
+"""Reviews the patterns of users who are not checked: the settings `controllers` and `exempt`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from queuegate_server.admission.queues.listed_kinds import ListedKinds
+from queuegate_server.admission.queues.operators import (
+    OPERATORS,
+    SERVICE_ACCOUNT,
+    Operator,
+)
+from queuegate_server.admission.queues.places import Kind, build_places
+from queuegate_server.formats.diagnostics import Diagnostic, quoted
+from queuegate_server.formats.yunikorn import go_regexp
+from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.source_map import SourceMap
+
+_QUEUES: Final = ("admission", "queues")
+_UNLIKE_USERS: Final = ("q7x", "wyx@vz.test", f"{SERVICE_ACCOUNT}zy:vw")
+"""User names that share no letter. A pattern that matches all of them matches everyone."""
+_NO_ACCOUNT: Final = "q7x"
+"""The name of a service account that nobody has."""
+_NAMESPACE: Final = re.compile(rf"{SERVICE_ACCOUNT}([a-z0-9][-a-z0-9]*):")
+_PART: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_MAX_NAMED: Final = 5
+_UNKNOWN: Final = (
+    "is no account that queuegate knows: if it creates pods from a kind that is not checked,"
+    " everyone who may create one may use every queue"
+)
+_AS_IT_IS_CHECKED: Final = (
+    "list it in exempt if all of its kinds are checked, or else in the ACLs of its queues"
+)
+_IN_FULL: Final = "write each name in full, between ^ and $"
+
+
+def pattern_warnings(queues: QueueChecks, source_map: SourceMap) -> Iterator[Diagnostic]:
+    """Yield warnings about patterns that exempt somebody who should be checked.
+
+    Args:
+        queues: The settings.
+        source_map: Their origins.
+    """
+    kinds = ListedKinds(build_places(queues))
+    for key in ("controllers", "exempt"):
+        for position, pattern in enumerate(getattr(queues, key)):
+            location = (*_QUEUES, key, position)
+            compiled = go_regexp.compile_pattern(pattern)
+            if all(map(compiled.search, _UNLIKE_USERS)):
+                yield source_map.warning(
+                    location,
+                    f"the pattern {quoted(pattern)} matches every user, so nobody is checked",
+                    _IN_FULL,
+                )
+                continue
+            fault = _too_wide(pattern, compiled)
+            if fault:
+                yield source_map.warning(
+                    location, f"the pattern {quoted(pattern)} {fault}", _IN_FULL
+                )
+            if key == "controllers":
+                operators = _operators(pattern, compiled, is_wide=bool(fault))
+                if not operators and not fault:
+                    yield source_map.warning(
+                        location, f"{quoted(pattern)} {_UNKNOWN}", _AS_IT_IS_CHECKED
+                    )
+                for operator in operators:
+                    if trust := _misplaced_trust(operator, kinds):
+                        yield source_map.warning(
+                            location, f"{quoted(pattern)} {trust[0]}", trust[1]
+                        )
+
+
+def _too_wide(pattern: str, compiled: Any) -> str:
+    """Return why a pattern matches more names than its author may expect; empty if it does not."""
+    if not _is_anchored(pattern):
+        return "also matches longer names, which contain what it describes"
+    for namespace in _namespaces(pattern):
+        if compiled.search(f"{SERVICE_ACCOUNT}{namespace}:{_NO_ACCOUNT}"):
+            return f"matches every account of the namespace {namespace}"
+    return ""
+
+
+def _is_anchored(pattern: str) -> bool:
+    """Return whether each alternative of a pattern begins with ^ and ends with $.
+
+    Those in a group do not count, so `(^a$|^b$)` is reported, which is rare.
+    """
+    depth, starts, last = 0, True, ""
+    for part in _PART.findall(pattern):
+        if starts and part != "^":
+            return False
+        starts = False
+        if part == "|" and depth == 0:
+            if last != "$":
+                return False
+            starts = True
+        depth += {"(": 1, ")": -1}.get(part, 0)
+        last = part
+    return last == "$"
+
+
+def _misplaced_trust(operator: Operator, kinds: ListedKinds) -> tuple[str, str] | None:
+    """Return why the account of an operator may use queues that nobody was asked about, and the
+    remedy.
+    """
+    if operator.chooses:
+        reason = (
+            f"matches the account of {operator.name}, whose users choose queues where nobody checks"
+            " them, so each of them may use every queue"
+        )
+        return reason, "list the account in the ACLs of its queues instead"
+    missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
+    if not missing:
+        return None
+    reason = (
+        f"matches the account of {operator.name}, which creates objects from kinds that are not"
+        f" checked: {_listed(missing)}; everyone who may create one may use every queue"
+    )
+    place = f"{{kind: {'/'.join(missing[0])}, field: spec.queue}}"
+    remedy = (
+        f"add a place for each to admission.queues.schedulers.places, such as {place}, or list the"
+        " account in the ACLs of its queues instead"
+    )
+    return reason, remedy
+
+
+def _operators(pattern: str, compiled: Any, *, is_wide: bool) -> list[Operator]:
+    """Return the operators whose accounts a pattern matches, in their usual namespaces or, unless
+    it matches names that it does not contain, in those that it names.
+    """
+    found = [each for each in OPERATORS if any(map(compiled.search, each.accounts))]
+    if found or is_wide:
+        return found
+    return [
+        operator
+        for operator in OPERATORS
+        if any(
+            compiled.search(f"{SERVICE_ACCOUNT}{namespace}:{name}")
+            for namespace in _namespaces(pattern)
+            for name in (account.rpartition(":")[2] for account in operator.accounts)
+            if "-" in name  # others, such as `controller`, may be those of any program
+        )
+    ]
+
+
+def _namespaces(pattern: str) -> Sequence[str]:
+    """Return the namespaces that a pattern names."""
+    return list(dict.fromkeys(_NAMESPACE.findall(pattern)))
+
+
+def _listed(kinds: Sequence[Kind]) -> str:
+    """Return kinds as text, such as `ScaledJob (keda.sh)`."""
+    texts = [f"{kind} ({group})" if group else kind for group, kind in kinds[:_MAX_NAMED]]
+    more = len(kinds) - len(texts)
+    return ", ".join(texts) + (f" and {more} more" if more else "")

@@ -1,0 +1,147 @@
+"""Warnings about `controllers` and `exempt`: accounts with unchecked kinds, and wide patterns."""
+
+from typing import Any
+
+import pytest
+
+from queuegate_server.admission.queues.listed_kinds import ListedKinds
+from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
+from queuegate_server.admission.queues.places import build_places
+from queuegate_server.admission.queues.policy_review import review_settings
+from queuegate_server.formats.yunikorn import go_regexp
+from queuegate_server.settings.admission import KUBERNETES_CONTROLLERS, QueueChecks
+from queuegate_server.settings.model import Settings
+
+ALL: dict[str, Any] = {
+    name: {} for name in ("yunikorn", "kueue", "volcano", "kai", "koordinator", "slurm-bridge")
+}
+VOLCANO = "^system:serviceaccount:volcano-system:volcano-controllers$"
+
+
+def warnings(
+    *controllers: str, key: str = "controllers", schedulers: Any = ALL, **queues: Any
+) -> list[str]:
+    """Return the warnings about patterns, without the position of each."""
+    checks = {"schedulers": schedulers, key: controllers, **queues}
+    settings = {"policy": {"path": "/queues.yaml"}, "admission": {"queues": checks}}
+    found = [str(each) for each in review_settings(Settings.model_validate(settings))]
+    start = f"settings: warning: admission.queues.{key}["
+    return [each.removeprefix(start) for each in found if each.startswith(start)]
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda each: each.name)
+def test_an_operator_is_trusted_only_if_all_its_kinds_are_checked(operator: Operator) -> None:
+    """Whether they are is asked of the kinds that the webhook configurations list."""
+    kinds = ListedKinds(build_places(QueueChecks.model_validate({"schedulers": ALL})))
+    missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
+    for account in operator.accounts:
+        found = warnings(f"^{account}$")
+        assert bool(found) is (operator.chooses or bool(missing))
+        assert all(f"matches the account of {operator.name}, " in each for each in found)
+        for group, kind in missing[:5]:
+            assert f"{kind} ({group})" in found[0]
+    places = [{"kind": "/".join(kind), "field": "spec.queue"} for kind in missing]
+    with_places = {**ALL, "places": places}
+    if not operator.chooses:
+        assert not warnings(f"^{operator.accounts[0]}$", schedulers=with_places)
+
+
+def test_the_table() -> None:
+    accounts = [account for operator in OPERATORS for account in operator.accounts]
+    assert len(accounts) == len(set(accounts))
+    assert all(operator.chooses is not bool(operator.kinds) for operator in OPERATORS)
+
+
+def test_the_default_lists_only_controllers_of_kubernetes() -> None:
+    assert not warnings(*KUBERNETES_CONTROLLERS)
+    patterns = [go_regexp.compile_pattern(each) for each in KUBERNETES_CONTROLLERS]
+    trusted = {
+        operator.name
+        for operator in OPERATORS
+        for account in operator.accounts
+        if any(each.search(account) for each in patterns)
+    }
+    assert trusted == {"Kubernetes"}
+    for account in ("keda-operator", "job-controller2", "x-job-controller", "generic-worker"):
+        assert not any(each.search(f"{SERVICE_ACCOUNT}kube-system:{account}") for each in patterns)
+
+
+def test_whether_a_kind_is_checked_depends_on_the_settings() -> None:
+    kueue = {"kueue": {}}
+    [found] = warnings(VOLCANO, schedulers=kueue)
+    assert found == (
+        f'0]: "{VOLCANO}" matches the account of Volcano, which creates objects from kinds that are'
+        " not checked: CronJob (batch.volcano.sh), Job (batch.volcano.sh), JobFlow"
+        " (flow.volcano.sh), JobTemplate (flow.volcano.sh), HyperJob (training.volcano.sh);"
+        " everyone who may create one may use every queue (add a place for each to"
+        " admission.queues.schedulers.places, such as {kind: batch.volcano.sh/CronJob, field:"
+        " spec.queue}, or list the account in the ACLs of its queues instead)"
+    )
+    assert not warnings(VOLCANO, schedulers={**kueue, "volcano": {}})
+    assert warnings(VOLCANO, schedulers={**kueue, "volcano": {"mode": "off"}})
+    assert not warnings(VOLCANO, schedulers=kueue, mode="off")
+
+
+def test_an_operator_in_another_namespace_is_known_by_the_name_of_its_account() -> None:
+    [found] = warnings("^system:serviceaccount:tools:argo-rollouts$")
+    assert "matches the account of Argo Rollouts, which creates objects" in found
+    [found] = warnings("^system:serviceaccount:tools:controller$")
+    assert "is no account that queuegate knows" in found
+
+
+def test_an_unknown_account() -> None:
+    pattern = "^system:serviceaccount:team:operator$"
+    manager = "^system:serviceaccount:kueue-system:kueue-controller-manager$"
+    [found] = warnings(manager, pattern)
+    assert found == (
+        f'1]: "{pattern}" is no account that queuegate knows: if it creates pods from a kind that'
+        " is not checked, everyone who may create one may use every queue (list it in exempt if all"
+        " of its kinds are checked, or else in the ACLs of its queues)"
+    )
+    assert not warnings(pattern, key="exempt")
+
+
+def test_an_account_whose_users_choose_queues() -> None:
+    [found] = warnings("^system:serviceaccount:airflow:airflow-(scheduler|worker)$")
+    assert "Airflow, whose users choose queues where nobody checks them" in found
+    assert found.endswith("(list the account in the ACLs of its queues instead)")
+
+
+@pytest.mark.parametrize("key", ["controllers", "exempt"])
+@pytest.mark.parametrize(
+    ("pattern", "warning"),
+    [
+        ("^system:serviceaccount:kube-system:", "also matches longer names"),
+        ("argo", "also matches longer names"),
+        ("^argo", "also matches longer names"),
+        ("argo$", "also matches longer names"),
+        ("^argo|ann$", "also matches longer names"),
+        ("^ann$|argo", "also matches longer names"),
+        (r"^argo\$", "also matches longer names"),
+        ("^argo[$]", "also matches longer names"),
+        ("^system:serviceaccount:argo:.*$", "matches every account of the namespace argo"),
+        ("^system:serviceaccount:argo:[a-z0-9-]+$", "matches every account of the namespace argo"),
+        (".*", "matches every user, so nobody is checked"),
+        ("^argo$", ""),
+        ("^(argo|ann)$", ""),
+        ("^argo$|^ann$", ""),
+        (r"^a[|)]\|b$", ""),
+    ],
+)
+def test_patterns_that_match_more_than_names(key: str, pattern: str, warning: str) -> None:
+    found = [each for each in warnings(pattern, key=key) if ": the pattern " in each]
+    assert len(found) == bool(warning)
+    quoted = pattern.replace("\\", "\\\\")
+    for each in found:
+        assert each.startswith(
+            (f'0]: the pattern "{pattern}" {warning}', f'0]: the pattern "{quoted}" {warning}')
+        )
+        assert each.endswith("(write each name in full, between ^ and $)")
+
+
+def test_a_wide_pattern_and_the_operators_that_it_matches() -> None:
+    found = warnings("^system:serviceaccount:kube-system:")
+    assert "also matches longer names" in found[0]
+    keda = [each for each in found if "matches the account of KEDA" in each]
+    kinds = ListedKinds(build_places(QueueChecks.model_validate({"schedulers": ALL})))
+    assert bool(keda) is not kinds.includes(("keda.sh", "ScaledJob"))
