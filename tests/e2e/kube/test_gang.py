@@ -1,0 +1,151 @@
+"""Placeholders of YuniKorn's gang scheduling, as its shim creates them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.kube.cluster import YUNIKORN_SCHEDULER, ApiServer
+from tests.e2e.kube.queue_checks import KUEUE, enforced_by, serving, write_settings
+from tests.e2e.kube.reviews import PODS, SPEC, created, make_namespaces, refusal
+
+pytestmark = pytest.mark.timeout(600)
+QUEUE = "yunikorn.apache.org/queue"
+PLACEHOLDER = "internal.yunikorn.apache.org/placeholder"
+DRY = "?dryRun=All"
+QUEUES: dict[str, Any] = {
+    "mode": "deny",
+    "groups": "kubernetes",
+    "schedulers": {"yunikorn": {}, "kueue": {}},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def webhook(cluster: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    make_namespaces(cluster)
+    config, ca = write_settings(tmp_path_factory.mktemp("webhook") / "files", QUEUES)
+    with serving(config, ca) as running, enforced_by(cluster, config, ca, running.address):
+        yield
+
+
+def driver(queue: str) -> dict[str, Any]:
+    """Return the pod with which a user starts an application that has a task group."""
+    groups = '[{"name":"tg","minMember":2,"minResource":{"cpu":"1","memory":"1Gi"}}]'
+    return {
+        "metadata": {
+            "name": "driver",
+            "labels": {"yunikorn.apache.org/app-id": "app", QUEUE: queue},
+            "annotations": {
+                "yunikorn.apache.org/task-group-name": "tg",
+                "yunikorn.apache.org/task-groups": groups,
+            },
+        },
+        "spec": {**SPEC, "schedulerName": "yunikorn"},
+    }
+
+
+def placeholder(
+    queue: str, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return what `newPlaceholder` makes (k8shim 1.9.0, pkg/cache/placeholder.go).
+
+    Args:
+        queue: The queue of the application.
+        labels: Those that the user gave the task group.
+        annotations: Those that the user gave the task group.
+    """
+    resources = {"cpu": "1", "memory": "1Gi"}
+    security = {
+        "privileged": False,
+        "capabilities": {"drop": ["ALL"]},
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+    }
+    container = {
+        "name": "pause",
+        "image": "registry.k8s.io/pause:3.7",
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"requests": resources, "limits": resources},
+        "securityContext": security,
+    }
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "driver", "uid": "u-1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "tg-app-tg-1",
+            "labels": {**(labels or {}), "yunikorn.apache.org/app-id": "app", QUEUE: queue},
+            "annotations": {
+                **(annotations or {}),
+                PLACEHOLDER: "true",
+                "yunikorn.apache.org/task-group-name": "tg",
+                **{
+                    key: value
+                    for key, value in driver(queue)["metadata"]["annotations"].items()
+                    if key.endswith("task-groups")
+                },
+            },
+            "ownerReferences": [{**owner, "controller": False, "blockOwnerDeletion": True}],
+        },
+        "spec": {
+            "securityContext": {
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            "restartPolicy": "Never",
+            "schedulerName": "yunikorn",
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
+def test_a_gang(cluster: ApiServer) -> None:
+    """The user is checked for the application's first pod, and the scheduler fills the gang."""
+    refused = cluster.ask("bob", "POST", f"{PODS}{DRY}", driver("root.closed"))
+    assert "bob may not submit to root.closed" in refusal(refused)
+    created(cluster.ask("bob", "POST", PODS, driver("root.open")))
+    made = created(cluster.ask(YUNIKORN_SCHEDULER, "POST", PODS, placeholder("root.open")))
+    assert made["metadata"]["labels"][QUEUE] == "root.open"
+    # It replaces a placeholder with a pod of the user, and marks pods.
+    path = f"{PODS}/{made['metadata']['name']}"
+    marked = {"metadata": {"annotations": {"example.com/seen": "1"}}}
+    created(cluster.ask(YUNIKORN_SCHEDULER, "PATCH", path, marked, "merge-patch+json"))
+    created(cluster.ask(YUNIKORN_SCHEDULER, "DELETE", path))
+
+
+@pytest.mark.parametrize(
+    ("user", "labels", "annotations", "queue"),
+    [
+        ("bob", {}, {}, "root.closed"),
+        (YUNIKORN_SCHEDULER, {KUEUE: "team-closed"}, {}, "root.namespaces.dev.team-closed"),
+        (YUNIKORN_SCHEDULER, {}, {QUEUE: "root.closed"}, "root.closed"),
+    ],
+)
+def test_what_does_not_pass(
+    cluster: ApiServer,
+    user: str,
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    queue: str,
+) -> None:
+    """A user's own placeholder, and names that a task group adds to those of the scheduler."""
+    own = "root.closed" if user == "bob" else "root.open"
+    thing = placeholder(own, labels, annotations)
+    message = refusal(cluster.ask(user, "POST", f"{PODS}{DRY}", thing))
+    assert f"{user} may not submit to {queue}" in message
+
+
+def test_other_requests_of_the_scheduler(cluster: ApiServer) -> None:
+    plain = placeholder("root.open")
+    del plain["metadata"]["annotations"][PLACEHOLDER]
+    refusal(cluster.ask(YUNIKORN_SCHEDULER, "POST", f"{PODS}{DRY}", plain))
+    created(cluster.ask(YUNIKORN_SCHEDULER, "POST", PODS, placeholder("root.open")))
+    path = f"{PODS}/tg-app-tg-1"
+    moved = {"metadata": {"labels": {QUEUE: "root.closed"}}}
+    refusal(cluster.ask(YUNIKORN_SCHEDULER, "PATCH", path, moved, "merge-patch+json"))
+    impersonating = cluster.ask(
+        "bob", "POST", f"{PODS}{DRY}", placeholder("root.closed"), impersonated="alice2"
+    )
+    assert "alice2 may not submit to root.closed" in refusal(impersonating)
+    created(cluster.ask(YUNIKORN_SCHEDULER, "DELETE", path))
