@@ -31,7 +31,7 @@ checked, add a [place](queue-checks.md#places) with the kind and one of its fiel
 
 def generate() -> str:
     """Return the page."""
-    schedulers = {name: {} for name in (YUNIKORN, KUEUE, *FLAT)}
+    schedulers: dict[str, object] = {name: {} for name in (YUNIKORN, KUEUE, *FLAT)}
     kinds = ListedKinds(build_places(QueueChecks.model_validate({"schedulers": schedulers})))
     head = ("operator", "accounts", "creates objects from", "in `controllers`")
     rows = [

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -144,7 +145,7 @@ def wait_for_pods(cluster: ApiServer, names: list[str]) -> None:
     def without_pods() -> list[str]:
         return [name for name in names if not pods_of(cluster, name)]
 
-    eventually(without_pods, [], SECONDS)
+    eventually(without_pods, list[str](), SECONDS)
 
 
 def remove_all(cluster: ApiServer, prefix: str) -> None:
@@ -192,7 +193,7 @@ def test_the_default_lets_them_work(cluster: ApiServer, manager: str, tmp_path: 
         claims = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
         volumes = f"{CORE}/namespaces/{NAMESPACE}/persistentvolumeclaims"
         for path in (slices, claims, volumes):
-            eventually(lambda path=path: is_there(cluster, path, "denying"), True, SECONDS)
+            eventually(partial(is_there, cluster, path, "denying"), True, SECONDS)
         assert denials(audit) == set()
         remove_all(cluster, "denying")
 

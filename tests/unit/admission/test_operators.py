@@ -67,7 +67,7 @@ def test_the_default_lists_only_controllers_of_kubernetes() -> None:
 
 
 def test_whether_a_kind_is_checked_depends_on_the_settings() -> None:
-    kueue = {"kueue": {}}
+    kueue: dict[str, Any] = {"kueue": {}}
     [found] = warnings(VOLCANO, schedulers=kueue)
     assert found == (
         f'0]: "{VOLCANO}" matches the account of Volcano, which creates objects from kinds that are'
