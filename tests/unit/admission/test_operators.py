@@ -75,16 +75,18 @@ def test_whether_a_kind_is_checked_depends_on_the_settings() -> None:
         " (flow.volcano.sh), JobTemplate (flow.volcano.sh), HyperJob (training.volcano.sh);"
         " everyone who may create one may use every queue (add a place for each to"
         " admission.queues.schedulers.places, such as {kind: batch.volcano.sh/CronJob, field:"
-        " spec.queue}, or list the account in the ACLs of its queues instead)"
+        " spec.queue}, or list the account in the ACLs of its queues instead; see also"
+        " admission.queues.kinds)"
     )
     assert not warnings(VOLCANO, schedulers={**kueue, "volcano": {}})
     assert warnings(VOLCANO, schedulers={**kueue, "volcano": {"mode": "off"}})
     assert not warnings(VOLCANO, schedulers=kueue, mode="off")
+    assert not warnings(VOLCANO, schedulers=kueue, kinds="all")
 
 
 def test_an_operator_in_another_namespace_is_known_by_the_name_of_its_account() -> None:
-    [found] = warnings("^system:serviceaccount:tools:argo-rollouts$")
-    assert "matches the account of Argo Rollouts, which creates objects" in found
+    [found] = warnings("^system:serviceaccount:tools:koord-descheduler$")
+    assert "matches the account of Koordinator's descheduler, which creates objects" in found
     [found] = warnings("^system:serviceaccount:tools:controller$")
     assert "is no account that queuegate knows" in found
 

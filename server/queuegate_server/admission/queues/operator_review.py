@@ -41,7 +41,7 @@ def pattern_warnings(queues: QueueChecks, source_map: SourceMap) -> Iterator[Dia
         queues: The settings.
         source_map: Their origins.
     """
-    kinds = ListedKinds(build_places(queues))
+    kinds = None if queues.kinds == "all" else ListedKinds(build_places(queues))
     for key in ("controllers", "exempt"):
         for position, pattern in enumerate(getattr(queues, key)):
             location = (*_QUEUES, key, position)
@@ -100,9 +100,9 @@ def _is_anchored(pattern: str) -> bool:
     return last == "$"
 
 
-def _misplaced_trust(operator: Operator, kinds: ListedKinds) -> tuple[str, str] | None:
+def _misplaced_trust(operator: Operator, kinds: ListedKinds | None) -> tuple[str, str] | None:
     """Return why the account of an operator may use queues that nobody was asked about, and the
-    remedy.
+    remedy. With `kinds: all`, where `kinds` is None, the webhook is asked about all kinds.
     """
     if operator.chooses:
         reason = (
@@ -110,6 +110,8 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds) -> tuple[str, str] 
             " them, so each of them may use every queue"
         )
         return reason, "list the account in the ACLs of its queues instead"
+    if kinds is None:
+        return None
     missing = [kind for kind in operator.kinds if not kinds.includes(kind)]
     if not missing:
         return None
@@ -120,7 +122,7 @@ def _misplaced_trust(operator: Operator, kinds: ListedKinds) -> tuple[str, str] 
     place = f"{{kind: {'/'.join(missing[0])}, field: spec.queue}}"
     remedy = (
         f"add a place for each to admission.queues.schedulers.places, such as {place}, or list the"
-        " account in the ACLs of its queues instead"
+        " account in the ACLs of its queues instead; see also admission.queues.kinds"
     )
     return reason, remedy
 

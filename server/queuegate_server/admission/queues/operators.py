@@ -46,7 +46,7 @@ _JOB_SET: Final = _kinds("jobset.x-k8s.io", "JobSet")
 _MPI_JOB: Final = _kinds("kubeflow.org", "MPIJob")
 _LEADER_WORKER_SET: Final = _kinds("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 _APP_WRAPPER: Final = _kinds("workload.codeflare.dev", "AppWrapper")
-_GROVE: Final = _kinds("grove.io", "PodClique PodCliqueScalingGroup PodCliqueSet")
+_GROVE: Final = _kinds("grove.io", "PodClique PodCliqueSet")
 _KUBERNETES: Final = (
     "cronjob daemon-set deployment endpoint endpointslice endpointslicemirroring ephemeral-volume"
     " job replicaset replication resource-claim statefulset"
@@ -113,7 +113,7 @@ OPERATORS: Final[tuple[Operator, ...]] = (
             ),
             *(f"kai-scheduler:{name}" for name in ("queue-controller", "scheduler")),
         ),
-        POD_KINDS,
+        (*POD_KINDS, *_GROVE),
     ),
     Operator(
         "Koordinator",
@@ -215,13 +215,13 @@ OPERATORS: Final[tuple[Operator, ...]] = (
         _accounts("agent-sandbox-system:agent-sandbox-controller"),
         (
             *_kinds("agents.x-k8s.io", "Sandbox"),
-            *_kinds("extensions.agents.x-k8s.io", "SandboxClaim SandboxTemplate SandboxWarmPool"),
+            *_kinds("extensions.agents.x-k8s.io", "SandboxClaim SandboxTemplate"),
         ),
     ),
     Operator(
         "Katib",
         _accounts("kubeflow:katib-controller"),
-        _kinds("kubeflow.org", "Experiment Suggestion Trial"),
+        _kinds("kubeflow.org", "Experiment Trial"),
     ),
     Operator(
         "Kubeflow Notebooks",
