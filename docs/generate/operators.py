@@ -6,10 +6,9 @@ from typing import Final
 
 from docs.generate.markdown import code, page, table
 from queuegate_server.admission.queues.listed_kinds import ListedKinds
-from queuegate_server.admission.queues.names import FLAT, KUEUE, YUNIKORN
 from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOUNT, Operator
 from queuegate_server.admission.queues.places import Kind, build_places
-from queuegate_server.settings.admission import QueueChecks
+from queuegate_server.settings.admission import FLAT, KUEUE, YUNIKORN, QueueChecks
 
 _INTRODUCTION: Final = """\
 An operator creates pods, or other objects that name queues, with its own account. [Workloads whose
@@ -31,7 +30,10 @@ checked, add a [place](queue-checks.md#places) with the kind and one of its fiel
 
 def generate() -> str:
     """Return the page."""
-    schedulers: dict[str, object] = {name: {} for name in (YUNIKORN, KUEUE, *FLAT)}
+    schedulers = {
+        **{name: dict[str, str]() for name in (YUNIKORN, KUEUE)},
+        **{name: {"below": f"root.{name}"} for name in FLAT},
+    }
     kinds = ListedKinds(build_places(QueueChecks.model_validate({"schedulers": schedulers})))
     head = ("operator", "accounts", "creates objects from", "in `controllers`")
     rows = [

@@ -9,11 +9,13 @@ from queuegate_server.admission.queues.operators import OPERATORS, SERVICE_ACCOU
 from queuegate_server.admission.queues.places import build_places
 from queuegate_server.admission.queues.policy_review import review_settings
 from queuegate_server.formats.yunikorn import go_regexp
-from queuegate_server.settings.admission import KUBERNETES_CONTROLLERS, QueueChecks
+from queuegate_server.settings.admission import FLAT, KUBERNETES_CONTROLLERS, QueueChecks
 from queuegate_server.settings.model import Settings
 
 ALL: dict[str, Any] = {
-    name: {} for name in ("yunikorn", "kueue", "volcano", "kai", "koordinator", "slurm-bridge")
+    "yunikorn": {},
+    "kueue": {},
+    **{name: {"below": f"root.{name}"} for name in FLAT},
 }
 VOLCANO = "^system:serviceaccount:volcano-system:volcano-controllers$"
 
@@ -78,8 +80,9 @@ def test_whether_a_kind_is_checked_depends_on_the_settings() -> None:
         " spec.queue}, or list the account in the ACLs of its queues instead; see also"
         " admission.queues.kinds)"
     )
-    assert not warnings(VOLCANO, schedulers={**kueue, "volcano": {}})
-    assert warnings(VOLCANO, schedulers={**kueue, "volcano": {"mode": "off"}})
+    below = {"below": "root.volcano"}
+    assert not warnings(VOLCANO, schedulers={**kueue, "volcano": below})
+    assert warnings(VOLCANO, schedulers={**kueue, "volcano": {**below, "mode": "off"}})
     assert not warnings(VOLCANO, schedulers=kueue, mode="off")
     assert not warnings(VOLCANO, schedulers=kueue, kinds="all")
 
