@@ -51,8 +51,9 @@ class Client(ClientMethods):
         """Create a client. It connects on the first call.
 
         Args:
-            address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`. Defaults to the environment
-                variable `QUEUEGATE_ADDRESS`, or else to `127.0.0.1:50051`.
+            address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`; `dns:///` may precede a host.
+                Defaults to the environment variable `QUEUEGATE_ADDRESS`, or else to
+                `127.0.0.1:50051`.
             timeout: The default time limit for calls, in seconds.
             tls: The TLS settings. Defaults to the environment variables `QUEUEGATE_CA_FILE`,
                 `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`; if
