@@ -16,7 +16,7 @@ from typing import Final
 
 from queuegate import user_info
 from queuegate.user_info import ANNOTATION
-from queuegate_server.admission.settings import AdmissionSettings, Patterns
+from queuegate_server.admission.settings import AdmissionSettings, Patterns, is_selected
 from queuegate_server.admission.workloads import (
     METADATA,
     POD,
@@ -234,8 +234,7 @@ class Scope:
         stated = self.namespace_annotations.get(annotation)
         if stated is not None:
             return stated == "true"
-        namespace = self.request.namespace or DEFAULT_NAMESPACE
-        return (not wanted or wanted.match(namespace)) and not unwanted.match(namespace)
+        return is_selected(self.request.namespace or DEFAULT_NAMESPACE, wanted, unwanted)
 
     def covers(self, pod: PodMetadata) -> bool:
         """Return whether a pod belongs, or will belong, to a YuniKorn application."""

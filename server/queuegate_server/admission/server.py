@@ -78,8 +78,13 @@ class AdmissionOptions:
 class Backend(Protocol):
     """What makes decisions with the policy. `serve_admission` calls its methods in this order."""
 
-    def register(self, registry: CollectorRegistry) -> Sequence[Endpoint]:
-        """Register metrics, and return the endpoints that depend on the policy."""
+    def register(
+        self, registry: CollectorRegistry, is_processed: Callable[[str], bool]
+    ) -> Sequence[Endpoint]:
+        """Register metrics, and return the endpoints that depend on the policy.
+
+        `is_processed` returns whether YuniKorn's settings select a namespace.
+        """
 
     def requester_groups(self, registry: CollectorRegistry) -> RequesterGroups | None:
         """Return the requesters' groups for the annotation; None for those in the requests."""
@@ -136,6 +141,10 @@ async def serve_admission(
     )
     certificate = CertificateReloader(options.tls_cert, options.tls_key, options.client_ca_file)
     metrics = AdmissionMetrics(settings, certificate)
+
+    def is_processed(namespace: str) -> bool:
+        return settings.value.processes(namespace)
+
     namespaces = None
     if options.namespace_annotations:
         fetch = partial(fetch_annotations, options.api_server, options.service_account)
@@ -145,7 +154,7 @@ async def serve_admission(
         namespaces=namespaces,
         metrics=metrics,
         policy_options=options.policy_options,
-        endpoints=() if backend is None else backend.register(metrics.registry),
+        endpoints=() if backend is None else backend.register(metrics.registry, is_processed),
         verifies_clients=options.client_ca_file is not None,
         has_yunikorn_duties=options.yunikorn_duties,
         groups=None if backend is None else backend.requester_groups(metrics.registry),

@@ -128,6 +128,15 @@ class AdmissionSettings:
     user_labels: tuple[str, ...] = (LEGACY_LABEL,)
     """The labels from which a scheduler may take the user."""
 
+    def processes(self, namespace: str) -> bool:
+        """Return whether the patterns select a namespace. Its annotations may say otherwise."""
+        return is_selected(namespace, self.process_namespaces, self.bypass_namespaces)
+
+
+def is_selected(namespace: str, wanted: Patterns, unwanted: Patterns) -> bool:
+    """Return whether patterns select a namespace; if there are no wanted ones, all are wanted."""
+    return (not wanted or wanted.match(namespace)) and not unwanted.match(namespace)
+
 
 def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
     """Decode the values in the ConfigMaps. Raises AdmissionSettingsError."""

@@ -175,7 +175,9 @@ class PolicyBackend:
         self._verifies_clients = verifies_clients
         self._strangers = StrangerLookups()
 
-    def register(self, registry: CollectorRegistry) -> Sequence[Endpoint]:
+    def register(
+        self, registry: CollectorRegistry, is_processed: Callable[[str], bool]
+    ) -> Sequence[Endpoint]:
         """Register metrics, and return the endpoints; see `Backend`."""
         core = self._core
         registry.register(CoreCollector(core, self._readiness))
@@ -188,7 +190,9 @@ class PolicyBackend:
         authorizer = QueueAuthorizer(core.engine, records, settings.authorization)
         endpoints = [Endpoint(authorize.PATH, authorizer)]
         if settings.queues is not None:
-            reviewer = QueueReviewer(core.engine, settings.queues, records, self._strangers)
+            reviewer = QueueReviewer(
+                core.engine, settings.queues, records, self._strangers, is_processed
+            )
             self._appliers.insert(0, partial(_reconfigure, reviewer))
             self._appliers.append(self._warn_of_registration)
             endpoints.append(Endpoint(QUEUES_PATH, QueueEndpoint(reviewer)))

@@ -24,7 +24,7 @@ from queuegate_server.admission.queues.placeholders import (
 )
 from queuegate_server.admission.queues.places import SUBMIT, Kind, Places, enforced_mode
 from queuegate_server.admission.queues.walk import TooComplex, find_names
-from queuegate_server.settings.admission import Mode, QueueChecks
+from queuegate_server.settings.admission import YUNIKORN, Mode, QueueChecks
 
 MAX_QUEUES: Final = 64
 """The maximum number of different queues in an object."""
@@ -32,6 +32,7 @@ UNQUEUED: Final = "unqueued"
 """Stands for a scheduler in checks of objects that name no queue."""
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
+_POD: Final = ("", "Pod")
 _UNCHECKED: Final = frozenset({"scale", "eviction", "ephemeralcontainers"})
 """Subresources that cannot name a queue."""
 _METADATA: Final = "metadata"
@@ -52,7 +53,11 @@ _OBJECT: Final = "the object"
 
 
 def requirements(
-    review: QueueReview, settings: QueueChecks, places: Places, names: Callable[[], QueueNames]
+    review: QueueReview,
+    settings: QueueChecks,
+    places: Places,
+    names: Callable[[], QueueNames],
+    is_processed: Callable[[str], bool] = lambda _: True,
 ) -> Generator[None, None, Requirements]:
     """Determine in short steps what must hold before a request is accepted.
 
@@ -62,10 +67,15 @@ def requirements(
         places: Where the schedulers read names.
         names: Returns the names of the policy's queues. Called only after the search, because the
             policy may be replaced during a pause.
+        is_processed: Returns whether YuniKorn's admission controller makes YuniKorn the scheduler
+            of the pods in a namespace.
     """
     if review.operation not in (_CREATE, _UPDATE) or review.subresource in _UNCHECKED:
         return Requirements()
     kind = (review.group, review.kind)
+    if kind == _POD and not is_processed(review.namespace) and not _is_for_yunikorn(review.new):
+        # Mutating webhooks have run, and the scheduler of a pod cannot change.
+        places = places.without_bare_keys(YUNIKORN)
     try:
         found = yield from _new_names(kind, review, settings, places)
         before: list[QueueName] = []
@@ -92,6 +102,12 @@ def requirements(
     return Requirements(
         (*checks.checks, *unqueued.checks), (*checks.obstacles, *unqueued.obstacles)
     )
+
+
+def _is_for_yunikorn(pod: Mapping[str, Any] | None) -> bool:
+    """Return whether YuniKorn schedules a pod (`GeneralPodFilter` of its k8shim)."""
+    specification = (pod or {}).get("spec")
+    return not isinstance(specification, dict) or specification.get("schedulerName") == YUNIKORN
 
 
 def _new_names(

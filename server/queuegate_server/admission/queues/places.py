@@ -8,7 +8,7 @@ and the `SchedulingPolicy` of Kubeflow's training operator and MPI operator.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
@@ -300,6 +300,21 @@ class Places:
                 if any(each.access is SUBMIT and not each.is_override for each in fields)
             ),
         )
+
+    def without_bare_keys(self, scheduler: str) -> "Places":
+        """Return the places but a scheduler's keys that count only in certain metadata, such as
+        `queue` of pods.
+        """
+        keys = {
+            map_name: {
+                key: tuple(
+                    each for each in found if not (each.scheduler == scheduler and each.in_pods)
+                )
+                for key, found in by_key.items()
+            }
+            for map_name, by_key in self.keys.items()
+        }
+        return replace(self, keys=keys)
 
 
 def build_places(settings: QueueChecks) -> Places:

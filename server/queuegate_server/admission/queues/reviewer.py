@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from queuegate.policy.decision import Decision
 from queuegate_server.admission.bodies import is_small
@@ -39,6 +39,7 @@ class QueueReviewer:
         settings: The checks.
         records: Counts and records decisions.
         strangers: The budget for lookups that unverified callers cause.
+        is_processed: Returns whether YuniKorn's admission controller processes a namespace.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class QueueReviewer:
         settings: QueueChecks,
         records: QueueRecords,
         strangers: StrangerLookups | None = None,
+        is_processed: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._engine = engine
         self._records = records
         self._strangers = strangers or StrangerLookups()
+        self._is_processed = is_processed
         self._usable = UsableQueues()
         self._turn = asyncio.Lock()
         self.reconfigure(settings)
@@ -104,7 +107,9 @@ class QueueReviewer:
         required = Requirements()
         settings, places = self._settings, self._places
         if settings.mode is not Mode.OFF and not self._is_exempt(review.user):
-            required = yield from requirements(review, settings, places, self._current_names)
+            required = yield from requirements(
+                *(review, settings, places, self._current_names, self._is_processed)
+            )
         # Release the objects, which may be large, before waiting for lookups.
         return dataclasses.replace(review, new=None, old=None), required
 

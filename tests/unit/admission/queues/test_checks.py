@@ -42,6 +42,7 @@ def required(
     *,
     operation: str = "",
     subresource: str = "",
+    is_processed: bool = True,
     **settings: Any,
 ) -> Requirements:
     """Return what must hold before a request about an object in the namespace `ml`."""
@@ -61,7 +62,8 @@ def required(
         old=old,
     )
     names = QueueNames(PARTITION, checks.schedulers)
-    return run_at_once(requirements(review, checks, build_places(checks), lambda: names))
+    places = build_places(checks)
+    return run_at_once(requirements(review, checks, places, lambda: names, lambda _: is_processed))
 
 
 def paths(requirements: Requirements) -> list[str]:
@@ -598,3 +600,18 @@ def test_node_pools_in_the_templates_of_an_owned_object() -> None:
     for kind in ("apps/Deployment", "ray.io/RayCluster"):
         assert [each.where for each in required(kind, owned).obstacles] == [where]
         assert required(kind, {"metadata": {}, **pool}).obstacles == ()
+
+
+@pytest.mark.parametrize("scheduler", ["yunikorn", "default-scheduler", None])
+@pytest.mark.parametrize("is_processed", [True, False])
+@pytest.mark.parametrize("key", ["queue", YUNIKORN])
+def test_pods_that_yunikorn_does_not_schedule(
+    scheduler: str | None, is_processed: bool, key: str
+) -> None:
+    """Its label without a prefix means something else there."""
+    pod = {"metadata": {"labels": {key: "root.dev"}}, "spec": {"schedulerName": scheduler}}
+    found = required("Pod", pod, is_processed=is_processed)
+    is_checked = key == YUNIKORN or is_processed or scheduler == "yunikorn"
+    assert paths(found) == ["root.dev"] * is_checked
+    job = {"spec": {"template": pod}}  # its pods may get another scheduler
+    assert paths(required("batch/Job", job, is_processed=is_processed)) == ["root.dev"]
