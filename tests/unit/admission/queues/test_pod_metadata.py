@@ -119,7 +119,7 @@ def pod_template(**labels: str) -> dict[str, Any]:
         (
             ("", "Pod"),
             {"metadata": {"labels": {"project": "a"}, "annotations": {"kai.scheduler/queue": "b"}}},
-            ["a"],
+            ["a", "b"],
         ),
     ],
 )
