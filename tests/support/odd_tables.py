@@ -122,7 +122,7 @@ REFUSED: Final[Mapping[str, Callable[[], sync_pb2.PolicyPart]]] = {
         for reason, depth in GRANTING
     },
     "groups far from an end that grants": lambda: tables(
-        [Level(0, 0), Level(1, 1, *DEV), Level(1, 2, *ALICE)],
+        [Level(0, 0), Level(1, 1, *ALICE), Level(1, 2, *DEV)],
         [(0, "root", 0), (1, "a", 2)],
         reasons=(CLUSTER_ADMIN,),
     ),

@@ -23,7 +23,7 @@ NEEDED = {
     "GateVectorsTest.oddTables",
     "GateVectorsTest.vectors",
     "OutboxTest.aFolderHasOneUser",
-    "PlantedFaultsTest.aTestFinds(Planted)[67]",
+    "PlantedFaultsTest.aTestFinds(Planted)[80]",
     "PlantedFaultsTest.withoutAFaultTheTestsPass",
     "SessionTest.aLeaseStartsWhenThePingIsSent",
     "TlsServerTest.callers",

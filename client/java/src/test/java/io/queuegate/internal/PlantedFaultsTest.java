@@ -20,7 +20,8 @@ class PlantedFaultsTest {
   }
 
   static Stream<Planted> faults() {
-    return Stream.of(protocol(), decisions(), policies(), clocks(), outboxes(), settings()).flatMap(each -> each);
+    return Stream.of(protocol(), decisions(), policies(), chains(), clocks(), outboxes(), settings())
+        .flatMap(each -> each);
   }
 
   private static Stream<Planted> protocol() {
@@ -145,6 +146,40 @@ class PlantedFaultsTest {
             "!isUnknown && !isBelow(start, partition.above.length)", "false", BoundsTest.class),
         in("Tables", "searches lists that it has not sorted",
             "Arrays.sort(partition.listed, start, start + length);", "", DecideTest.class, BoundsTest.class));
+  }
+
+  /** Faults in what makes the gates of all languages refuse the same policies. */
+  private static Stream<Planted> chains() {
+    return Stream.of(
+        in("Tables", "accepts created queues at any depth", "below[number] > Bounds.MAX_CREATED_LEVELS", "false",
+            GateVectorsTest.class),
+        in("Tables", "counts the levels of a created queue from its parent",
+            "below[number] = below[parent] + 1;", "below[number] = 1;", GateVectorsTest.class),
+        in("Tables", "accepts a wildcard of the cluster", "p.ends[i] == Reason.WILDCARD", "false",
+            GateVectorsTest.class),
+        in("Tables", "accepts a queue's administrators as the cluster's",
+            "p.ends[i] == Reason.CLUSTER_ADMIN", "false", GateVectorsTest.class),
+        in("Tables", "accepts a level above that is deeper", "p.depth[i] < p.depth[above]", "false",
+            GateVectorsTest.class),
+        in("Tables", "accepts groups in a chain that grants access to everybody",
+            "grants[above] && p.starts[3 * i + 1] < p.starts[3 * i + 3]", "false", GateVectorsTest.class),
+        in("Tables", "accepts services in a chain that grants access to everybody",
+            "p.starts[3 * i + 1] < p.starts[3 * i + 3]", "p.starts[3 * i + 1] < p.starts[3 * i + 2]",
+            GateVectorsTest.class),
+        in("Tables", "looks for groups only at the level below the end of a chain", "grants[i] = grants[above];", "",
+            GateVectorsTest.class),
+        in("Tables", "accepts more levels than the path has", "lengths[i] > 2 * p.depth[i] + 1", "false",
+            GateVectorsTest.class),
+        in("Tables", "accepts an ACL of one queue for the names of several", "p.depth[p.ambiguous] > 0", "false",
+            GateVectorsTest.class),
+        in("Tables", "accepts chains that start deeper than their queues",
+            "start != Partition.UNKNOWN_LEVEL && p.depth[start] > depths[i]", "false", GateVectorsTest.class),
+        in("Tables", "ignores where the chains of created queues start",
+            "start != Partition.UNKNOWN_LEVEL && p.depth[start] > depths[i]",
+            "i < p.paths.length && p.depth[start] > depths[i]", GateVectorsTest.class),
+        in("Partition", "leaves YuniKorn's recovery queue to the server",
+            "return new Target(path, \"\", RECOVERY_LEVEL);",
+            "return number == null ? null : new Target(path, \"\", RECOVERY_LEVEL);", GateVectorsTest.class));
   }
 
   private static Stream<Planted> clocks() {
