@@ -1,6 +1,7 @@
 """The Valkey of the manifests and of the chart: started as it is, with servers that use it."""
 
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -94,6 +95,19 @@ def test_only_the_account_may_ask(manifests: list[Manifest], tmp_path: Path) -> 
         assert told(address, account, "SET a b").endswith("+OK\r\n")
         for command in ("FLUSHALL", "CONFIG GET *", "KEYS *", "SHUTDOWN", "ACL LIST"):
             assert "-NOPERM" in told(address, account, command)
+
+
+def test_one_image_is_pinned_by_its_digest() -> None:
+    compose = yaml.safe_load(Path("deploy/compose/compose.yaml").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    (stateful,) = of_kind(loaded(Path("deploy/valkey/valkey.yaml").read_text()), "StatefulSet")
+    images = {
+        compose["services"]["valkey"]["image"],
+        values["valkey"]["image"],
+        stateful["spec"]["template"]["spec"]["containers"][0]["image"],
+    }
+    (image,) = images
+    assert re.fullmatch(r"valkey/valkey:[0-9]+\.[0-9]+\.[0-9]+-alpine@sha256:[0-9a-f]{64}", image)
 
 
 def test_its_pod_is_hardened(manifests: list[Manifest]) -> None:
