@@ -4,9 +4,11 @@ Every group is kept with its members, because the directory sends a changed entr
 those who are no longer members are known only from before.
 """
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 import ldap
@@ -21,15 +23,16 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 MAX_CONTENT_BYTES: Final = 256 * 2**20
-"""The maximum size of what is kept of the directory, in bytes."""
+"""The maximum memory for what all followers of the process keep of their directories, in bytes."""
 MAX_AFFECTED: Final = 1_000
 """The maximum number of affected users. If there are more, all users are."""
 MAX_VISITED: Final = 5_000
 """The maximum number of members of nested groups that are looked at, each of which takes the event
 loop about 10 µs. If there are more, all users are affected."""
 _ENTRY_BYTES: Final = 512
-_VALUE_BYTES: Final = 64
-"""The memory overhead of an entry and of a value, in bytes."""
+_ALLOCATION_BYTES: Final = 16
+"""The memory overhead of an entry, with its places in dictionaries that have just grown, and of an
+allocation, in bytes."""
 _MAX_REMOVED: Final = 10_000
 """The maximum number of removed users whose names are kept for the groups that still list them."""
 _GID: Final = "gidNumber"
@@ -59,15 +62,22 @@ class AffectedUsers:
         self.names |= other.names
         count = len(self.dns) + len(self.listed) + len(self.names)
         self.is_all |= other.is_all or count > MAX_AFFECTED
+        if self.is_all:
+            self.dns, self.listed, self.names = {}, set(), set()
 
 
 class _Group(NamedTuple):
     key: str
     """The normalized form of the DN."""
-    facts: tuple[object, ...]
-    """The DN, the names and the number, whose change affects all members."""
+    facts: int
+    """A hash of the DN, the names and the number, whose change affects all members."""
     members: frozenset[bytes]
     """The values that list members."""
+
+    @property
+    def size(self) -> int:
+        """The memory that the group takes, in bytes."""
+        return _ENTRY_BYTES + _size([self.key, {None: None}, self.members, *self.members])
 
 
 class _User(NamedTuple):
@@ -75,6 +85,22 @@ class _User(NamedTuple):
     names: tuple[str, ...]
     facts: int
     """A hash of the attributes from which names and groups are derived."""
+
+    @property
+    def size(self) -> int:
+        """The memory that the user takes, in bytes."""
+        return _ENTRY_BYTES + _size([self.key, self.names, *self.names])
+
+
+def _size(objects: Sequence[object]) -> int:
+    return sum(map(sys.getsizeof, objects)) + _ALLOCATION_BYTES * len(objects)
+
+
+class _Kept:
+    """The memory that all followers of the process take together, because they share its limit."""
+
+    size = 0
+    """In bytes."""
 
 
 class Content:
@@ -91,7 +117,7 @@ class Content:
         self.is_loading = True
         """Whether the entries are being read, so that nobody is affected yet."""
         self.size = 0
-        """The approximate memory used by the entries, in bytes."""
+        """The memory that the entries take, in bytes."""
 
     @property
     def watched(self) -> "Sequence[GroupEntries | UserEntries]":
@@ -101,11 +127,20 @@ class Content:
     def resize(self, change: int) -> None:
         """Note that the entries take more memory. Raises SetupFault if they take too much."""
         self.size += change
-        if self.size > MAX_CONTENT_BYTES:
+        _Kept.size += change
+        if _Kept.size > MAX_CONTENT_BYTES:
             raise SetupFault(
-                f"the groups and users to follow take more than {MAX_CONTENT_BYTES >> 20} MiB",
+                f"the groups and users to follow take more than {MAX_CONTENT_BYTES >> 20} MiB of "
+                "memory",
                 "narrow group_base and group_filter, or set changes_of_users: false",
             )
+
+    def clear(self) -> None:
+        """Forget all entries, so that the next follower may keep as much."""
+        _Kept.size -= self.size
+        self.size = 0
+        for part in self.watched:
+            part.clear()
 
     def affected(self, members: Iterable[bytes], *, is_complete: bool) -> AffectedUsers:
         """Return the users among the given members, and the members of groups among them.
@@ -114,13 +149,16 @@ class Content:
         """
         affected = AffectedUsers()
         seen: set[str] = set()
-        pending = [*members]
+        pending = [*islice(members, MAX_VISITED + 1)]
         visited = 0
         while pending and not affected.is_all:
+            if visited + len(pending) > MAX_VISITED:
+                affected.is_all = True
+                break
             visited += 1
             value = decode_value(pending.pop())
             parsed = None if value is None else parse_dn(value)
-            if value is None or not parsed or visited > MAX_VISITED:
+            if value is None or not parsed:
                 affected.is_all = True
                 continue
             normalized = normalize(parsed)
@@ -130,7 +168,7 @@ class Content:
             seen.add(key)
             nested = [group for part in self.groups for group in part.at(key)]
             for group in nested:
-                pending += group.members
+                pending += islice(group.members, MAX_VISITED + 1)
             if nested:
                 continue
             if self.users.base.contains(normalized):
@@ -170,6 +208,11 @@ class GroupEntries:
         """Return the groups with a normalized DN."""
         return () if self._has_names else self._by_key.get(key, {}).values()
 
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._by_uuid.clear()
+        self._by_key.clear()
+
     def put(self, uuid: bytes, entry: LdapEntry) -> AffectedUsers:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
         members: set[bytes] = set()
@@ -177,9 +220,9 @@ class GroupEntries:
             entry.check_options(attribute)
             members.update(entry.values(attribute))
         parsed = parse_dn(entry.dn) or []
-        facts = (entry.dn, *(tuple(sorted(entry.values(each))) for each in self._facts))
-        new = _Group(repr(normalize(parsed)), facts, frozenset(members))
-        self._content.resize(_size(new))
+        facts = (entry.dn, *(frozenset(entry.values(each)) for each in self._facts))
+        new = _Group(repr(normalize(parsed)), hash(facts), frozenset(members))
+        self._content.resize(new.size)
         old = self._pop(uuid)
         self._by_uuid[uuid] = new
         self._by_key.setdefault(new.key, {})[uuid] = new
@@ -202,13 +245,15 @@ class GroupEntries:
 
     def _affected(self, members: frozenset[bytes]) -> AffectedUsers:
         if self._has_names:
+            if len(members) > MAX_AFFECTED:
+                return AffectedUsers(is_all=True)
             return AffectedUsers(listed=set(filter(None, map(decode_value, members))))
         return self._content.affected(members, is_complete=self._is_complete)
 
     def _pop(self, uuid: bytes) -> _Group | None:
         old = self._by_uuid.pop(uuid, None)
         if old is not None:
-            self._content.resize(-_size(old))
+            self._content.resize(-old.size)
             same = self._by_key[old.key]
             del same[uuid]
             if not same:
@@ -226,22 +271,27 @@ class UserEntries:
         self._base = SearchBase(base, options.user_scope)
         self._by_uuid: dict[bytes, _User] = {}
         self._by_key: dict[str, _User] = {}
-        self._removed: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._removed: OrderedDict[str, _User] = OrderedDict()
         attributes = (*content.users.filter.attributes, *user_attributes(options))
         scope = ldap.SCOPE_SUBTREE if options.user_scope == "sub" else ldap.SCOPE_ONELEVEL
         self.query = Query(base, content.users.filter.for_anyone(), attributes, scope)
 
     def names_at(self, key: str) -> tuple[str, ...]:
         """Return a user's present or last names by the normalized DN; empty if unknown."""
-        user = self._by_key.get(key)
-        return (user.names if user else ()) + self._removed.get(key, ())
+        found = (self._by_key.get(key), self._removed.get(key))
+        return tuple(name for user in found if user for name in user.names)
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        for each in (self._by_uuid, self._by_key, self._removed):
+            each.clear()
 
     def put(self, uuid: bytes, entry: LdapEntry) -> AffectedUsers:
         """Add or replace an entry; return who is affected. Raises SetupFault."""
-        facts = (entry.dn, *(tuple(sorted(entry.values(each))) for each in self.query.attributes))
+        facts = (entry.dn, *(frozenset(entry.values(each)) for each in self.query.attributes))
         key = repr(normalize(parse_dn(entry.dn) or []))
         new = _User(key, self._content.users.names(entry), hash(facts))
-        self._content.resize(_ENTRY_BYTES)
+        self._content.resize(new.size)
         old = self._pop(uuid)
         self._by_uuid[uuid] = self._by_key[key] = new
         if self._content.is_loading or (old is not None and old.facts == new.facts):
@@ -256,14 +306,14 @@ class UserEntries:
     def _pop(self, uuid: bytes) -> _User | None:
         old = self._by_uuid.pop(uuid, None)
         if old is not None:
-            self._content.resize(-_ENTRY_BYTES)
             if self._by_key.get(old.key) is old:
                 del self._by_key[old.key]
-            self._removed[old.key] = old.names
+            self._forget(self._removed.pop(old.key, None))
+            self._removed[old.key] = old
             if len(self._removed) > _MAX_REMOVED:
-                self._removed.popitem(last=False)
+                self._forget(self._removed.popitem(last=False)[1])
         return old
 
-
-def _size(group: _Group) -> int:
-    return _ENTRY_BYTES + sum(_VALUE_BYTES + len(value) for value in group.members)
+    def _forget(self, removed: _User | None) -> None:
+        if removed is not None:
+            self._content.resize(-removed.size)

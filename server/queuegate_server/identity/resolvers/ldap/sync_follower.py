@@ -116,6 +116,7 @@ class SyncFollower:
             for task in (*tasks, following):
                 task.cancel()
             await asyncio.gather(*tasks, following, return_exceptions=True)
+            self._content.clear()
 
     def _note(self, affected: AffectedUsers) -> None:
         """Note that users are affected, or that only the position has changed."""

@@ -1,0 +1,119 @@
+"""The memory that followed groups and users take is counted as what Python takes for it."""
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from queuegate_server.identity.resolvers.ldap import sync_changes
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.sync_changes import Content
+from queuegate_server.identity.resolvers.ldap.user_lookup import UserLookup
+
+BASE: Final = "dc=lab,dc=test"
+LONG: Final = "ou=x," * 1_000 + BASE
+WIDE: Final = "ou=\U0001f600," * 500 + BASE
+SPARE: Final = 256 << 10
+SLOTS: Final = 256
+"""The bytes that the places of a removed entry take."""
+
+
+@pytest.fixture
+def content() -> Iterator[Content]:
+    options = LdapOptions.model_validate(
+        {
+            "urls": ["ldap://127.0.0.1"],
+            "start_tls": False,
+            "bind": "anonymous",
+            "user_base": BASE,
+            "group_base": BASE,
+            "changes": "syncrepl",
+            "changes_of_users": True,
+        }
+    )
+    lookup = UserLookup(options, LdapStatistics())
+    content = Content(options, lookup.users, lookup.kinds)
+    yield content
+    content.clear()
+
+
+def group(number: int, below: str, members: int, size: int) -> LdapEntry:
+    values = [f"uid={n},{'x' * size},{BASE}".encode() for n in range(members)]
+    return LdapEntry(f"cn=g{number},{below}", {"cn": [b"g%d" % number], "member": values})
+
+
+def user(number: int, below: str, names: int, size: int) -> LdapEntry:
+    values = [(f"u{number}.{n}" + "x" * size).encode() for n in range(names)]
+    return LdapEntry(f"uid=u{number},{below}", {"uid": values})
+
+
+SHAPES: Final[dict[str, tuple[Any, int, tuple[Any, ...]]]] = {
+    "empty groups": (group, 2_000, (BASE, 0, 0)),
+    "small groups": (group, 2_000, (BASE, 3, 0)),
+    "a group of 50 000": (group, 1, (BASE, 50_000, 0)),
+    "groups whose sets have just grown": (group, 30, (BASE, 620, 0)),
+    "long values": (group, 10, (BASE, 100, 8_000)),
+    "groups with long DNs": (group, 50, (LONG, 1, 0)),
+    "groups with wide DNs": (group, 50, (WIDE, 1, 0)),
+    "users": (user, 2_000, (BASE, 1, 0)),
+    "users with many names": (user, 100, (BASE, 100, 0)),
+    "users with long names": (user, 100, (BASE, 1, 10_000)),
+    "users with long DNs": (user, 50, (LONG, 1, 0)),
+    "users with wide DNs": (user, 50, (WIDE, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_what_is_kept_is_counted(content: Content, shape: Any, is_removed: bool) -> None:
+    make, count, arguments = shape
+    part = content.groups[0] if make is group else content.people[0]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            part.put(number.to_bytes(16), make(number, *arguments))
+        if is_removed:
+            for number in range(count):
+                part.remove(number.to_bytes(16))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    # Python keeps some freed objects, and dictionaries the places of removed entries.
+    spare = SPARE + (SLOTS * count if is_removed else 0)
+    assert taken <= content.size + spare, (taken, content.size)
+    if not is_removed:
+        assert content.size <= 2 * taken, (taken, content.size)
+
+
+def test_all_followers_share_one_limit(content: Content, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync_changes, "MAX_CONTENT_BYTES", 1 << 20)
+    other = Content(content.options, content.users, [])
+    other.resize(1 << 19)
+    large = group(0, BASE, 1_000, 1_000)
+    with pytest.raises(SetupFault, match="take more than 1 MiB of memory"):
+        content.groups[0].put(b"g" * 16, large)
+    content.clear()
+    other.resize(1 << 18)
+    other.clear()
+    assert (content.size, other.size) == (0, 0)
+    for number in range(100):
+        content.groups[0].put(number.to_bytes(16), group(number, BASE, 1, 0))
+
+
+def test_users_who_were_removed_do_not_add_up(
+    content: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_changes, "_MAX_REMOVED", 100)
+    people = content.people[0]
+    for number in range(sync_changes._MAX_REMOVED + 10):
+        people.put(b"u" * 16, user(number, BASE, 1, 0))
+    most = content.size
+    for number in range(100):
+        people.put(b"u" * 16, user(number, BASE, 1, 0))
+    assert content.size <= most + 1_000
