@@ -62,6 +62,8 @@ class StoreConnection:
         self._fleet = fleet
         self._threads = AbandonableThreadPool(2, "fleet")
         self._address = fleet.address
+        self._passwords: dict[Path, str] = {}
+        """The last password in each file. A server, or what answers in its place, may repeat it."""
         self._client, self._sentinels = self._build()
         self._closing: set[asyncio.Task[None]] = set()
         self._probe: asyncio.Task[str] | None = None
@@ -168,10 +170,11 @@ class StoreConnection:
         try:
             reply = task.result()
         except Exception as error:  # some of the driver's errors are not RedisErrors
-            if sentence := refusal(command, error):
+            secrets = self._passwords.values()
+            if sentence := refusal(command, error, secrets):
                 self._refusals.add(key or command, sentence)
                 raise StoreUnavailable(sentence) from error
-            raise self._failure(unreachable(error)) from error
+            raise self._failure(unreachable(error, secrets)) from error
         self._refusals.discard(key or command)
         self._mistake = ""
         return reply
@@ -238,7 +241,9 @@ class StoreConnection:
         return client, sentinels
 
     def _credentials(self, username: str | None, file: Path | None) -> "_FileCredentials | None":
-        return None if file is None else _FileCredentials(username, file, self._threads)
+        if file is None:
+            return None
+        return _FileCredentials(username, file, self._threads, self._passwords)
 
 
 @dataclass
@@ -248,6 +253,8 @@ class _FileCredentials(CredentialProvider):
     username: str | None
     password_file: Path
     threads: AbandonableThreadPool
+    passwords: dict[Path, str]
+    """Receives the password that was read last."""
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         """Read the password file; blocks. Raises OSError, or ValueError if it is invalid."""
@@ -258,6 +265,7 @@ class _FileCredentials(CredentialProvider):
             raise ValueError(f"{self.password_file} is not UTF-8") from None
         if not password:
             raise ValueError(f"{self.password_file} contains no password")
+        self.passwords[self.password_file] = password
         return (self.username, password) if self.username else (password,)
 
     async def get_credentials_async(self) -> Any:

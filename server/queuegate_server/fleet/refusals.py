@@ -8,10 +8,12 @@ events, or does not share groups.
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
+
+from queuegate_server.identity.secret_masking import mask
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 
@@ -59,11 +61,17 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
 """Remedies for driver errors, keyed by regular expressions for whole words in their text."""
 
 
-def refusal(command: str, error: BaseException) -> str:
-    """Return an error message if Redis refused the command, or "" for any other error."""
+def refusal(command: str, error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """Return an error message if Redis refused the command, or "" for any other error.
+
+    Args:
+        command: The name of the command.
+        error: An error of the driver.
+        secrets: The passwords that were sent, which the message must not contain.
+    """
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
-    text = str(error)
+    text = mask(str(error), secrets)
     inner = _INNER_COMMAND.search(text)
     if inner is not None:
         command, text = inner[1], inner[2]
@@ -72,10 +80,11 @@ def refusal(command: str, error: BaseException) -> str:
     return f"Redis refuses {command} ({kind}: {sanitize(text)}){remedy}"
 
 
-def unreachable(error: BaseException) -> str:
+def unreachable(error: BaseException, secrets: Iterable[str] = ()) -> str:
     """Describe an error other than a refusal, with a remedy if one is known."""
-    remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, str(error))
-    return f"{type(error).__name__}: {sanitize(str(error))}{remedy}"
+    text = mask(str(error), secrets)
+    remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, text)
+    return f"{type(error).__name__}: {sanitize(text)}{remedy}"
 
 
 def _remedy(remedies: Mapping[str, str], text: str) -> str:

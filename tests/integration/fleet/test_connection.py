@@ -14,6 +14,7 @@ from queuegate_server.fleet.keys import Keys
 from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.settings.fleet import Fleet
 from tests.support.eventually import eventually
+from tests.support.fakes.tcp_server import running_tcp
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.redis_server import RedisServer, running_redis
 
@@ -138,6 +139,34 @@ def sentinel_of(server: RedisServer, tmp_path: Path) -> Iterator[RedisServer]:
         yield sentinel
     finally:
         sentinel.stop()
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("redis://127.0.0.1:{}", "password_file"),
+        ("redis+sentinel://127.0.0.1:{}/name", "sentinel_password_file"),
+    ],
+)
+async def test_a_password_that_a_proxy_repeats_is_in_no_message(
+    tmp_path: Path, url: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            if line.strip() == b"s3cr+t":
+                writer.write(b"-ERR no such backend: AUTH 's3cr+t'\r\n")
+                await writer.drain()
+
+    password = tmp_path / "password"
+    password.write_text("s3cr+t\n")
+    caplog.set_level("DEBUG")
+    async with (
+        running_tcp(repeat) as port,
+        connected(tmp_path, url.format(port), **{key: password}) as connection,
+    ):
+        with pytest.raises(StoreUnavailable, match="no such backend: AUTH '…'") as raised:
+            await connection.execute("PING", seconds=30)
+        assert "s3cr+t" not in f"{raised.value} {caplog.text}"
 
 
 async def test_a_server_that_hangs_costs_the_budget_and_no_more(tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ def test_a_code_is_a_word_of_its_own(text: str, remedy: str) -> None:
     assert remedy in refusal("XREAD", ResponseError(text))
 
 
+@pytest.mark.parametrize("spelling", ["sec=ret", "c2VjPXJldA=="])
+def test_passwords_are_masked(spelling: str) -> None:
+    text = f"ERR cannot run AUTH {spelling}"
+    for message in (
+        refusal("XREAD", ResponseError(text), ["sec=ret"]),
+        unreachable(RedisClusterException(text), ["sec=ret"]),
+    ):
+        assert "cannot run AUTH …" in message
+        assert "ret" not in message
+
+
 def test_the_command_of_a_script_is_named() -> None:
     text = "user_script: command of a script HSET: ERR The user executing the script can't run this"
     assert refusal("EVALSHA", ResponseError(text)).startswith("Redis refuses HSET (")
