@@ -642,7 +642,9 @@ class SyncOpened(_message.Message):
     """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The names of the server's partitions that the caller receives."""
+        """The names of the server's partitions that the caller receives. If the server lacks one that the caller
+        named, also the names of others that it has, at most 11, so that the caller's log can list them.
+        """
 
     @_builtins.property
     def keep_groups_of(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

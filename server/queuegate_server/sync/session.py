@@ -19,6 +19,11 @@ LEASE: Final = 5.0
 PING_INTERVAL: Final = 1.0
 CLOCK_MARGIN: Final = 0.1
 """Seconds that the server adds to a lease, to allow for clock drift."""
+_MAX_NAMES: Final = 10_000
+"""The maximum number of partitions that a caller accepts in one message."""
+_MAX_OTHERS: Final = 11
+"""The maximum number of partitions that a caller did not name: one more than gates log, so that
+they log an ellipsis."""
 
 
 class ShippedPolicy(NamedTuple):
@@ -336,6 +341,17 @@ class Session:
             return shipped
         return {name: shipped[name] for name in self._partitions & shipped.keys()}
 
+    def _named(self) -> list[str]:
+        """Return the names of the caller's partitions and, if the server lacks one, of others that
+        it may have meant.
+        """
+        wanted = self._wanted()
+        if len(wanted) >= len(self._partitions):
+            return sorted(wanted)
+        others = sorted(self._policies.shipped.keys() - wanted.keys())
+        room = min(_MAX_OTHERS, _MAX_NAMES - len(wanted))
+        return sorted([*wanted, *others[:room]])
+
     def _opened(
         self, *, resumed: bool, keep_groups_of: Collection[str] = ()
     ) -> sync_pb2.SyncResponse:
@@ -344,7 +360,7 @@ class Session:
             resumed=resumed,
             lease_millis=int(LEASE * 1_000),
             ping_interval_millis=int(PING_INTERVAL * 1_000),
-            partitions=sorted(self._wanted()),
+            partitions=self._named(),
             **self._rights._asdict(),
             keep_groups_of=keep_groups_of,
         )

@@ -97,6 +97,34 @@ def test_a_caller_gets_the_partitions_that_it_names(log: GateLog, policies: Poli
     assert kinds(session) == ["checkpoint"]
 
 
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ([], ["default", "gpu"]),
+        (["gpu"], ["gpu"]),
+        (["gup"], ["default", "gpu"]),
+        (["gpu", "no"], ["default", "gpu"]),
+    ],
+)
+def test_a_mistyped_partition_names_those_that_exist(
+    log: GateLog, policies: Policies, named: list[str], expected: list[str]
+) -> None:
+    first = opened(log, policies, partitions=named).next_response()
+    assert first is not None
+    assert [*first.opened.partitions] == expected
+
+
+def test_a_greeting_names_few_partitions_that_the_caller_did_not_name(log: GateLog) -> None:
+    policies = Policies(**{f"p{number}": 1 for number in range(100)})
+    first = opened(log, policies, partitions=["p99", "no"]).next_response()
+    assert first is not None
+    assert len(first.opened.partitions) == 1 + 11
+    named = [f"p{number}" for number in range(99)] + [f"n{number}" for number in range(9_901)]
+    first = opened(log, policies, partitions=named).next_response()
+    assert first is not None
+    assert len(first.opened.partitions) <= 10_000
+
+
 def test_a_policy_that_the_caller_holds_is_not_sent(log: GateLog, policies: Policies) -> None:
     held = [
         sync_pb2.HeldPolicy(partition="default", checksum=b"1"),

@@ -1235,7 +1235,8 @@ type SyncOpened struct {
 	LeaseMillis uint32 `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
 	// The time between pings, at most 5 000 ms. The Python and Go clients use at least 100 ms.
 	PingIntervalMillis uint32 `protobuf:"varint,4,opt,name=ping_interval_millis,json=pingIntervalMillis,proto3" json:"ping_interval_millis,omitempty"`
-	// The names of the server's partitions that the caller receives.
+	// The names of the server's partitions that the caller receives. If the server lacks one that the caller
+	// named, also the names of others that it has, at most 11, so that the caller's log can list them.
 	Partitions []string `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// Whether the caller may make decisions. If not, it must call the server. False if it does not support
 	// the server's rules.
