@@ -73,11 +73,8 @@ class _Group(NamedTuple):
     """A hash of the DN, the names and the number, whose change affects all members."""
     members: frozenset[bytes]
     """The values that list members."""
-
-    @property
-    def size(self) -> int:
-        """The memory that the group takes, in bytes."""
-        return _ENTRY_BYTES + _size([self.key, {None: None}, self.members, *self.members])
+    size: int
+    """The memory that the group takes, in bytes."""
 
 
 class _User(NamedTuple):
@@ -221,7 +218,9 @@ class GroupEntries:
             members.update(entry.values(attribute))
         parsed = parse_dn(entry.dn) or []
         facts = (entry.dn, *(frozenset(entry.values(each)) for each in self._facts))
-        new = _Group(repr(normalize(parsed)), hash(facts), frozenset(members))
+        key, kept = repr(normalize(parsed)), frozenset(members)
+        size = _ENTRY_BYTES + _size([key, {None: None}, kept, *kept])
+        new = _Group(key, hash(facts), kept, size)
         self._content.resize(new.size)
         old = self._pop(uuid)
         self._by_uuid[uuid] = new
