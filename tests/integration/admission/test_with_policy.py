@@ -303,7 +303,7 @@ def test_the_address_and_certificates_are_settings(tmp_path: Path) -> None:
         response = answer.json()["response"]
         assert response["allowed"] is False
         # A verified client learns which queues the user may use.
-        assert "root.prod" in response["status"]["message"]
+        assert "Queues you may use: prod." in response["status"]["message"]
         assert not [each for each in server.logs if "anyone who can connect" in str(each)]
 
 

@@ -356,7 +356,7 @@ LAUGHS = "a0: &a0 [x]\n" + "".join(
     ("data", "message"),
     [
         ("kind: ConfigMap\nx: " + "[" * 100_000, "nested more than 200 levels"),
-        (f"{LAUGHS}{config_map('queues.yaml', POLICY)}", "more than 5000000 keys and values"),
+        (f"{LAUGHS}{config_map('queues.yaml', POLICY)}", "more than 500000 keys and values"),
         ("kind: ConfigMap\n---\n" * 10_001, "more than 10000 YAML documents"),
         ("kind: ConfigMap\ndata:\n  queues.yaml: |\n{{ toYaml .Values }}\n", "invalid YAML"),
         ("kind: ConfigMap\ndata: {queues.yaml: [a]}\n", "has the key queues.yaml"),
