@@ -51,6 +51,7 @@ def refusal(attribute: str, *values: str, **more: Any) -> str:
         ("krbPrincipalExpiration", "20260615133030+0130"),
         ("krbPrincipalExpiration", "20260615110030-01"),
         ("krbPrincipalExpiration", "20260615115960Z"),
+        ("krbPrincipalExpiration", "19700101000001Z"),
         ("pwdAccountLockedTime", "000001010000Z"),
         ("pwdEndTime", "19700101000000Z"),
         ("shadowExpire", "0"),
@@ -77,6 +78,8 @@ def test_refused(attribute: str, value: str) -> None:
         ("krbPrincipalExpiration", ["20260615120031Z"]),
         ("krbPrincipalExpiration", ["20260615120030-0030"]),
         ("krbPrincipalExpiration", ["99991231235959Z"]),
+        ("krbPrincipalExpiration", ["19700101000000Z"]),  # never
+        ("krbPrincipalExpiration", ["197001010100+0100"]),
         ("krbPasswordExpiration", ["20200101000000Z"]),
         ("pwdAccountLockedTime", ["20260615120000Z"]),
         ("pwdEndTime", ["20260615120031Z"]),

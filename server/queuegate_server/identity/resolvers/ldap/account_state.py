@@ -65,6 +65,12 @@ def _has_expired(value: str, now: float) -> bool:
     return _generalized_time(value) <= now
 
 
+def _has_expired_in_kerberos(value: str, now: float) -> bool:
+    """The KDC stores Unix seconds; 0 means never (MIT Kerberos, `validate_as_request`)."""
+    expires = _generalized_time(value)
+    return expires != 0 and expires <= now
+
+
 def _is_locked_forever(value: str, _now: float) -> bool:
     return value == _LOCKED_FOREVER
 
@@ -79,7 +85,7 @@ _RULES: Final[Mapping[str, tuple[_IsRefused, str]]] = {
     _ACCOUNT_EXPIRES: (_has_expired_in_active_directory, "has expired"),
     # 389 Directory Server and FreeIPA.
     "nsAccountLock": (_is_true, "is disabled"),
-    "krbPrincipalExpiration": (_has_expired, "has expired"),
+    "krbPrincipalExpiration": (_has_expired_in_kerberos, "has expired"),
     # OpenLDAP with the overlay ppolicy, and the schema of shadow(5); -1 means never.
     "pwdAccountLockedTime": (_is_locked_forever, "is locked by an administrator"),
     "pwdEndTime": (_has_expired, "has expired"),
@@ -114,7 +120,8 @@ def why_refused(user: LdapEntry, options: LdapOptions, now: float) -> NoSuchUser
                     "correct it, or set disabled_users: keep",
                 ) from None
             if refused:
-                return NoSuchUser(f"the user's account {state} ({attribute})")
+                detail = f"the user's account {state} ({attribute})"
+                return NoSuchUser(detail, is_final=True)
     return None
 
 
