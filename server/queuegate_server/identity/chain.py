@@ -13,7 +13,8 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 class ResolverChain:
     """A chain of guarded resolvers, queried in order.
 
-    If a queried resolver fails, the lookup fails, because that resolver might know the user.
+    If a queried resolver fails, the lookup fails, because that resolver might know the user. If one
+    refuses the user, whose account is disabled for example, the user does not exist.
 
     Args:
         name: The chain's display name.
@@ -41,6 +42,8 @@ class ResolverChain:
             match outcome:
                 case LookupFailure(detail):
                     return replace(outcome, detail=f"resolver {member.name!r}: {detail}")
+                case NoSuchUser(detail, is_final=True):
+                    return replace(outcome, detail=f"{member.name}: {detail}")
                 case NoSuchUser(detail):
                     absences.append(f"{member.name}: {detail}")
                 case KnownUser():

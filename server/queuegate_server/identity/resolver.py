@@ -15,12 +15,15 @@ class KnownUser:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchUser:
-    """The outcome of a lookup for a user who does not exist."""
+    """The outcome of a lookup for a user who does not exist, or counts as one."""
 
     detail: str
     """A human-readable reason."""
     source_asked: bool = field(default=True, compare=False)
     """Whether the source said so. False if the name alone shows that no user can have it."""
+    is_final: bool = field(default=False, compare=False)
+    """Whether the source refuses the user, whose account is disabled for example. A chain then asks
+    no other source, which may know the user as well."""
 
 
 @dataclass(frozen=True, slots=True)

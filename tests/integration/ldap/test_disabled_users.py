@@ -5,9 +5,13 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
+from queuegate_server.identity.chain import ResolverChain
+from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.options import ChainMode, ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.change_sink import Sink, following
+from tests.support.fakes.directory import FakeDirectory
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.ldap_entries import change, dn
 from tests.support.servers.slapd import Slapd, running_slapd
@@ -56,6 +60,7 @@ async def test_refused_users_do_not_exist(source: Slapd, resolver: Build) -> Non
         if name in REFUSED:
             assert isinstance(outcome, NoSuchUser)
             assert outcome.detail == f"the user's account {REFUSED[name]}"
+            assert outcome.is_final
         else:
             assert outcome == KnownUser(("data",))
     assert {*await opened.all_users(100)} & {*NAMES} == {*NAMES} - REFUSED.keys()
@@ -63,6 +68,24 @@ async def test_refused_users_do_not_exist(source: Slapd, resolver: Build) -> Non
     assert {*await kept.all_users(100)} >= {*NAMES}
     for name in NAMES:
         assert await kept.resolve(name) == KnownUser(("data",))
+
+
+@pytest.mark.parametrize("mode", ["first", "union"])
+async def test_a_chain_asks_no_other_source(
+    source: Slapd, resolver: Build, mode: ChainMode
+) -> None:
+    accounts = FakeDirectory(**dict.fromkeys((*NAMES, "local"), ("wheel",)))
+    guards = ResolverOptions(lookup_timeout=60)
+    corp = await resolver(source, disabled_users="refuse")
+    members = [GuardedResolver("corp", corp, guards), GuardedResolver("os", accounts, guards)]
+    chain = ResolverChain("all", members, mode)
+    for name, reason in REFUSED.items():
+        outcome = await chain.resolve(name)
+        assert outcome == NoSuchUser(f"corp: the user's account {reason}")
+    assert accounts.asked.total() == 0
+    groups = ("data",) if mode == "first" else ("data", "wheel")
+    assert await chain.resolve("alice") == KnownUser(groups)
+    assert await chain.resolve("local") == KnownUser(("wheel",))
 
 
 async def test_changes_are_followed(source: Slapd, resolver: Build) -> None:

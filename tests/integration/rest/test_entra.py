@@ -123,6 +123,7 @@ async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> No
     outcome = await (await resolver()).resolve(user)
     assert isinstance(outcome, NoSuchUser), outcome
     assert detail in outcome.detail
+    assert outcome.is_final == (detail == "disabled")
     assert outcome.source_asked == (detail not in {"can have this name", "set user_suffix"})
 
 

@@ -48,6 +48,7 @@ async def test_who_does_not_exist(resolver: Build, user: str, detail: str) -> No
     outcome = await (await resolver()).resolve(user)
     assert isinstance(outcome, NoSuchUser), outcome
     assert detail in outcome.detail
+    assert outcome.is_final == (detail == "disabled")
 
 
 async def test_names_are_sent_as_one_parameter(resolver: Build, api: RestApi) -> None:

@@ -74,6 +74,29 @@ async def test_the_outcome(answers: tuple[Groups, ...], first: Outcome, union: O
     assert await chain_of("union", *answers).resolve("sue") == union
 
 
+@pytest.mark.parametrize(
+    ("before", "first", "union"),
+    [
+        ((), NoSuchUser("off: disabled"), NoSuchUser("off: disabled")),
+        ((None,), NoSuchUser("off: disabled"), NoSuchUser("off: disabled")),
+        ((("x",),), KnownUser(("x",)), NoSuchUser("off: disabled")),
+        ((DOWN,), failed("a"), failed("a")),
+    ],
+)
+@pytest.mark.parametrize("after", [("z",), None, DOWN])
+async def test_a_source_that_refuses_the_user(
+    before: tuple[Groups, ...], first: Outcome, union: Outcome, after: Groups
+) -> None:
+    """Later sources, such as local accounts, do not give the groups back."""
+    directory = FakeDirectory()
+    directory.answer = NoSuchUser("disabled", is_final=True)
+    refusing = GuardedResolver("off", directory, ResolverOptions(), clock=ManualClock())
+    members = [guarded("abc"[position], groups) for position, groups in enumerate(before)]
+    members += [refusing, guarded("z", after)]
+    assert await ResolverChain("all", members, "first").resolve("sue") == first
+    assert await ResolverChain("all", members, "union").resolve("sue") == union
+
+
 _ANSWERS = st.lists(
     st.none() | st.just(DOWN) | st.lists(st.sampled_from("vwxyz"), unique=True).map(tuple),
     min_size=2,

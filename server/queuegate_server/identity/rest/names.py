@@ -21,7 +21,7 @@ _NAMES_PER_SEARCH: Final = 10
 """Microsoft Graph takes at most 15 values for the operator `in`."""
 _BYTES_PER_SEARCH: Final = 1000
 
-DISABLED: Final = NoSuchUser("the user's account is disabled")
+DISABLED: Final = NoSuchUser("the user's account is disabled", is_final=True)
 ABSENT: Final = NoSuchUser("the provider has no such user")
 WITHOUT_SUFFIX: Final = NoSuchUser(
     "the provider's names of users contain an @, and this one does not: set user_suffix, such as "
