@@ -51,7 +51,7 @@ class InvalidRequest(Exception):
 
 
 class UnreadableRequest(InvalidRequest):
-    """The request could not be parsed. The audit log must not try to parse it again."""
+    """The request is malformed or has too many fields. The audit log must not parse it either."""
 
 
 class Overloaded(Exception):

@@ -47,6 +47,8 @@ _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 1024 * 1024
 """Longer messages may contain far too many items, so they are split one item at a time."""
 _CONTINUATION: Final = 0x80
+_SHORT_TAG: Final = _CONTINUATION | 7
+"""The bits of a tag that tell whether it has one byte, and its wire type."""
 _CONTINUING_BYTES: Final = bytes(range(_CONTINUATION, 256))
 _NEVER_PACKED: Final = frozenset({FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES})
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
@@ -114,13 +116,13 @@ def search_budget() -> Budget:
 def parse(
     message: type[M], data: bytes, budget: Budget | None = None, max_fields: int = MAX_FIELDS
 ) -> M:
-    """Parse a request. Raises UnreadableRequest, and InvalidRequest if it has too many fields.
+    """Parse a request. Raises UnreadableRequest if it is malformed or has too many fields.
 
     The exception names the fields found not to be UTF-8 before the search budget runs out. Callers
     pass the same budget for all items of a request.
     """
     if len(data) > MAX_SHORT_REQUEST:
-        bound_fields(message, data, max_fields)
+        bound_fields(message, data, max_fields, budget)
     try:
         return message.FromString(data)
     except DecodeError:
@@ -150,22 +152,24 @@ def batch_items(data: bytes) -> list[bytes]:
     return items
 
 
-def bound_fields(message: type[Message], data: bytes, most: int) -> None:
-    """Raise InvalidRequest if a message and its submessages together have more than `most` fields.
+def bound_fields(
+    message: type[Message], data: bytes, most: int, budget: Budget | None = None
+) -> None:
+    """Raise UnreadableRequest if a message has more than `most` fields, or cannot be counted.
 
-    The elements of packed fields count as well. The bound limits memory, because a parsed item may
-    use a hundred times the memory of its serialized form, and time, because protobuf's parser holds
-    the interpreter's lock until it has read all fields. Where the message is malformed, that parser
-    stops, and so does this function.
+    The fields of submessages and groups, and the elements of packed fields, count as well. The
+    bound limits memory, because a parsed item may use a hundred times the memory of its serialized
+    form, and time, because protobuf's parser holds the interpreter's lock until it has read all
+    fields. Nothing that this function has not counted is passed to that parser.
     """
     if len(data) <= most:
         return
     try:
         left = _count_down(_nested(message.DESCRIPTOR), data, 0, len(data), most)
     except (IndexError, InvalidRequest):
-        return
+        raise UnreadableRequest(_violations(message, data, budget or search_budget())) from None
     if left < 0:
-        raise InvalidRequest([(WHOLE_REQUEST, f"has more than {most} fields")])
+        raise UnreadableRequest([(WHOLE_REQUEST, f"has more than {most} fields")])
 
 
 def _count_down(fields: "_Nested", data: bytes, position: int, end: int, left: int) -> int:
@@ -173,32 +177,32 @@ def _count_down(fields: "_Nested", data: bytes, position: int, end: int, left: i
 
     Raises InvalidRequest and IndexError if the message is malformed.
     """
+    groups: list[int] = []
     while position < end and left >= 0:
         left -= 1
-        tag, size = data[position], data[position + 1]
-        if tag < _CONTINUATION and tag & 7 == _LENGTH_DELIMITED and size < _CONTINUATION:
+        tag = data[position]
+        if tag & _SHORT_TAG == _LENGTH_DELIMITED and data[position + 1] < _CONTINUATION:
             # This branch is for speed. Nearly all fields of large messages are short.
-            number, position = tag >> 3, position + 2
+            number, size, position = tag >> 3, data[position + 1], position + 2
         else:
             number, wire_type, position = _tag(data, position)
-            if wire_type == _VARINT:
-                _, position = _varint(data, position)
-                continue
             if wire_type != _LENGTH_DELIMITED:
-                # The fields of a group are counted like those around it.
-                position += _FIXED_SIZES.get(wire_type, 0)
+                position = _skip(data, position, number, wire_type, groups)
                 continue
             size, position = _varint(data, position)
         stop = position + size
         if stop > end:
             raise IndexError("the length of a field is wrong")
-        if size and number in fields:
+        # Protobuf does not parse what is in an unknown group, and none of our groups is known.
+        if size and not groups and number in fields:
             nested = fields[number]
             if nested is None:
                 left -= len(data[position:stop].translate(None, _CONTINUING_BYTES))
             else:
                 left = _count_down(nested, data, position, stop, left)
         position = stop
+    if left >= 0 and (groups or position > end):
+        raise IndexError("the message ends within a field")
     return left
 
 
@@ -257,17 +261,29 @@ def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes
             size, position = _varint(data, position)
             value = data[position : position + size]
             position += size
-        elif wire_type in _FIXED_SIZES:
-            position += _FIXED_SIZES[wire_type]
-        elif wire_type == _GROUP_START and len(groups) < _MAX_DEPTH:
-            groups.append(number)
-        elif wire_type != _GROUP_END or not groups or groups.pop() != number:
-            break
+        else:
+            position = _skip(data, position, number, wire_type, groups)
         if position > end:
             break
         if not groups and wire_type not in {_GROUP_START, _GROUP_END}:
             yield number, wire_type, value
     raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+
+
+def _skip(data: bytes, position: int, number: int, wire_type: int, groups: list[int]) -> int:
+    """Return where the value of a field ends, and update the numbers of the groups around it.
+
+    Raises InvalidRequest if the field is malformed, or its value has a length.
+    """
+    if wire_type == _VARINT:
+        return _varint(data, position)[1]
+    if wire_type in _FIXED_SIZES:
+        return position + _FIXED_SIZES[wire_type]
+    if wire_type == _GROUP_START and len(groups) < _MAX_DEPTH:
+        groups.append(number)
+    elif wire_type != _GROUP_END or not groups or groups.pop() != number:
+        raise InvalidRequest([(WHOLE_REQUEST, _NOT_A_MESSAGE)])
+    return position
 
 
 def _tag(data: bytes, position: int) -> tuple[int, int, int]:

@@ -157,11 +157,74 @@ def test_fields_are_counted_at_all_levels(message: Message, fields: int) -> None
         wire.bound_fields(type(message), data, fields + more - 1)
 
 
-@pytest.mark.parametrize("data", [b"\xff" * 60, b"\x0a", b"\x12\x7f" * 100, b"\x0a\xff" * 90])
-def test_the_fields_of_what_is_no_message_are_counted_until_it_ends(data: bytes) -> None:
-    wire.bound_fields(access_pb2.CheckQueueAccessRequest, data, 20)
-    with pytest.raises(UnreadableRequest):
-        wire.parse(access_pb2.CheckQueueAccessRequest, data)
+EMPTY_GROUPS: Final = user_with(b"\x12\x00" * 1_000)
+UNCOUNTED: Final = {
+    "a message in a group": b"\xa3\x06" + b"\x0a\x02\x00\x00" + b"\xa4\x06" + EMPTY_GROUPS,
+    "a message of a group's first byte": b"\xa3\x06" + b"\x0a\x01\xa3" + b"\xa4\x06" + EMPTY_GROUPS,
+    "a group that ends the message": b"\x0a\x02\x7b\x7c" + EMPTY_GROUPS,
+    "a group in a group": b"\x7b\x73\x0a\x01\xff\x74\x7c" + EMPTY_GROUPS,
+}
+
+
+@pytest.mark.parametrize("data", UNCOUNTED.values(), ids=UNCOUNTED)
+def test_the_fields_after_a_group_are_counted(data: bytes) -> None:
+    access_pb2.CheckQueueAccessRequest.FromString(data)
+    with pytest.raises(UnreadableRequest, match="has more than 1000 fields"):
+        wire.bound_fields(access_pb2.CheckQueueAccessRequest, data, 1_000)
+
+
+PARTS: Final = (
+    *(b"\x7b", b"\x7c", b"\x73", b"\x74", b"\xa3\x06", b"\xa4\x06", b"\x78\x01", b"\x75\0\0\0\0"),
+    *(
+        b"\x0a\x00",
+        b"\x0a\x02\x0a\x00",
+        b"\x0a\x01",
+        b"\x12\x01a",
+        b"\x0a\x02\x00\x00",
+        b"\x0a\x81\x00",
+    ),
+    *(
+        b"\x2a\x02\x01\x02",
+        b"\x2a\x03",
+        b"\x28\x01",
+        b"\xfa\x01\x01\xff",
+        b"\x22\x02",
+        b"\x1a\x01q",
+    ),
+)
+"""Fields and beginnings of fields: known and unknown ones, and groups."""
+PIECES = st.one_of(st.sampled_from(PARTS), st.binary(max_size=3))
+GROUPED = st.recursive(
+    PIECES,
+    lambda inner: st.lists(inner, max_size=5).map(lambda each: b"\x7b" + b"".join(each) + b"\x7c"),
+)
+MESSAGES = st.lists(GROUPED, max_size=8).map(b"".join)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [access_pb2.BatchCheckQueueAccessRequest, access_pb2.CheckQueueAccessColumnsRequest],
+)
+@given(data=MESSAGES)
+def test_what_protobuf_reads_is_counted_to_the_end(message: type[Message], data: bytes) -> None:
+    """What is behind it is counted as well, and nothing that cannot be counted is parsed."""
+    more = len(data) + 1
+    try:
+        message.FromString(data)
+    except DecodeError:
+        return
+    wire.bound_fields(message, data + b"\x78\x01" * more, 2 * more)
+    with pytest.raises(UnreadableRequest, match=f"has more than {more - 1} fields"):
+        wire.bound_fields(message, data + b"\x78\x01" * more, more - 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff" * 60, b"\x12\x7f" * 100, b"\x0a\xff" * 90, b"\x7b\x12\x3a" + bytes(58), b"\x7f" * 60],
+)
+def test_what_cannot_be_counted_is_not_parsed(data: bytes) -> None:
+    with pytest.raises(UnreadableRequest, match="the bytes are not a message of this type"):
+        wire.bound_fields(access_pb2.CheckQueueAccessRequest, data, 20)
 
 
 def test_a_request_of_empty_groups_is_not_parsed() -> None:
