@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 
 from queuegate.policy.decision import Decision
@@ -202,11 +201,14 @@ def _decision(message: Any) -> Decision:
 
 
 def request_fields(method: str, request: bytes) -> Record:
-    """Return a check's audit fields, with truncated names; empty if the request is malformed."""
+    """Return a check's audit fields, with truncated names; empty if it cannot be parsed.
+
+    A call may fail before its fields are counted, so they are counted here as well.
+    """
     kind = f"{method.removeprefix('Batch').removesuffix('Columns')}Request"
     try:
-        parsed = getattr(access_pb2, kind).FromString(request)
-    except DecodeError:
+        parsed = wire.parse(getattr(access_pb2, kind), request)
+    except UnreadableRequest:
         return {}
     # ExplainQueueAccessRequest has the same fields as a check.
     check = parsed.check if method == "ExplainApplicationAccess" else parsed

@@ -13,6 +13,7 @@ from queuegate.v1 import access_pb2, sync_pb2
 from queuegate_server.decisions.log import ERROR, NUMBERS, AuditUnavailable, DecisionLog
 from queuegate_server.engine import NotReady
 from queuegate_server.observe.audit import AuditLog
+from queuegate_server.rpc import wire
 from queuegate_server.rpc.authentication import Principal, set_current_principal
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest, UnreadableRequest, to_status
@@ -156,6 +157,22 @@ async def test_an_error_that_was_sent_once_is_in_each_record(method: str, result
     assert ("error", "not_ready", 2) in decisions.tallied()
     reasons = [record["reason"] for record in audit.records]
     assert reasons == ["no_match", "not_ready", "invalid_field", "not_ready"]
+
+
+@pytest.mark.parametrize("error", [NotReady(), None], ids=["before it is read", "when it is read"])
+@pytest.mark.parametrize("method", ["CheckQueueAccess", "ExplainApplicationAccess"])
+async def test_a_request_of_too_many_fields_is_not_parsed_for_its_record(
+    error: Exception | None, method: str
+) -> None:
+    audit, request = Audit(), b"\x78\x01" * (wire.MAX_FIELDS + 1)
+    if error is None:
+        with pytest.raises(UnreadableRequest, match="fields") as caught:
+            wire.parse(getattr(access_pb2, f"{method}Request"), request)
+        error = caught.value
+    _, calls = logs(audit)
+    await calls.record_failure(method, request, error)
+    [record] = audit.records
+    assert not {"user", "queue"} & record.keys()
 
 
 async def test_names_are_cut_to_the_longest_allowed() -> None:
