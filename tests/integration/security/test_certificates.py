@@ -120,7 +120,10 @@ def test_unusable_files_keep_the_old_certificate(tmp_path: Path, ours: Authority
     shown = ours.client("caller", dns("caller.example.org"))
     broken: list[tuple[dict[str, bytes], str]] = [
         ({**before, "tls.key": other["tls.key"]}, "does not belong to"),
-        ({**before, "tls.crt": before["tls.crt"][:300]}, "tls.crt: is incomplete: a PEM block in it"),
+        (
+            {**before, "tls.crt": before["tls.crt"][:300]},
+            "tls.crt: is incomplete: a PEM block in it",
+        ),
         ({**before, "ca.crt": b"-"}, "ca.crt: contains no readable PEM certificate"),
     ]
     with configured(tmp_path, [listener(mounted)], callers=CALLERS) as server:
